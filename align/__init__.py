@@ -1,0 +1,56 @@
+"""extract-align: word alignments out of a trained Transformer translation model.
+
+    from align import load
+    aligner = load()
+    print(aligner.align("wir haben heute zeit .", "we have time today ."))
+
+Importing this package imports neither torch nor fairseq; using it does.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from align.aligner import Aligner
+    from align.loading import load
+    from align.types import Alignment, Cell, Links, Pair, PairError, Settings
+    from align.view.text import grid, heat_grid
+
+_HOMES = {
+    "Aligner": "align.aligner",
+    "Alignment": "align.types",
+    "Cell": "align.types",
+    "Links": "align.types",
+    "Pair": "align.types",
+    "PairError": "align.types",
+    "Settings": "align.types",
+    "grid": "align.view.text",
+    "heat_grid": "align.view.text",
+    "load": "align.loading",
+}
+
+__all__ = [
+    "Aligner",
+    "Alignment",
+    "Cell",
+    "Links",
+    "Pair",
+    "PairError",
+    "Settings",
+    "__version__",
+    "grid",
+    "heat_grid",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'align' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
