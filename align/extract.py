@@ -1,0 +1,93 @@
+"""From attention to links: scores of the cells, the row that speaks for a target piece, the argmax.
+
+Letters: B batch, H heads, C cells (heads, or all of them), T target pieces, S source pieces,
+J target words, I source words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from align.norms import gram, head_norms, vector_norms
+from align.types import CrossAttention, Null, Position, Score
+
+
+def hide_eos(weights: Tensor, source_words: Tensor) -> Tensor:
+    """Attention as if the source's `</s>` were not there: each head's weights renormalised over the rest.
+
+    This equals masking `</s>` before the softmax (as SHIFT-ATT does; Chen et al., EMNLP 2020).
+
+    Args:
+        weights: attention weights `[B, H, T, S]`.
+        source_words: word of each source piece `[B, S]`, negative for `</s>` and pads.
+
+    Returns:
+        `[B, H, T, S]`.
+    """
+    kept = weights * (source_words >= 0)[:, None, None, :]
+    return kept / kept.sum(-1, keepdim=True).clamp_(min=torch.finfo(kept.dtype).tiny)
+
+
+def cell_scores(attention: CrossAttention, heads: Sequence[int | None], score: Score) -> Tensor:
+    """Scores of a layer for some of its heads.
+
+    Args:
+        attention: one layer's attention, rows of any number of steps T.
+        heads: C of them, counted from 1; None stands for all heads taken together.
+        score: "weight" is a_h, and its mean over all heads; "norm" is ||a_h f_h(x)||, and the norm of the
+            sum over all heads (Kobayashi et al. 2020, eq. 5).
+
+    Returns:
+        `[B, C, T, S]`, in float32.
+    """
+    weights, values, out_proj = (x.float() for x in (attention.weights, attention.values, attention.out_proj))
+    if None not in heads:
+        single = [head - 1 for head in heads if head is not None]
+        weights = weights[:, single]  # [B, C, T, S]
+        return weights if score == "weight" else head_norms(weights, gram(values[:, single], out_proj[single]))
+    if score == "weight":
+        together, by_head = weights.mean(1), weights  # [B, T, S], [B, H, T, S]
+    else:
+        inner = gram(values, out_proj)  # [B, S, H, H]
+        together, by_head = vector_norms(weights, inner), weights
+        if len(heads) > 1:
+            by_head = head_norms(weights, inner)
+    return torch.stack([together if head is None else by_head[:, head - 1] for head in heads], dim=1)
+
+
+def target_rows(scores: Tensor, position: Position) -> Tensor:
+    """The rows that speak for the target's pieces, out of one row for each decoder step.
+
+    Step t reads piece t-1 (step 0 reads `</s>`) and predicts piece t. In the output position a piece is
+    aligned by the step that predicts it, in the input position by the step that reads it.
+
+    Args:
+        scores: `[..., T+1, S]`, one row for each step.
+        position: "input" or "output".
+
+    Returns:
+        `[..., T, S]`, row t for piece t.
+    """
+    return scores[..., 1:, :] if position == "input" else scores[..., :-1, :]
+
+
+def best_words(scores: Tensor, null: Null) -> tuple[Tensor, Tensor]:
+    """The best source word for every target word, and the share of the row that it holds.
+
+    Args:
+        scores: word scores `[..., J, I+1]`, the last column being `</s>`.
+        null: with "eos" `</s>` may win, which leaves the target word unaligned; otherwise it may not.
+
+    Returns:
+        Index of the source word `[..., J]`, -1 where the target word stays unaligned, and its share of
+        the row's total over all that may win, between 0 and 1 `[..., J]`.
+    """
+    eos = scores.shape[-1] - 1
+    candidates = scores if null == "eos" else scores[..., :eos]
+    top, index = candidates.max(-1)
+    total = candidates.clamp(min=0).sum(-1)
+    unaligned = (index == eos) | (total <= 0)  # no score at all: a target word without pieces
+    return index.masked_fill(unaligned, -1), top / total.clamp(min=torch.finfo(total.dtype).tiny)

@@ -1,0 +1,73 @@
+"""Norms of attention-weighted vectors, ||a f(x)||, without ever forming the vectors.
+
+Kobayashi et al. (EMNLP 2020) write the output of multi-head attention at target step t as
+`y_t = sum_s sum_h a_h[t,s] f_h(x_s) + b_O` with `f_h(x) = (x W_V + b_V)_h W_O[h]`, and score the
+source piece s by the norm of its own term. All those norms follow from the inner products
+`G_s[h,g] = f_h(x_s) . f_g(x_s)`: H*H numbers a source piece in place of T*D.
+
+Letters: B batch, H heads, T target steps, S source pieces, d head size, D model size.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def gram(values: Tensor, out_proj: Tensor) -> Tensor:
+    """Inner products of a source piece's transformed vectors, for every pair of heads.
+
+    Args:
+        values: value vectors with their bias `[B, H, S, d]`.
+        out_proj: each head's output projection, without bias `[H, d, D]`.
+
+    Returns:
+        `[B, S, H, H]`, symmetric, with `G[b,s,h,g] = f_h(x_s) . f_g(x_s)`.
+    """
+    transformed = torch.matmul(values, out_proj).transpose(1, 2)  # [B, S, H, D]
+    return transformed @ transformed.transpose(2, 3)  # [B, S, H, H]
+
+
+def vector_norms(weights: Tensor, gram: Tensor) -> Tensor:
+    """Norm of the sum over heads, `||sum_h a_h f_h(x_s)|| = sqrt(a^T G_s a)` (Kobayashi et al. 2020, eq. 5).
+
+    Args:
+        weights: attention weights `[B, H, T, S]`.
+        gram: inner products `[B, S, H, H]`.
+
+    Returns:
+        `[B, T, S]`. Squares that rounding took below 0 count as 0.
+    """
+    inner = gram.permute(2, 3, 0, 1).unsqueeze(3)  # [H, H, B, 1, S]
+    squares = torch.zeros_like(weights[:, 0])  # [B, T, S]
+    for h in range(weights.shape[1]):
+        row = weights[:, h] * inner[h, h]  # [B, T, S]
+        for g in range(h):
+            row.addcmul_(weights[:, g], inner[h, g], value=2)  # G is symmetric: each pair of heads once
+        squares.addcmul_(weights[:, h], row)
+    return squares.clamp_(min=0).sqrt_()
+
+
+def head_norms(weights: Tensor, gram: Tensor) -> Tensor:
+    """Norm for each head by itself, `||a_h f_h(x_s)|| = a_h sqrt(G_s[h,h])`.
+
+    Args:
+        weights: attention weights `[B, H, T, S]`.
+        gram: inner products `[B, S, H, H]`.
+
+    Returns:
+        `[B, H, T, S]`.
+    """
+    return weights * source_norms(gram).unsqueeze(2)
+
+
+def source_norms(gram: Tensor) -> Tensor:
+    """Norm of each transformed vector, `||f_h(x_s)||`, whatever the attention.
+
+    Args:
+        gram: inner products `[B, S, H, H]`.
+
+    Returns:
+        `[B, H, S]`.
+    """
+    return gram.diagonal(dim1=2, dim2=3).clamp(min=0).sqrt().transpose(1, 2)

@@ -1,0 +1,154 @@
+"""Sentence pairs in, in batches of like length, and back in input order; flat in memory however long the input.
+
+Lines end at `\\n` only, words at ASCII space or TAB only: Python's own `split` also cuts at U+00A0, U+2028
+and others, which would shift every index behind them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import BinaryIO, TypeVar
+
+from align.types import Pair
+
+T = TypeVar("T")
+
+OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+_WORD = re.compile(r"[^ \t]+")
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """The words of a sentence, cut at ASCII space and TAB."""
+    return tuple(_WORD.findall(text))
+
+
+@contextmanager
+def open_lines(name: str) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes: `.gz` and `.xz` are unpacked, `-` is stdin.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    opener = next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), open)
+    with opener(name, "rb") as stream:  # type: ignore[operator]
+        yield stream
+
+
+def read_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """Decode lines, without their ends (LF or CRLF) and without a byte order mark.
+
+    Args:
+        stream: binary lines.
+        name: what to call the file in errors.
+
+    Raises:
+        ValueError: bytes that are not UTF-8, or packed data that is damaged; names the file and the line.
+    """
+    number = 0
+    try:
+        for number, raw in enumerate(stream, 1):
+            text = raw.removesuffix(b"\n").removesuffix(b"\r").decode()
+            yield text.removeprefix("\ufeff") if number == 1 else text
+    except UnicodeDecodeError as error:
+        byte = raw[error.start]
+        raise ValueError(
+            f"{name}, line {number}: not UTF-8 (byte 0x{byte:02x} at position {error.start + 1}); "
+            "convert the file, for example with iconv"
+        ) from None
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise ValueError(f"{name}, line {number + 1}: damaged compressed data ({error})") from None
+
+
+def parse_bitext(line: str) -> tuple[str, str]:
+    """Cut a line at its `|||`, or at its TAB where there is no `|||`; a line of spaces is two blank sides.
+
+    Raises:
+        ValueError: no separator, or more than one.
+    """
+    for separator, shown in (("|||", "|||"), ("\t", "TAB")):
+        fields = line.split(separator)
+        if len(fields) == 2:
+            return fields[0], fields[1]
+        if len(fields) > 2 and line.strip(" \t"):
+            raise ValueError(f"{len(fields)} fields between {shown}, where source and target make 2")
+    if not line.strip(" \t"):
+        return "", ""
+    raise ValueError("no ||| and no TAB between source and target")
+
+
+def read_bitext(lines: Iterable[str], name: str) -> Iterator[Pair]:
+    """Pairs of a file that holds `source ||| target` or `source TAB target`.
+
+    Raises:
+        ValueError: a line that is neither; names the file and the line.
+    """
+    for number, line in enumerate(lines, 1):
+        try:
+            source, target = parse_bitext(line)
+        except ValueError as error:
+            raise ValueError(f"{name}, line {number}: {error}") from None
+        yield Pair(split_words(source), split_words(target), number)
+
+
+def read_parallel(sources: Iterable[str], targets: Iterable[str], names: tuple[str, str]) -> Iterator[Pair]:
+    """Pairs of two files, line by line.
+
+    Raises:
+        ValueError: files of different length; says how many lines each has.
+    """
+    sources, targets = iter(sources), iter(targets)
+    for number, (source, target) in enumerate(zip_longest(sources, targets), 1):
+        if source is None or target is None:
+            rest = number + sum(1 for _ in sources) + sum(1 for _ in targets)
+            counts = (number - 1, rest) if source is None else (rest, number - 1)
+            raise ValueError(f"{names[0]} has {counts[0]:,} lines, {names[1]} has {counts[1]:,}: they must be parallel")
+        yield Pair(split_words(source), split_words(target), number)
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Cut a stream into lists of `size`. Where reading fails, what came before is still given out first."""
+    chunk: list[T] = []
+    try:
+        for item in items:
+            chunk.append(item)
+            if len(chunk) == size:
+                yield chunk
+                chunk = []
+    except ValueError:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk
+
+
+def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[int]]:
+    """Cut items into batches of like length.
+
+    Args:
+        lengths: source and target length of each item, in pieces.
+        tokens: the most that a batch may hold, counted as its items times its longest side, pads included.
+
+    Yields:
+        Positions in `lengths`; every position once. An item longer than `tokens` is a batch of its own.
+    """
+    batch: list[int] = []
+    longest = 0
+    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
+        longest = max(longest, *lengths[position])
+        if batch and (len(batch) + 1) * longest > tokens:
+            yield batch
+            batch, longest = [], max(lengths[position])
+        batch.append(position)
+    if batch:
+        yield batch

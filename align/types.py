@@ -1,0 +1,165 @@
+"""The nouns everything else speaks in: frozen dataclasses that check themselves and do nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torch import Tensor
+
+Links = frozenset[tuple[int, int]]
+"""Word alignment of one sentence pair: (source word, target word), both counted from 0."""
+
+Score = Literal["norm", "weight"]
+Position = Literal["input", "output"]
+Null = Literal["eos", "mask", "none"]
+
+
+class PairError(ValueError):
+    """One sentence pair cannot be aligned; `line` says which, so that a caller can add the file."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line = line
+        self.reason = reason
+
+
+class TextWarning(UserWarning):
+    """The text does not look like what the model was trained on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A sentence pair in the user's own words, never re-tokenised; `id` is its line number, from 1."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    id: int
+
+    @property
+    def blank(self) -> bool:
+        """Whether a side has no word, so that there is nothing to align."""
+        return not self.source or not self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """What a model reads for one pair: dictionary ids, and for each id the word it is a part of.
+
+    The last source id is `</s>`, whose word is -1; the target has no special ids.
+    """
+
+    source: Sequence[int]
+    source_words: Sequence[int]
+    target: Sequence[int]
+    target_words: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Padded pieces of B pairs, pads at the end of each row.
+
+    Attributes:
+        source: ids `[B, S]`, `</s>` last in each row.
+        source_words: word of each id `[B, S]`; -1 for `</s>`, -2 for a pad.
+        target: ids `[B, T]`.
+        target_words: word of each id `[B, T]`; -2 for a pad.
+        words: the largest number of source and of target words, (I, J).
+    """
+
+    source: Tensor
+    source_words: Tensor
+    target: Tensor
+    target_words: Tensor
+    words: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossAttention:
+    """One decoder layer's encoder-decoder attention under teacher forcing.
+
+    Attributes:
+        layer: counted from 1 at the bottom, as in the paper's tables.
+        weights: attention weights `[B, H, T+1, S]`; row 0 reads `</s>` and predicts the first piece.
+        values: value vectors with their bias `[B, H, S, d]`.
+        out_proj: each head's share of the output projection, without its bias `[H, d, D]`.
+    """
+
+    layer: int
+    weights: Tensor
+    values: Tensor
+    out_proj: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One place to read alignments from: a layer and one of its heads, both from 1; None = all heads."""
+
+    layer: int
+    head: int | None
+
+    def __str__(self) -> str:
+        return f"layer {self.layer}, " + (f"head {self.head}" if self.head else "all heads")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How links are read off attention; `layer` and `head` count from 1.
+
+    Raises:
+        ValueError: a value outside what is listed here.
+    """
+
+    score: Score = "norm"
+    position: Position = "input"
+    layer: int | Literal["auto"] = "auto"
+    head: int | Literal["auto", "all"] = "auto"
+    null: Null = "eos"
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("score", self.score, get_args(Score)),
+            ("position", self.position, get_args(Position)),
+            ("null", self.null, get_args(Null)),
+        ):
+            if value not in allowed:
+                raise ValueError(f"{name} is one of {', '.join(allowed)}; not {value!r}")
+        numbered: tuple[tuple[str, int | str, tuple[str, ...]], ...] = (
+            ("layer", self.layer, ("auto",)),
+            ("head", self.head, ("auto", "all")),
+        )
+        for name, number, words in numbered:
+            if number not in words and not (isinstance(number, int) and number >= 1):
+                raise ValueError(f"{name} is a number from 1 or {' or '.join(words)}; not {number!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """A pair and its links, with the share of its target word's total score that each link holds.
+
+    `str()` is the Pharaoh line. `skipped` says why a pair that has words got no links.
+    """
+
+    pair: Pair
+    scores: Mapping[tuple[int, int], float]
+    skipped: Literal["", "too long"] = ""
+
+    @property
+    def links(self) -> Links:
+        """The links without their scores."""
+        return frozenset(self.scores)
+
+    @property
+    def null(self) -> list[int]:
+        """Target words without a link, in order."""
+        linked = {j for _, j in self.scores}
+        return [j for j in range(len(self.pair.target)) if j not in linked]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(sorted(self.scores))
+
+    def __str__(self) -> str:
+        return " ".join(f"{i}-{j}" for i, j in self)
