@@ -1,0 +1,27 @@
+"""The stock fairseq programs on today's Python: `python -m align.fairseq_cli train ...`.
+
+fairseq's own scripts import fairseq before anything could mend it; this one mends first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import align.fairseq_compat  # noqa: F401  (before any import of fairseq)
+
+PROGRAMS = ("preprocess", "train", "generate", "interactive", "validate", "score", "eval_lm")
+
+
+def main() -> None:
+    """Run the program that the first argument names, on the rest."""
+    name = sys.argv[1].replace("-", "_") if len(sys.argv) > 1 else ""
+    if name not in PROGRAMS:
+        print(f"usage: python -m align.fairseq_cli {{{','.join(PROGRAMS)}}} ...", file=sys.stderr)
+        sys.exit(0 if name in ("__help", "_h") else 2)
+    sys.argv = [f"fairseq-{name.replace('_', '-')}", *sys.argv[2:]]
+    importlib.import_module(f"fairseq_cli.{name}").cli_main()
+
+
+if __name__ == "__main__":
+    main()

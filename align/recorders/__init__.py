@@ -1,0 +1,1 @@
+"""Backends: a model in, `CrossAttention` out, nothing else. `base.py` says what one must offer."""

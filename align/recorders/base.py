@@ -1,0 +1,43 @@
+"""What a backend is: a model that can show its encoder-decoder attention. Read this to add one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from align.types import Batch, CrossAttention, Pair, Pieces
+
+
+class Recorder(Protocol):
+    """A trained encoder-decoder Transformer, model and text processing together.
+
+    Attributes:
+        name: for the signature, such as "fairseq:de-en@1f3c9a2": framework, languages, fingerprint.
+        layers: number of decoder layers.
+        heads: attention heads in each of them.
+        max_positions: the most pieces that the model takes on the (source, target) side, `</s>` included.
+        pad: dictionary id of padding.
+        unk: dictionary id of pieces that the model does not know.
+        text: how either side's text is prepared, for messages.
+        device: where its tensors live, for messages.
+    """
+
+    name: str
+    layers: int
+    heads: int
+    max_positions: tuple[int, int]
+    pad: int
+    unk: int
+    text: str
+    device: str
+
+    def encode(self, pair: Pair) -> Pieces:
+        """The model's pieces of one pair; either side may come out empty of pieces but for `</s>`."""
+        ...
+
+    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
+        """Attention of the given layers (from 1), lowest first, in one pass under teacher forcing, no gradient.
+
+        The decoder reads `</s>` and the target's pieces, so that there are T+1 rows.
+        """
+        ...

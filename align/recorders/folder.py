@@ -1,0 +1,161 @@
+"""What lies beside a checkpoint: `model.toml`, dictionaries, subword models. Finds, reads and checks; loads nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+from align.text import CASES, SUBWORDS, TOKENIZERS, TextRules
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # its forerunner, under a name that mypy need not know
+    import tomli as tomllib
+
+BUNDLED = Path(__file__).parent.parent / "models"
+DEFAULT_MODEL = "de-en"
+
+CHECKPOINTS = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
+SUBWORD_FILES = {  # in the order in which they are looked for; {lang} is the side's language
+    "sentencepiece": ("{lang}.spm", "{lang}.model", "spm.{lang}.model", "sentencepiece.bpe.model", "spm.model"),
+    "subword-nmt": ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code"),
+}
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What a model's files do not say, or say wrongly; None leaves it to them.
+
+    Attributes:
+        source_lang: language code, part of the dictionary's name.
+        target_lang: the same for the other side.
+        dictionaries: folder that holds `dict.LANG.txt`.
+        case: "lower" or "keep".
+        tokenizer: "moses" or "none".
+        subwords: "sentencepiece", "subword-nmt" or "none".
+        source_subwords: sentencepiece model or BPE codes of the source.
+        target_subwords: the same for the target.
+    """
+
+    source_lang: str | None = None
+    target_lang: str | None = None
+    dictionaries: Path | None = None
+    case: str | None = None
+    tokenizer: str | None = None
+    subwords: str | None = None
+    source_subwords: Path | None = None
+    target_subwords: Path | None = None
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A checkpoint, the folder to look in for the rest, and what is known about the text.
+
+    Attributes:
+        checkpoint: the file with the weights.
+        root: where dictionaries and subword models are looked for.
+        options: model.toml, with the user's own options above it.
+        calibration: (score, position) to layer and head, as the model's makers measured.
+    """
+
+    checkpoint: Path
+    root: Path
+    options: ModelOptions
+    calibration: Mapping[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
+
+    def dictionary(self, language: str) -> Path:
+        """The dictionary of one side.
+
+        Raises:
+            ValueError: there is none.
+        """
+        path = (self.options.dictionaries or self.root) / f"dict.{language}.txt"
+        if not path.is_file():
+            raise ValueError(f"{path}: no such dictionary; name its folder with --dictionaries, or the languages right")
+        return path
+
+    def rules(self, language: str, subword_file: Path | None) -> TextRules:
+        """How one side's text is prepared; `subword_file` is the user's own choice.
+
+        Raises:
+            ValueError: a subword file is missing.
+        """
+        options = self.options
+        kind: str | None = options.subwords
+        file = subword_file
+        if kind is None and file is not None:
+            kind = "sentencepiece" if file.suffix in (".spm", ".model") else "subword-nmt"
+        if file is None and kind != "none":
+            kind, file = self._find_subwords(language, [kind] if kind else list(SUBWORD_FILES))
+        if kind != "none" and not (file and file.is_file()):
+            raise ValueError(f"{file or self.root}: no {kind} file for {language}; name it with a --...-subwords flag")
+        return TextRules(language, options.case or "keep", options.tokenizer or "none", kind or "none", file)
+
+    def _find_subwords(self, language: str, kinds: Sequence[str]) -> tuple[str, Path | None]:
+        """The first file that is there; without one "none" where the kind was not given."""
+        for kind in kinds:
+            for name in SUBWORD_FILES[kind]:
+                path = self.root / name.format(lang=language)
+                if path.is_file():
+                    return kind, path
+        return (kinds[0] if len(kinds) == 1 else "none"), None
+
+
+def find_model(model: str, options: ModelOptions) -> ModelFolder:
+    """Find a model's checkpoint and read its `model.toml`, if it has one.
+
+    Args:
+        model: name of a bundled model, a folder, or a checkpoint file.
+        options: the user's word, above that of `model.toml`.
+
+    Raises:
+        ValueError: no such model, or a `model.toml` that cannot be understood.
+    """
+    path = Path(model)
+    if not path.exists() and (BUNDLED / model / "model.toml").is_file():
+        path = BUNDLED / model
+    if not path.exists():
+        known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
+        raise ValueError(f"{model}: no such file or folder, nor a bundled model (these are: {known})")
+    root = path if path.is_dir() else path.parent
+    stored, calibration = _read_toml(root / "model.toml")
+    if path.is_file():
+        checkpoint = path
+    else:
+        found = [root / name for name in CHECKPOINTS if (root / name).is_file()] or sorted(root.glob("*.pt"))
+        if not found:
+            raise ValueError(f"{root}: no checkpoint (*.pt) in this folder")
+        checkpoint = found[0]
+    given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
+    return ModelFolder(checkpoint, root, replace(stored, **given), calibration)
+
+
+_NAMES = [f.name for f in fields(ModelOptions)]
+_CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
+
+
+def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[str, str], tuple[int, int | None]]]:
+    """Options and calibration of a model.toml; nothing of either where the file is missing."""
+    if not path.is_file():
+        return ModelOptions(), {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = content.get("text", {})
+        for name, value in text.items():
+            if name not in _CHOICES:
+                raise ValueError(f"[text] has {name}, but only {', '.join(_CHOICES)} mean something there")
+            if value not in _CHOICES[name]:
+                raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {value!r}")
+        options = ModelOptions(content["source"], content["target"], **text)
+        calibration = {
+            (score, position): (int(cell["layer"]), None if cell["head"] == "all" else int(cell["head"]))
+            for position, scores in content.get("calibration", {}).items()
+            for score, cell in scores.items()
+        }
+    except KeyError as error:
+        raise ValueError(f"{path}: {error} is missing") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    return options, calibration

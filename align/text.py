@@ -1,0 +1,183 @@
+"""The model's own preprocessing, one user's word at a time, so that every piece knows whose it is.
+
+A model was trained on text in a certain case, tokenised and cut into subwords in a certain way; its user
+should not have to know. Moses' rules and subword models look at a word and hardly beyond it: at the first
+character of the next word (is `etc.` a sentence's end?), and at whether a word is the sentence's first (no
+leading blank for sentencepiece). So each word is processed by itself with these two as its context, which
+gives the pieces that the whole sentence would give and makes the way back to the word trivial. Words repeat,
+so most come out of a cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+Tokenize = Callable[[str, bool, str], list[str]]
+"""The tokens of a word, given whether it is the first one and a stand-in for the word that follows ("": none)."""
+
+Segment = Callable[[str, bool], list[str]]
+"""The pieces of a token, given whether it is the first one of the sentence."""
+
+CACHED_WORDS = 1 << 16
+"""Words kept for each side: most of the running text, a few megabytes, and flat however long the input."""
+
+
+@dataclass(frozen=True)
+class TextRules:
+    """How one side's text was prepared for the model.
+
+    Attributes:
+        language: code that picks Moses' list of abbreviations, such as "de".
+        case: "lower" or "keep".
+        tokenizer: a key of TOKENIZERS.
+        subwords: a key of SUBWORDS.
+        subword_file: the sentencepiece model or the BPE codes; None where `subwords` is "none".
+    """
+
+    language: str
+    case: str = "keep"
+    tokenizer: str = "none"
+    subwords: str = "none"
+    subword_file: Path | None = None
+
+
+def moses_tokenizer(language: str) -> Tokenize:
+    """Moses' tokenizer (sacremoses), without escapes such as `&apos;`."""
+    from sacremoses import MosesTokenizer
+
+    moses = MosesTokenizer(lang=language)
+    # The rules that look further than a character only look at full stops, apostrophes, backticks, hyphens and
+    # commas within numbers. Without those, and that is most words, letters and digits stay together and any
+    # other character is a token.
+    is_plain = re.compile(r"[^\s.'`,\-\0-\x1f]*,?").fullmatch
+    plain_tokens = re.compile(f"[{moses.IsAlnum}]+|.").findall
+
+    def tokenize(word: str, first: bool, following: str) -> list[str]:
+        if is_plain(word):
+            return plain_tokens(word)
+        context = f"{'' if first else 'A '}{word} {following}"
+        return list(moses.tokenize(context, escape=False))[0 if first else 1 : -1 if following else None]
+
+    return tokenize
+
+
+def no_tokenizer(language: str) -> Tokenize:
+    """Each word is a token."""
+    return lambda word, first, following: [word]
+
+
+def sentencepiece_segmenter(path: Path | None) -> Segment:
+    """Pieces of a sentencepiece model, whether or not it was trained with a dummy prefix.
+
+    Raises:
+        ValueError: the file is not such a model.
+    """
+    from sentencepiece import SentencePieceProcessor
+
+    processor: Any = SentencePieceProcessor()
+    try:
+        processor.load(str(path))
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{path}: not a sentencepiece model ({error})") from None
+    blank = "\u2581"
+    dummy_prefix = processor.encode("a", out_type=str)[0].startswith(blank)
+
+    def segment(token: str, first: bool) -> list[str]:
+        return list(processor.encode(token if first or dummy_prefix else blank + token, out_type=str))
+
+    return segment
+
+
+def subword_nmt_segmenter(path: Path | None) -> Segment:
+    """Pieces of subword-nmt's BPE, `@@` at each but a token's last.
+
+    Raises:
+        ValueError: the file does not hold BPE codes.
+    """
+    from subword_nmt.apply_bpe import BPE
+
+    assert path is not None
+    try:
+        with path.open(encoding="utf-8") as codes:
+            bpe = BPE(codes)
+    except (SystemExit, UnicodeDecodeError):  # subword-nmt exits on a line that it cannot read
+        raise ValueError(f"{path}: not a file of BPE codes (two pieces a line)") from None
+
+    def segment(token: str, first: bool) -> list[str]:
+        bpe.cache.clear()  # words are cached here already, and this one grows without bound
+        return list(bpe.segment_tokens([token]))
+
+    return segment
+
+
+def no_segmenter(path: Path | None) -> Segment:
+    """Each token is a piece: for a word-level model, and for text that is already in pieces."""
+    return lambda token, first: [token]
+
+
+TOKENIZERS: dict[str, Callable[[str], Tokenize]] = {"moses": moses_tokenizer, "none": no_tokenizer}
+SUBWORDS: dict[str, Callable[[Path | None], Segment]] = {
+    "sentencepiece": sentencepiece_segmenter,
+    "subword-nmt": subword_nmt_segmenter,
+    "none": no_segmenter,
+}
+CASES = ("lower", "keep")
+
+
+class Preprocessor:
+    """One side's words to the model's ids.
+
+    Args:
+        rules: how the side's text was prepared.
+        index: id of a piece in the model's dictionary.
+
+    Raises:
+        ValueError: the subword file cannot be read as what `rules` says it is.
+    """
+
+    def __init__(self, rules: TextRules, index: Callable[[str], int]) -> None:
+        self._lower = rules.case == "lower"
+        self._context = rules.tokenizer != "none"
+        self._tokenize = TOKENIZERS[rules.tokenizer](rules.language)
+        self._segment = SUBWORDS[rules.subwords](rules.subword_file)
+        self._index = index
+        self._word_ids = lru_cache(maxsize=CACHED_WORDS)(self._new_word_ids)
+        self._token_ids = lru_cache(maxsize=CACHED_WORDS)(self._new_token_ids)
+
+    def __call__(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Ids of a sentence's pieces, and for each the word that it is a part of, from 0.
+
+        A word that preprocessing deletes, such as a lone control character, has no id.
+        """
+        ids: list[int] = []
+        owners: list[int] = []
+        last = len(words) - 1
+        for position, word in enumerate(words):
+            following = ""
+            if self._context and word[-1] in ".'" and position < last:
+                following = _stand_in(words[position + 1][0])
+            pieces = self._word_ids(word, not ids, following)
+            ids += pieces
+            owners += [position] * len(pieces)
+        return ids, owners
+
+    def _new_word_ids(self, word: str, first: bool, following: str) -> tuple[int, ...]:
+        ids: tuple[int, ...] = ()
+        for token in self._tokenize(word, first, following):
+            ids += self._token_ids(token.lower() if self._lower else token, first and not ids)
+        return ids
+
+    def _new_token_ids(self, token: str, first: bool) -> tuple[int, ...]:
+        return tuple(map(self._index, self._segment(token, first)))
+
+
+def _stand_in(character: str) -> str:
+    """A word that Moses' rules for a full stop take as they would take any word with this first character."""
+    if character.islower():
+        return "a"
+    return "1" if character in "0123456789" else "A"
