@@ -1,0 +1,236 @@
+"""Joins the pure parts and a recorder: pairs in, alignments out, lazily and in order."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from align.calibrate import MIN_PAIRS, Vocabulary, calibrate
+from align.extract import best_words, cell_scores, hide_eos, target_rows
+from align.recorders.base import Recorder
+from align.stream import batches, chunks, split_words
+from align.types import Alignment, Batch, Cell, CrossAttention, Pair, PairError, Pieces, Settings, TextWarning
+from align.words import collate, merge_words
+
+BUFFER = 2000
+BATCH_TOKENS = 2000
+
+Choice = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""For each target word of a pair the source word (-1: none) and its share of the row's score."""
+
+Item = tuple[Pair, Pieces | None, Literal["", "too long"]]
+"""A pair, its pieces (None where there is nothing to align, or too much), and why it was left out."""
+
+UNKNOWN_SHARE, UNKNOWN_AMONG = 0.3, 100
+
+
+class Aligner:
+    """Word alignments out of a translation model's attention.
+
+    Where `settings` leave layer or head on "auto", the first buffer of pairs decides by lexical consistency;
+    under 50 pairs the model's stored calibration does, and without one the layer at a third of the depth.
+
+    Args:
+        recorder: the model.
+        settings: what to read off its attention.
+        calibration: the model's stored choices, (score, position) to (layer, head or None).
+        buffer: pairs to read ahead, to sort them by length; one buffer is held in memory.
+        batch_tokens: pieces in a batch, pads included.
+        too_long: what to do with pairs that the model has no positions for: "stop" raises, "blank" leaves
+            them without links.
+
+    Attributes:
+        cell: layer and head in use; None until "auto" is settled.
+        reason: how the cell was chosen, for messages.
+
+    Raises:
+        ValueError: a layer or head that the model does not have.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        settings: Settings | None = None,
+        *,
+        calibration: Mapping[tuple[str, str], tuple[int, int | None]] | None = None,
+        buffer: int = BUFFER,
+        batch_tokens: int = BATCH_TOKENS,
+        too_long: str = "stop",
+    ) -> None:
+        self.recorder = recorder
+        self.settings = settings or Settings()
+        self.buffer = buffer
+        self.batch_tokens = batch_tokens
+        self.too_long = too_long
+        self._calibration = calibration or {}
+        cells = self.candidates()
+        self.cell = cells[0] if len(cells) == 1 else None
+        self.reason = "as asked"
+        self._checked = False
+
+    def candidates(self) -> list[Cell]:
+        """The cells that the settings allow, lowest layer first, all heads before single ones.
+
+        Raises:
+            ValueError: none, because the model is smaller than that.
+        """
+        layer, head = self.settings.layer, self.settings.head
+        for name, value, most in (("layer", layer, self.recorder.layers), ("head", head, self.recorder.heads)):
+            if isinstance(value, int) and value > most:
+                raise ValueError(f"{name} {value} is out of range: {self.recorder.name} has {most} {name}s")
+        layers = range(1, self.recorder.layers + 1) if layer == "auto" else [layer]
+        heads: Sequence[int | None] = [None, *range(1, self.recorder.heads + 1)]
+        if head != "auto":
+            heads = [None if head == "all" else head]
+        return [Cell(*cell) for cell in product(layers, heads)]
+
+    def align(self, source: str | Sequence[str], target: str | Sequence[str]) -> Alignment:
+        """Align one pair of sentences, given as strings (words at spaces) or as words."""
+        return next(self([(source, target)]))
+
+    def __call__(self, pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Alignment]:
+        """Align pairs: one alignment for each, in order, a buffer at a time.
+
+        Raises:
+            PairError: a pair that is longer than the model takes, unless `too_long` is "blank". The pairs
+                before it come out first, as they do before any ValueError of `pairs` itself.
+        """
+        for chunk in chunks(map(self._encode, _number(pairs)), self.buffer):
+            if not self._checked:
+                self._warn_of_unknown([pieces for _, pieces, _ in chunk if pieces])
+                self._checked = True
+            yield from self._align_chunk(chunk)
+
+    def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
+        """The scores that links are read off, `[J][I+1]`, the last column being `</s>`.
+
+        Without a choice of layer and head so far, the stored or default one is used.
+
+        Raises:
+            ValueError: a blank or too long side.
+        """
+        pair, pieces, _ = self._encode(next(_number([(source, target)])))
+        if pieces is None:
+            raise ValueError("one side is blank, or too long for the model")
+        batch = collate([pieces], self.recorder.pad)
+        scores = next(self._scores(batch, [self.cell or self._fallback()]))[1]
+        return [row.tolist() for row in scores[0, 0, : len(pair.target)]]
+
+    def _encode(self, pair: Pair) -> Item:
+        """A pair with its pieces."""
+        if pair.blank:
+            return pair, None, ""
+        pieces = self.recorder.encode(pair)
+        if not pieces.target or len(pieces.source) < 2:
+            return pair, None, ""
+        sides = zip(("source", "target"), (len(pieces.source), len(pieces.target) + 1), strict=True)
+        for (side, length), most in zip(sides, self.recorder.max_positions, strict=True):
+            if length > most:
+                if self.too_long == "blank":
+                    return pair, None, "too long"
+                raise PairError(
+                    pair.id,
+                    f"{side} has {length:,} pieces with </s>, the model takes {most:,}: "
+                    "shorten it, or leave such lines without links (--too-long blank)",
+                )
+        return pair, pieces, ""
+
+    def _warn_of_unknown(self, encoded: Sequence[Pieces]) -> None:
+        """Say so where much of the first buffer is not in the model's dictionary."""
+        for side in ("source", "target"):
+            ids = [number for pieces in encoded for number in getattr(pieces, side)]
+            share = ids.count(self.recorder.unk) / max(1, len(ids))
+            if len(ids) >= UNKNOWN_AMONG and share > UNKNOWN_SHARE:
+                warnings.warn(
+                    f"{share:.0%} of the {side} pieces in the first {len(encoded):,} pairs are unknown to the model: "
+                    f"is this side its {side} language, and are dictionary, case and subwords those of the model?",
+                    TextWarning,
+                    stacklevel=3,
+                )
+
+    def _align_chunk(self, chunk: Sequence[Item]) -> Iterator[Alignment]:
+        """Align a buffer of encoded pairs; settles the cell if that is open."""
+        positions = [n for n, (_, pieces, _) in enumerate(chunk) if pieces]
+        encoded = [pieces for _, pieces, _ in chunk if pieces]
+        if self.cell is None and len(encoded) < MIN_PAIRS and encoded:
+            self.cell = self._fallback()
+        cells = self.candidates() if self.cell is None else [self.cell]
+        lengths = [(len(pieces.source), len(pieces.target)) for pieces in encoded]
+        choices: dict[Cell, dict[int, Choice]] = {cell: {} for cell in cells}
+        for numbers in batches(lengths, self.batch_tokens):
+            batch = collate([encoded[n] for n in numbers], self.recorder.pad)
+            for layer_cells, scores in self._scores(batch, cells):
+                index, share = (x.cpu().numpy() for x in best_words(scores, self.settings.null))  # [B, C, J]
+                for c, cell in enumerate(layer_cells):
+                    for b, n in enumerate(numbers):
+                        words = len(chunk[positions[n]][0].target)
+                        choices[cell][positions[n]] = index[b, c, :words], share[b, c, :words]
+        if self.cell is None and encoded:
+            pairs = [pair for pair, _, _ in chunk]
+            self.cell = calibrate(*_linked_words(pairs, choices))
+            self.reason = f"by lexical consistency over {len(encoded):,} pairs"
+        chosen = choices[self.cell] if self.cell else {}
+        for n, (pair, _, skipped) in enumerate(chunk):
+            yield Alignment(pair, _link_scores(*chosen[n]) if n in chosen else {}, skipped)
+
+    def _scores(self, batch: Batch, cells: Sequence[Cell]) -> Iterator[tuple[list[Cell], Tensor]]:
+        """Word scores of a batch, a layer at a time: its cells C, and `[B, C, J, I+1]` for them."""
+        with torch.inference_mode():
+            for attention in self.recorder.record(batch, sorted({cell.layer for cell in cells})):
+                layer_cells = [cell for cell in cells if cell.layer == attention.layer]
+                device = attention.weights.device
+                source_words, target_words = batch.source_words.to(device), batch.target_words.to(device)
+                weights = target_rows(attention.weights, self.settings.position)  # [B, H, T, S]
+                if self.settings.null == "mask":
+                    weights = hide_eos(weights, source_words)
+                kept = CrossAttention(attention.layer, weights, attention.values, attention.out_proj)
+                scores = cell_scores(kept, [cell.head for cell in layer_cells], self.settings.score)
+                yield layer_cells, merge_words(scores, source_words, target_words, batch.words)
+
+    def _fallback(self) -> Cell:
+        """The cell to use where there is too little text to choose by: stored, else a third of the way up."""
+        candidates = self.candidates()
+        stored = self._calibration.get((self.settings.score, self.settings.position))
+        if stored and Cell(*stored) in candidates:
+            self.reason = f"the model's own calibration, under {MIN_PAIRS} pairs to choose by"
+            return Cell(*stored)
+        self.reason = f"the default, under {MIN_PAIRS} pairs to choose by"
+        third = max(1, round(self.recorder.layers / 3))
+        return next((cell for cell in candidates if cell.layer == third), candidates[0])
+
+
+def _number(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
+    """Pairs as they are, and two sentences as a pair with its number."""
+    for number, pair in enumerate(pairs, 1):
+        yield pair if isinstance(pair, Pair) else Pair(_words(pair[0]), _words(pair[1]), number)
+
+
+def _words(sentence: str | Sequence[str]) -> tuple[str, ...]:
+    return split_words(sentence) if isinstance(sentence, str) else tuple(sentence)
+
+
+def _link_scores(index: NDArray[np.int64], share: NDArray[np.float32]) -> dict[tuple[int, int], float]:
+    return {(i, j): s for j, (i, s) in enumerate(zip(index.tolist(), share.tolist(), strict=True)) if i >= 0}
+
+
+def _linked_words(
+    pairs: Sequence[Pair], choices: Mapping[Cell, Mapping[int, Choice]]
+) -> tuple[dict[Cell, tuple[NDArray[np.int64], NDArray[np.int64]]], int]:
+    """What `calibrate` takes: each cell's linked words by number, and the number of all target words."""
+    numbers = sorted(next(iter(choices.values())))
+    vocabularies = Vocabulary(), Vocabulary()
+    sources = [vocabularies[0].numbers(pairs[n].source) for n in numbers]
+    target = np.concatenate([vocabularies[1].numbers(pairs[n].target) for n in numbers])
+    linked = {}
+    for cell, of_pair in choices.items():
+        index = np.concatenate([of_pair[n][0] for n in numbers])
+        words = np.concatenate([source[of_pair[n][0]] for source, n in zip(sources, numbers, strict=True)])
+        linked[cell] = words[index >= 0], target[index >= 0]
+    return linked, len(target)

@@ -1,0 +1,1 @@
+"""Command lines: the only code that prints or exits."""

@@ -1,0 +1,165 @@
+"""What every command does alike: errors to exit codes, results to a file or stdout, progress to stderr."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO
+
+OK, FAILED, USAGE, INTERRUPTED, CLOSED_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
+
+REPORT_EVERY = 10.0
+"""Seconds between two lines of progress where stderr is not a terminal."""
+
+
+def say(message: str) -> None:
+    """A line to stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def run(program: str, job: Callable[[], None]) -> int:
+    """Do a job and turn what may go wrong into one line on stderr and an exit code.
+
+    Returns:
+        0 done, 1 bad data, model or file, 130 Ctrl-C; 141 and 143 as for any Unix filter whose reader went
+        away, and that was told to stop.
+    """
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        job()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at exit
+        return CLOSED_PIPE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"{program}: error: {where}{error.strerror or error}")
+        return FAILED
+    except (ValueError, ModuleNotFoundError) as error:
+        say(f"{program}: error: {error}")
+        return FAILED
+    return OK
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(TERMINATED)
+
+
+def show_warnings(program: str, category: type[Warning]) -> None:
+    """Show warnings of our own as lines of the program, and none of the libraries' to their developers."""
+
+    def show(message: Any, *rest: Any, **named: Any) -> None:
+        say(f"{program}: warning: {message}")
+
+    warnings.showwarning = show
+    warnings.simplefilter("ignore")
+    warnings.simplefilter("always", category)
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc to keep big freed blocks: batches of one size after the other need the same ones again.
+
+    Given back to the kernel and asked for anew they cost page faults, several times the arithmetic on some
+    virtual machines. Elsewhere than on glibc nothing happens.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return
+    mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: the highest that glibc takes
+    mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
+
+
+@contextmanager
+def open_output(path: str | None) -> Iterator[BinaryIO]:
+    """Where results go: stdout, or a file that appears under its name only when it is complete.
+
+    Raises:
+        OSError: it cannot be written, or the disk is full; names the file.
+    """
+    if path in (None, "-"):
+        with _named("stdout"):
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        return
+    target = Path(os.path.realpath(path))
+    with _named(str(path)):
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):  # a device or a named pipe
+            with target.open("wb") as stream:
+                yield stream
+            return
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with open(descriptor, "wb") as stream:
+                yield stream
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Put the output's name into errors of writing, which have none of their own."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is None or Path(str(error.filename)).name.startswith(f".{Path(name).name}."):
+            raise OSError(error.errno, f"cannot write: {error.strerror}", name) from None
+        raise
+
+
+class Progress:
+    """Lines done: a bar on a terminal, now and then a line elsewhere, nothing where quiet."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.lines = 0
+        self._start = self._reported = time.monotonic()
+        self._quiet = quiet
+        self._bar: Any = None
+        if not quiet and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(unit=" lines", unit_scale=True, leave=False)
+
+    def add(self) -> None:
+        """One line more."""
+        self.lines += 1
+        if self._bar is not None:
+            self._bar.update()
+        elif not self._quiet and self.lines % 100 == 0 and time.monotonic() - self._reported > REPORT_EVERY:
+            self._reported = time.monotonic()
+            say(f"{self.lines:,} lines, {self.rate:,.0f} lines/s")
+
+    @property
+    def rate(self) -> float:
+        """Lines per second since the start."""
+        return self.lines / max(time.monotonic() - self._start, 1e-9)
+
+    def write(self, message: str) -> None:
+        """A line to stderr that does not tear the bar apart."""
+        if self._bar is not None:
+            self._bar.clear()
+        if not self._quiet:
+            say(message)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,73 @@
+"""From the name of a model to an `Aligner`: finds the files, picks the backend and the device."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from align.aligner import BATCH_TOKENS, BUFFER, Aligner
+from align.recorders.fairseq import load_fairseq
+from align.recorders.folder import DEFAULT_MODEL, ModelOptions, find_model
+from align.types import Null, Position, Score, Settings
+
+
+def pick_device(device: str) -> str:
+    """The device to run on: "auto" is the first GPU if there is one, else the CPU.
+
+    Raises:
+        ValueError: a GPU is asked for and there is none.
+    """
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError("--device cuda: torch sees no CUDA device here; use cpu, or auto")
+    return device
+
+
+def load(
+    model: str = DEFAULT_MODEL,
+    *,
+    score: Score = "norm",
+    position: Position = "input",
+    layer: int | Literal["auto"] = "auto",
+    head: int | Literal["auto", "all"] = "auto",
+    null: Null = "eos",
+    options: ModelOptions | None = None,
+    device: str = "auto",
+    dtype: str = "float32",
+    buffer: int = BUFFER,
+    batch_tokens: int = BATCH_TOKENS,
+    too_long: str = "stop",
+) -> Aligner:
+    """Load a model and make an aligner of it.
+
+    Args:
+        model: name of a bundled model, a folder, or a fairseq checkpoint file.
+        score: "norm" or "weight".
+        position: "input" or "output".
+        layer: counted from 1, or "auto".
+        head: counted from 1, "all" together, or "auto".
+        null: "eos", "mask" or "none"; see `align.extract`.
+        options: what the model's files do not say about languages, dictionaries and text.
+        device: "auto", "cpu" or "cuda".
+        dtype: of the model's arithmetic, "float32" or "bfloat16".
+        buffer: pairs to read ahead.
+        batch_tokens: pieces in a batch.
+        too_long: "stop" or "blank".
+
+    Raises:
+        ValueError: anything about the model or the settings that does not fit; the message says what.
+        ModuleNotFoundError: fairseq is not installed; the message says how to.
+    """
+    settings = Settings(score, position, layer, head, null)
+    folder = find_model(model, options or ModelOptions())
+    recorder = load_fairseq(folder, pick_device(device), dtype)
+    return Aligner(
+        recorder,
+        settings,
+        calibration=folder.calibration,
+        buffer=buffer,
+        batch_tokens=batch_tokens,
+        too_long=too_long,
+    )

@@ -1,0 +1,1 @@
+"""Alignments for human eyes."""
