@@ -1,0 +1,374 @@
+"""`extract-align` from the outside: exact bytes, exit codes, and every kind of bad input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import align
+from align.cli import common, extract
+from tests import toy
+from tests.conftest import EXAMPLES, ROOT
+
+GOLDEN = ROOT / "tests" / "golden"
+COMMAND = [sys.executable, "-m", "align.cli.extract"]
+
+
+class Result(NamedTuple):
+    code: int
+    out: bytes
+    err: str
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Result]:
+    """The command in this process, which spares importing torch again."""
+
+    def call(*arguments: object, stdin: bytes | str = b"") -> Result:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["extract-align", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+        capfdbinary.readouterr()
+        try:
+            code = extract.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capfdbinary.readouterr()
+        return Result(code, out, err.decode())
+
+    return call
+
+
+@pytest.fixture
+def toy_model(tmp_path: Path) -> Path:
+    """A checkpoint with room for 40 pieces a side."""
+    return toy.save_model(tmp_path / "toy")
+
+
+def failed(result: Result, *parts: str) -> None:
+    """Exit code 1, one line on stderr with these parts, no traceback."""
+    assert result.code == 1
+    errors = [line for line in result.err.splitlines() if "error" in line]
+    assert len(errors) == 1
+    assert "Traceback" not in result.err
+    for part in parts:
+        assert part in errors[0]
+
+
+# What comes out
+
+
+@pytest.mark.parametrize(
+    ("golden", "arguments"),
+    [
+        ("examples.pharaoh", ()),
+        ("examples.scores", ("--scores",)),
+        ("examples.jsonl", ("-f", "jsonl")),
+        ("examples.weight-output", ("--score", "weight", "--position", "output", "--layer", "2", "--head", "all")),
+        ("examples.null-none", ("--null", "none")),
+        ("examples.null-mask", ("--null", "mask", "--head", "all")),
+    ],
+)
+def test_examples_give_these_bytes(run: Callable[..., Result], golden: str, arguments: tuple[str, ...]) -> None:
+    result = run(EXAMPLES, *arguments)
+    assert result.code == 0
+    assert result.out == (GOLDEN / golden).read_bytes()
+
+
+def test_all_ways_in_are_one(run: Callable[..., Result], tmp_path: Path) -> None:
+    expected = (GOLDEN / "examples.pharaoh").read_bytes()
+    text = EXAMPLES.read_bytes()
+    assert run("-q", stdin=text).out == expected
+    assert run("-q", "-", stdin=text.replace(b" ||| ", b"\t")).out == expected
+    assert run("-q", stdin=text.replace(b"\n", b"\r\n")).out == expected
+    assert run("-q", stdin=b"\xef\xbb\xbf" + text).out == expected
+    assert run("-q", stdin=text.removesuffix(b"\n")).out == expected
+    packed = tmp_path / "examples.gz"
+    packed.write_bytes(gzip.compress(text))
+    assert run("-q", packed).out == expected
+    sides = [[line.split(b" ||| ")[n] if line else b"" for line in text.splitlines()] for n in (0, 1)]
+    for name, side in zip(("de", "en"), sides, strict=True):
+        (tmp_path / name).write_bytes(b"\n".join(side) + b"\n")
+    assert run("-q", "-s", tmp_path / "de", "-t", tmp_path / "en").out == expected
+    assert run("-q", "-s", tmp_path / "de", "-t", "-", stdin=b"\n".join(sides[1])).out == expected
+
+
+def test_output_file_is_complete_and_stdout_empty(run: Callable[..., Result], tmp_path: Path) -> None:
+    result = run("-o", tmp_path / "links", EXAMPLES)
+    assert (result.code, result.out) == (0, b"")
+    assert (tmp_path / "links").read_bytes() == (GOLDEN / "examples.pharaoh").read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["links"]
+    assert run("-o", "-", EXAMPLES).out == (GOLDEN / "examples.pharaoh").read_bytes()
+
+
+def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
+    lines = run(EXAMPLES, "--threads", 2, "--device", "cpu").err.splitlines()
+    assert "fairseq:de-en@" in lines[0]
+    assert "on cpu (2 threads)" in lines[0]
+    assert "de (lower case, moses tokens, sentencepiece pieces)" in lines[0]
+    assert "layer 1, head 3 (the model's own calibration" in lines[1]
+    assert lines[2].startswith("extract-align: 21 lines, 1 blank, 0 too long, ")
+    assert lines[3].startswith("align|fairseq:de-en@")
+    assert lines[3].endswith(f"|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos|v:{align.__version__}")
+    assert run(EXAMPLES, "-q").err == ""
+
+
+def test_progress_without_a_terminal(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common, "REPORT_EVERY", 0.0)
+    assert "\n100 lines, " in run(stdin="das haus ||| the house\n" * 150).err
+
+
+def test_signature_alone(run: Callable[..., Result]) -> None:
+    result = run("--signature", "--layer", 2, "-q", stdin="never read")
+    assert result.out.startswith(b"align|fairseq:de-en@")
+    assert b"|layer:2|head:auto|" in result.out
+
+
+def test_bfloat16_is_signed_and_close(run: Callable[..., Result]) -> None:
+    result = run(EXAMPLES, "--dtype", "bfloat16")
+    assert "|dtype:bfloat16|" in result.err
+    ours, plain = (
+        [set(line.split()) for line in text.splitlines()]
+        for text in (result.out, (GOLDEN / "examples.pharaoh").read_bytes())
+    )
+    assert sum(len(a & b) for a, b in zip(ours, plain, strict=True)) > 0.9 * sum(map(len, plain))
+
+
+# Odd input that is fine: a line out for each line in, indices of the user's own words
+
+
+@pytest.mark.parametrize(
+    ("line", "source_words", "target_words"),
+    [
+        ("", 0, 0),
+        ("   ||| ", 0, 0),
+        ("haus ||| ", 1, 0),
+        ("haus ||| house", 1, 1),
+        ("ein 😀 👩‍👩‍👧 haus ||| a 😀 👩‍👩‍👧 house", 4, 4),
+        ("das\u00a0alte\u2028haus steht da ||| the\u0085old house\u2029 is there", 3, 4),
+        ("漢字 ქართული ||| 漢字 word", 2, 2),
+        ("a\x00b \x07 \x1b[31m haus ||| \x08 house \x7f", 4, 3),
+        ("</s> <pad> <unk> haus ||| </s> <s> house", 4, 3),
+        ("haus\u00ad \u200b ||| \ufeff house", 2, 2),
+    ],
+)
+def test_odd_lines_keep_their_place(
+    run: Callable[..., Result], line: str, source_words: int, target_words: int
+) -> None:
+    result = run("-q", "-f", "jsonl", stdin=f"das haus ||| the house\n{line}\nja ||| yes\n")
+    assert result.code == 0
+    records = [json.loads(record) for record in result.out.decode().split("\n")[:-1]]
+    assert len(records) == 3
+    assert (len(records[1]["source"]), len(records[1]["target"])) == (source_words, target_words)
+    assert all(i < source_words and j < target_words for i, j in records[1]["links"])
+    assert records[0]["links"] == [[0, 0], [1, 1]]
+    assert records[2]["links"] == [[0, 0]]
+
+
+def test_empty_input_gives_empty_output(run: Callable[..., Result]) -> None:
+    result = run(stdin="")
+    assert (result.code, result.out) == (0, b"")
+    assert "0 lines" in result.err
+
+
+def test_five_thousand_words(run: Callable[..., Result]) -> None:
+    lines = "das haus ||| the house\n" + "haus " * 5000 + "||| house\nja ||| yes\n"
+    result = run(stdin=lines)
+    failed(result, "stdin, line 2: source has", "the model takes 1,024", "--too-long blank")
+    assert result.out == b"0-0 1-1\n"
+    result = run("--too-long", "blank", stdin=lines)
+    assert (result.code, result.out) == (0, b"0-0 1-1\n\n0-0\n")
+    assert "3 lines, 0 blank, 1 too long" in result.err
+
+
+def test_text_in_pieces_and_a_model_without_toml(run: Callable[..., Result], toy_model: Path) -> None:
+    result = run("-m", toy_model, "-f", "jsonl", "--null", "none", stdin="das ha@@ us ist ||| the house\n")
+    assert json.loads(result.out)["source"] == ["das", "ha@@", "us", "ist"]
+    assert "de (keep case, none tokens, none pieces)" in result.err
+
+
+# Bad input: exit 1, file and line, and what came before is not lost
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"no separator here", "no ||| and no TAB"),
+        (b"one ||| two ||| three", "3 fields"),
+        (b"latin-1: gr\xfc\xdfe ||| x", "not UTF-8 (byte 0xfc at position 12)"),
+    ],
+)
+def test_a_bad_line_stops_with_file_and_line_after_the_lines_before_it(
+    run: Callable[..., Result], tmp_path: Path, line: bytes, message: str
+) -> None:
+    path = tmp_path / "bitext"
+    path.write_bytes(b"das haus ||| the house\n\n" + line + b"\nja ||| yes\n")
+    result = run(path)
+    failed(result, f"{path}, line 3: ", message)
+    assert result.out == b"0-0 1-1\n\n"
+
+
+def test_files_that_are_not_parallel(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "de").write_text("das haus\nja\nnein\n", encoding="utf-8")
+    (tmp_path / "en").write_text("the house\n", encoding="utf-8")
+    result = run("-s", tmp_path / "de", "-t", tmp_path / "en")
+    failed(result, "de has 3 lines", "en has 1")
+    assert result.out == b"0-0 1-1\n"
+
+
+def test_ten_thousand_random_lines(run: Callable[..., Result], toy_model: Path) -> None:
+    numbers = random.Random(1)
+    alphabet = [*map(chr, range(0x250)), "|", "|||", " ||| ", "\t", " ", "\u2028", "😀", "漢", "haus", "the"]
+    alphabet.remove("\n")
+    lines = []
+    for _ in range(10_000):
+        sides = (
+            "".join(numbers.choices(alphabet, k=numbers.randrange(12))).replace("|", "").replace("\t", " ")
+            for _ in "st"
+        )
+        lines.append(" ||| ".join(sides))
+    result = run("-q", "-m", toy_model, "--too-long", "blank", stdin="\n".join(lines) + "\n")
+    assert (result.code, result.out.count(b"\n")) == (0, 10_000)
+    for seed in range(5):
+        noise = random.Random(seed).randbytes(50_000)
+        failed(run("-q", "-m", toy_model, "--too-long", "blank", stdin=noise), "stdin, line ")
+    loose = "\n".join("".join(numbers.choices(alphabet, k=8)) for _ in range(10_000))
+    failed(run("-q", "-m", toy_model, "--too-long", "blank", stdin=loose), "stdin, line ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("no/such/file",), ("no/such/file: No such file",)),
+        (("-m", "no/such/model"), ("no/such/model: no such file",)),
+        (("--layer", 9), ("layer 9 is out of range", "has 3 layers")),
+        (("--head", 9), ("head 9 is out of range", "has 4 heads")),
+        (("--device", "cuda"), ("no CUDA device",)),
+        (("--source-lang", "xx"), ("no sentencepiece file for xx",)),
+        (("--source-subwords", "gone.spm"), ("gone.spm: no sentencepiece file",)),
+        (("-o", "no/such/folder/links"), ("no/such/folder/links: cannot write: No such file",)),
+        (("-o", "/dev/full"), ("/dev/full: cannot write: No space left",)),
+        (("-o", ROOT), (f"{ROOT}: Is a directory",)),
+    ],
+)
+def test_errors_name_what_is_wrong(
+    run: Callable[..., Result], arguments: tuple[object, ...], parts: tuple[str]
+) -> None:
+    if "cuda" in arguments and __import__("torch").cuda.is_available():
+        pytest.skip("there is a GPU here")
+    inputs = () if arguments[0] == "no/such/file" else (EXAMPLES,)
+    failed(run("-q", *arguments, *inputs), *parts)
+
+
+def test_a_damaged_checkpoint_and_a_wrong_dictionary(run: Callable[..., Result], toy_model: Path) -> None:
+    dictionary = toy_model.parent / "dict.de.txt"
+    toy.save_dictionary(dictionary, ["nur", "drei", "worte"])
+    failed(run("-m", toy_model, EXAMPLES), "dict.de.txt: 7 entries", "was trained with 14")
+    toy_model.write_bytes(toy_model.read_bytes()[:1000])
+    failed(run("-m", toy_model, EXAMPLES), f"{toy_model}: not a checkpoint")
+
+
+def test_another_models_dictionary_of_the_same_size_is_warned_about(
+    run: Callable[..., Result], toy_model: Path
+) -> None:
+    toy.save_dictionary(toy_model.parent / "dict.de.txt", [f"x{n}" for n in range(10)])
+    result = run("-q", "-m", toy_model, stdin="das haus ist alt ||| the house is old\n" * 60)
+    assert result.code == 0
+    assert "extract-align: warning: 100% of the source pieces in the first 60 pairs are unknown" in result.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-s", "a"), ("-t", "a"), ("-s", "a", "-t", "b", "c"), ("-s", "-", "-t", "-"), ("--layer", "0"),
+        ("--layer", "all"), ("--head", "x"), ("--format", "xml"), ("--buffer", "0"), ("--batch-tokens", "-5"),
+        ("--frobnicate",), ("a", "b"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert "usage: extract-align" in result.err
+
+
+# A process of its own
+
+
+def test_help_and_version_answer_without_torch() -> None:
+    check = "import sys; sys.argv = ['extract-align', '{}']\nfrom align.cli.extract import main\n"
+    check += "try: main()\nfinally: assert not {{'torch', 'numpy', 'fairseq'}} & set(sys.modules)"
+    for flag, expected in (("--help", "examples:"), ("--version", f"extract-align {align.__version__}")):
+        result = subprocess.run([sys.executable, "-c", check.format(flag)], capture_output=True, text=True, check=True)
+        assert expected in result.stdout
+        assert result.stderr == ""
+
+
+def start(*arguments: str, **options: object) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*COMMAND, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def test_a_line_is_answered_as_soon_as_its_buffer_is_full() -> None:
+    with start("-q", "--buffer", "1") as process:
+        assert process.stdin
+        assert process.stdout
+        for _ in range(2):
+            process.stdin.write(b"das haus ||| the house\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"0-0 1-1\n"
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+def test_a_closed_pipe_ends_it_quietly() -> None:
+    with start("-q", "--buffer", "1") as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"das haus ||| the house\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdin.write(b"das haus ||| the house\n" * 10)
+        process.stdin.close()
+        assert process.wait(30) == common.CLOSED_PIPE
+        assert process.stderr
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, common.INTERRUPTED), (signal.SIGTERM, common.TERMINATED)])
+def test_interrupted_it_leaves_no_half_written_file(tmp_path: Path, number: int, code: int) -> None:
+    target = tmp_path / "links"
+    target.write_bytes(b"of before\n")
+    with start("--buffer", "1", "-o", str(target)) as process:
+        assert process.stdin
+        process.stdin.write(b"das haus ||| the house\n" * 3)
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not any(path.name.startswith(".links.") and path.stat().st_size for path in tmp_path.iterdir()):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(number)
+        assert process.wait(30) == code
+        assert process.stderr
+        assert b"Traceback" not in process.stderr.read()
+    assert target.read_bytes() == b"of before\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["links"]
+
+
+def test_full_disk_on_stdout() -> None:
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run([*COMMAND, "-q", str(EXAMPLES)], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 1
+    assert "stdout: cannot write: No space left" in result.stderr
+    assert "Traceback" not in result.stderr

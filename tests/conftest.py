@@ -1,0 +1,54 @@
+"""What many tests need: the bundled model, and toy models of every shape."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from align import Pair, load
+from align.recorders.fairseq import FairseqRecorder, load_fairseq
+from align.recorders.folder import ModelOptions, find_model
+from align.stream import read_bitext, read_lines, read_parallel
+from tests import toy
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples" / "de-en.txt"
+SHARED = Path(os.environ.get("EXTRACT_ALIGN_DATA", ROOT.parent / "shared" / "data"))
+
+torch.set_num_threads(2)
+
+
+def example_pairs() -> list[Pair]:
+    with EXAMPLES.open("rb") as stream:
+        return list(read_bitext(read_lines(stream, "examples"), "examples"))
+
+
+def shared_pairs(count: int, name: str = "valid") -> list[Pair]:
+    """The first real pairs of the shared data; skips the test where there is none."""
+    if not (SHARED / f"{name}.de").is_file():
+        pytest.skip(f"needs {name}.de and {name}.en in {SHARED.name}/ beside the repository (or $EXTRACT_ALIGN_DATA)")
+    with (SHARED / f"{name}.de").open("rb") as source, (SHARED / f"{name}.en").open("rb") as target:
+        pairs = read_parallel(read_lines(source, "de"), read_lines(target, "en"), ("de", "en"))
+        return [pair for pair, _ in zip(pairs, range(count), strict=False)]
+
+
+@pytest.fixture(scope="session")
+def recorder() -> Any:
+    """The bundled model's recorder."""
+    return load(device="cpu").recorder
+
+
+@pytest.fixture
+def toy_recorder(tmp_path: Path) -> Callable[..., FairseqRecorder]:
+    """Makes the recorder of a toy checkpoint."""
+
+    def make(shape: dict[str, Any] | None = None, **options: Any) -> FairseqRecorder:
+        checkpoint = toy.save_model(tmp_path / "toy", shape, **options)
+        return load_fairseq(find_model(str(checkpoint), ModelOptions()))
+
+    return make

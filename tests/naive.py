@@ -1,0 +1,81 @@
+"""A deliberately naive reading of the paper: one sentence, every vector written out, plain loops.
+
+Shares no code with the package but the recorder; slow, and easy to hold against the definitions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from align.types import CrossAttention, Pieces
+
+
+def piece_scores(attention: CrossAttention, score: str, head: int | None) -> list[list[float]]:
+    """Rows of scores of a batch of one, for all T+1 steps: `[T+1][S]`; head from 0, None for all."""
+    weights, values, out_proj = attention.weights[0], attention.values[0], attention.out_proj
+    heads, steps, length = weights.shape
+    rows = []
+    for t in range(steps):
+        row = []
+        for s in range(length):
+            of_heads = range(heads) if head is None else [head]
+            if score == "weight":
+                row.append(sum(float(weights[h, t, s]) for h in of_heads) / len(of_heads))
+            else:
+                vector = torch.zeros(out_proj.shape[2], dtype=torch.float64)
+                for h in of_heads:
+                    transformed = values[h, s].double() @ out_proj[h].double()
+                    vector = vector + float(weights[h, t, s]) * transformed
+                row.append(float(vector.norm()))
+        rows.append(row)
+    return rows
+
+
+def fast_piece_scores(attention: CrossAttention, score: str, head: int | None) -> list[list[float]]:
+    """The same with the loops over steps and pieces left to torch, still with every vector in memory."""
+    weights, values, out_proj = (x.double() for x in (attention.weights[0], attention.values[0], attention.out_proj))
+    if head is not None:
+        weights, values, out_proj = weights[head : head + 1], values[head : head + 1], out_proj[head : head + 1]
+    if score == "weight":
+        return weights.mean(0).tolist()
+    transformed = torch.einsum("hsd,hdo->hso", values, out_proj)
+    vectors = torch.einsum("hts,hso->tso", weights, transformed)
+    return vectors.norm(dim=-1).tolist()
+
+
+def word_scores(rows: list[list[float]], pieces: Pieces, position: str, words: tuple[int, int]) -> list[list[float]]:
+    """Scores of words `[J][I+1]`, out of those of pieces: sum over source pieces, mean over target pieces."""
+    source_count, target_count = words
+    scores = []
+    for j in range(target_count):
+        mine = [t for t, word in enumerate(pieces.target_words) if word == j]
+        row = [0.0] * (source_count + 1)
+        for t in mine:
+            step = t + 1 if position == "input" else t
+            for s, word in enumerate(pieces.source_words):
+                row[source_count if word == -1 else word] += rows[step][s] / len(mine)
+        scores.append(row)
+    return scores
+
+
+def links(scores: list[list[float]]) -> tuple[set[tuple[int, int]], float]:
+    """Links by argmax, `</s>` as NULL, and the smallest lead of a winner over the next, relative to it."""
+    found = set()
+    lead = 1.0
+    for j, row in enumerate(scores):
+        ranked = sorted(range(len(row)), key=lambda i: -row[i])
+        best, second = ranked[0], ranked[1]
+        if row[best] > 0:
+            lead = min(lead, (row[best] - row[second]) / row[best])
+            if best != len(row) - 1:
+                found.add((best, j))
+    return found, lead
+
+
+def align(recorder: Any, pair: Any, attention: CrossAttention, score: str, position: str, head: int | None) -> Any:
+    """Links of one pair by all of the above, and the smallest lead."""
+    rows = fast_piece_scores(attention, score, head)
+    pieces = recorder.encode(pair)
+    return links(word_scores(rows, pieces, position, (len(pair.source), len(pair.target))))

@@ -1,0 +1,123 @@
+"""Neither batches, nor buffers, nor the order of lines change a link; and how layer and head are chosen."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from align import Aligner, Cell, Pair, PairError, Settings
+from align.types import TextWarning
+from tests.conftest import example_pairs, shared_pairs
+
+FIXED = Settings(layer=1, head=3)
+
+
+def links(recorder: Any, pairs: list[Pair], **options: Any) -> list[Any]:
+    return [alignment.links for alignment in Aligner(recorder, FIXED, **options)(pairs)]
+
+
+@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"buffer": 1}, {"buffer": 7, "batch_tokens": 100}])
+def test_batch_of_one_equals_batch_of_many(recorder: Any, options: dict[str, int]) -> None:
+    pairs = example_pairs()
+    assert links(recorder, pairs, **options) == links(recorder, pairs)
+
+
+def test_real_pairs_in_any_batches_buffers_and_order(recorder: Any) -> None:
+    pairs = shared_pairs(400)
+    expected = links(recorder, pairs)
+    assert links(recorder, pairs, batch_tokens=300) == expected
+    assert links(recorder, pairs, buffer=37) == expected
+    order = list(range(len(pairs)))
+    random.Random(0).shuffle(order)
+    assert links(recorder, [pairs[n] for n in order]) == [expected[n] for n in order]
+
+
+def test_one_comes_out_for_each_in_order_blank_ones_too(recorder: Any) -> None:
+    pairs = [("", ""), ("haus", ""), ("das haus", "the house"), ("", "house")]
+    found = list(Aligner(recorder, FIXED)(pairs))
+    assert [str(alignment) for alignment in found] == ["", "", "0-0 1-1", ""]
+    assert [alignment.pair.id for alignment in found] == [1, 2, 3, 4]
+
+
+def test_results_come_a_buffer_at_a_time(recorder: Any) -> None:
+    pairs = iter([("das haus", "the house")] * 12)
+    results = Aligner(recorder, FIXED, buffer=5)(pairs)
+    next(results)
+    assert len(list(pairs)) == 7
+
+
+def test_too_long_stops_with_the_line_after_what_came_before(toy_recorder: Callable[..., Any]) -> None:
+    recorder = toy_recorder()
+    pairs = [("das haus", "the house"), ("das " * 39, "the"), ("das " * 40, "the")]
+    found = []
+    with pytest.raises(PairError, match="line 3: source has 41 pieces with </s>, the model takes 40"):
+        found.extend(Aligner(recorder, FIXED)(pairs))
+    assert len(found) == 2
+    with pytest.raises(PairError, match="line 1: target has 41 pieces"):
+        Aligner(recorder, FIXED).align("das", "the " * 40)
+
+
+def test_too_long_left_blank(toy_recorder: Callable[..., Any]) -> None:
+    found = list(Aligner(toy_recorder(), FIXED, too_long="blank")([("das " * 50, "the"), ("das", "the " * 39)]))
+    assert [alignment.skipped for alignment in found] == ["too long", ""]
+    assert found[0].links == frozenset()
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    (Settings(layer=4), "layer 4 is out of range: .* has 3 layers"),
+    (Settings(head=5), "head 5 is out of range: .* has 4 heads"),
+])  # fmt: skip
+def test_layers_and_heads_out_of_range_are_refused(recorder: Any, settings: Settings, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Aligner(recorder, settings)
+
+
+def test_auto_with_few_pairs_takes_what_is_stored_else_a_third_of_the_depth(recorder: Any) -> None:
+    stored = {("norm", "input"): (2, 4), ("weight", "output"): (9, None)}
+    for settings, expected in [
+        (Settings(), Cell(2, 4)),
+        (Settings(layer=3), Cell(3, None)),  # what is stored is of another layer
+        (Settings(head=2), Cell(1, 2)),
+        (Settings(score="weight", position="output"), Cell(1, None)),  # what is stored is out of range
+    ]:
+        aligner = Aligner(recorder, settings, calibration=stored)
+        assert aligner.cell is None
+        list(aligner(example_pairs()))
+        assert aligner.cell == expected
+
+
+@pytest.mark.parametrize(("position", "layer"), [("input", 1), ("output", 2)])
+def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, position: str, layer: int) -> None:
+    aligner = Aligner(recorder, Settings(position=position), buffer=300)  # type: ignore[arg-type]
+    pairs = shared_pairs(400)
+    found = [alignment.links for alignment in aligner(pairs)]
+    assert aligner.cell is not None
+    assert aligner.cell.layer == layer  # as measured with gold
+    assert "300 pairs" in aligner.reason
+    # the first buffer's links are those of the cell that was taken, as if it had been asked for
+    again = Settings(position=position, layer=layer, head=aligner.cell.head or "all")  # type: ignore[arg-type]
+    assert found == [alignment.links for alignment in Aligner(recorder, again, buffer=300)(pairs)]
+
+
+def test_much_unknown_text_is_warned_about(recorder: Any) -> None:
+    strange = [("სახლი დგას მთაზე " * 7, "the house is on the hill " * 5)] * 4
+    with pytest.warns(TextWarning, match="of the source pieces in the first 4 pairs are unknown"):
+        list(Aligner(recorder, FIXED)(strange))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(Aligner(recorder, FIXED)(example_pairs()))
+
+
+def test_word_scores_are_what_links_are_read_off(recorder: Any) -> None:
+    aligner = Aligner(recorder, FIXED)
+    source, target = "Der Zug fährt um acht Uhr ab.", "The train leaves at eight o'clock."
+    scores = aligner.word_scores(source, target)
+    assert [len(row) for row in scores] == [8] * 6
+    best = {(row.index(max(row)), j) for j, row in enumerate(scores) if row.index(max(row)) < 7}
+    assert aligner.align(source, target).links == best
+    with pytest.raises(ValueError, match="blank"):
+        aligner.word_scores("", target)

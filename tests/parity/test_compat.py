@@ -1,0 +1,156 @@
+"""Checkpoints are untrusted files, and fairseq's own programs run on this Python."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from align.fairseq_compat import load_checkpoint
+from align.recorders.fairseq import load_fairseq
+from align.recorders.folder import ModelOptions, find_model
+from tests import toy
+from tests.conftest import example_pairs
+
+
+class Malicious:
+    """Unpickled freely, it would leave a file behind."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.mark}",)
+
+
+def test_a_checkpoint_that_runs_code_is_refused_and_its_code_not_run(tmp_path: Path) -> None:
+    mark, path = tmp_path / "mark", tmp_path / "checkpoint.pt"
+    torch.save({"model": {"weight": Malicious(mark)}, "cfg": {}}, path)
+    with pytest.raises(ValueError, match=r"checkpoint\.pt: refused, for it asks to run .*system"):
+        load_checkpoint(path)
+    assert not mark.exists()
+    torch.load(path, weights_only=False)  # the proof that it would have
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_plain_pickles_do_not_run_either(tmp_path: Path, protocol: int) -> None:
+    mark, path = tmp_path / "mark", tmp_path / "checkpoint.pt"
+    path.write_bytes(pickle.dumps(Malicious(mark), protocol))
+    with pytest.raises(ValueError, match=r"checkpoint\.pt: "):
+        load_checkpoint(path)
+    assert not mark.exists()
+
+
+def test_damaged_and_other_files_are_refused_by_name(tmp_path: Path) -> None:
+    whole = toy.save_model(tmp_path).read_bytes()
+    path = tmp_path / "other.pt"
+    for content in (whole[: len(whole) // 2], b"", b"plain text\n", pickle.dumps([1])):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"other\.pt: not a"):
+            load_checkpoint(path)
+    torch.save({"weights": torch.ones(2)}, path)
+    with pytest.raises(ValueError, match="not a fairseq checkpoint"):
+        load_checkpoint(path)
+    with pytest.raises(ValueError, match="no such checkpoint"):
+        load_checkpoint(tmp_path / "gone.pt")
+
+
+def test_what_real_checkpoints_hold_beside_tensors_is_read(tmp_path: Path) -> None:
+    import numpy as np
+    from fairseq.logging.meters import AverageMeter, StopwatchMeter, TimeMeter
+
+    path = toy.save_model(tmp_path)
+    state = load_checkpoint(path)
+    state["extra_state"] = {
+        "metrics": {"valid": [("_bleu_counts", np.array([1, 2, 3])), ("_bleu", np.float64(3.5))]},
+        "train_meters": {"loss": AverageMeter(), "wps": TimeMeter(), "wall": StopwatchMeter()},
+    }
+    torch.save(state, path)
+    assert load_checkpoint(path)["extra_state"]["metrics"]["valid"][0][1].tolist() == [1, 2, 3]
+
+
+def test_a_language_model_has_no_alignments(tmp_path: Path) -> None:
+    path = toy.save_model(tmp_path)
+    state = load_checkpoint(path)
+    state["model"] = {k: v for k, v in state["model"].items() if "encoder" not in k}
+    torch.save(state, path)
+    with pytest.raises(ValueError, match="no encoder-decoder attention in it; is it a language model"):
+        load_fairseq(find_model(str(path), ModelOptions()))
+
+
+def test_architectures_and_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path = toy.save_model(tmp_path)
+    for change, message in (
+        ({"_name": "klingon", "arch": "klingon"}, r"cannot build this model \(klingon\)"),
+        ({"encoder_layers": 3}, "weights and configuration do not fit"),
+    ):
+        state = load_checkpoint(path)
+        vars(state["cfg"]["model"]).update(change)
+        torch.save(state, tmp_path / "changed.pt")
+        with pytest.raises(ValueError, match=message):
+            load_fairseq(find_model(str(tmp_path / "changed.pt"), ModelOptions()))
+
+
+def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120, **options)
+
+
+def test_without_fairseq_the_two_commands_are_printed() -> None:
+    hide = ""
+    hide += "import importlib.util as u; real = u.find_spec\n"
+    hide += "u.find_spec = lambda name, package=None: None if name == 'fairseq' else real(name, package)\n"
+    hide += "import sys; sys.argv = ['extract-align', '-q']\n"
+    hide += "from align.cli.extract import main; sys.exit(main())"
+    result = python("-c", hide, input="a ||| b\n")
+    assert result.returncode == 1
+    assert "pip install 'extract-align[fairseq]'" in result.stderr
+    assert "pip install --no-deps fairseq==0.12.2" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_importing_the_package_imports_neither_torch_nor_fairseq_and_leaves_stdout_to_links() -> None:
+    check = "import align, sys; assert not {'torch', 'fairseq', 'transformers', 'numpy'} & set(sys.modules)"
+    assert python("-c", check).returncode == 0
+    result = python("-c", "import align.fairseq_compat, fairseq, logging; print(logging.root.handlers)")
+    assert result.stdout == "[]\n"
+
+
+def test_stock_programs_preprocess_train_validate_and_generate(tmp_path: Path) -> None:
+    """A model trained by fairseq itself, from the examples to links."""
+    for name, side in (("de", "source"), ("en", "target")):
+        sentences = [" ".join(getattr(pair, side)) for pair in example_pairs() if not pair.blank]
+        (tmp_path / f"train.{name}").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+
+    def program(*arguments: str) -> str:
+        result = python("-m", "align.fairseq_cli", *arguments, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr[-2000:]
+        return result.stdout
+
+    pair = ("--source-lang", "de", "--target-lang", "en")
+    program("preprocess", *pair, "--trainpref", "train", "--validpref", "train", "--destdir", "data", "--workers", "1")
+    shape = "--arch transformer --encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --decoder-embed-dim 16"
+    shape += " --encoder-attention-heads 2 --decoder-attention-heads 2"
+    updates = "--optimizer adam --lr 0.01 --max-tokens 500 --max-update 3 --cpu --save-dir model --no-epoch-checkpoints"
+    program("train", "data", *shape.split(), *updates.split())
+    assert (tmp_path / "model" / "checkpoint_last.pt").is_file()
+    common = ("data", "--path", "model/checkpoint_last.pt", "--cpu", "--max-tokens", "500")
+    program("validate", *common, "--task", "translation", "--valid-subset", "valid")
+    assert program("generate", *common, "--gen-subset", "valid", "--beam", "2", "--max-len-b", "5").count("\nH-") == 20
+
+    folder = find_model(str(tmp_path / "model"), ModelOptions(dictionaries=tmp_path / "data"))
+    recorder = load_fairseq(folder)
+    assert (recorder.name[:14], recorder.layers, recorder.heads) == ("fairseq:de-en@", 1, 2)
+
+
+@pytest.mark.parametrize(("arguments", "code"), [((), 2), (("frobnicate",), 2), (("--help",), 0)])
+def test_program_names_that_are_none(arguments: tuple[str, ...], code: int) -> None:
+    result = python("-m", "align.fairseq_cli", *arguments)
+    assert result.returncode == code
+    assert "preprocess,train,generate" in result.stderr

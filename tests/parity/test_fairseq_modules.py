@@ -1,0 +1,105 @@
+"""What is recorded is what fairseq computed, for every shape of Transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from align.types import Pair
+from align.words import collate
+from tests import toy
+
+PAIRS = [
+    Pair(("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."), 1),
+    Pair(("wir", "sehen"), ("we",), 2),
+    Pair(("unbekannt", ",", "das", "und"), ("we", "see", "it"), 3),
+]
+
+
+def reference(recorder: Any, pair: Pair) -> list[dict[str, torch.Tensor]]:
+    """A full forward pass of fairseq's own on one pair, with what each cross-attention put out."""
+    pieces = recorder.encode(pair)
+    source = torch.tensor([pieces.source])
+    steps = torch.tensor([[recorder._eos, *pieces.target]])
+    seen: list[dict[str, torch.Tensor]] = []
+
+    def keep(module: Any, args: Any, output: Any) -> None:
+        seen.append({"output": output[0].transpose(0, 1), "weights": output[1], "bias": module.out_proj.bias})
+
+    def ask(module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        return args, {**kwargs, "need_head_weights": True}
+
+    handles = []
+    for layer in recorder._model.decoder.layers:
+        handles.append(layer.encoder_attn.register_forward_pre_hook(ask, with_kwargs=True))
+        handles.append(layer.encoder_attn.register_forward_hook(keep))
+    with torch.inference_mode():
+        recorder._model(source, torch.tensor([source.shape[1]]), steps)
+    for handle in handles:
+        handle.remove()
+    return seen
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["cfg", "args"])
+@pytest.mark.parametrize("name", toy.SHAPES)
+def test_weighted_vectors_and_bias_add_up_to_the_modules_output(
+    toy_recorder: Callable[..., Any], name: str, old: bool
+) -> None:
+    recorder = toy_recorder(toy.SHAPES[name], old=old)
+    layers = range(1, recorder.layers + 1)
+    batch = collate([recorder.encode(pair) for pair in PAIRS], recorder.pad)
+    recorded = list(recorder.record(batch, layers))
+    assert [attention.layer for attention in recorded] == list(layers)
+    for b, pair in enumerate(PAIRS):
+        pieces = recorder.encode(pair)
+        steps, length = len(pieces.target) + 1, len(pieces.source)
+        for attention, own in zip(recorded, reference(recorder, pair), strict=True):
+            weights = attention.weights[b, :, :steps, :length]
+            torch.testing.assert_close(weights, own["weights"][:, 0], rtol=0, atol=1e-5)
+            assert (attention.weights[b, :, :steps, length:] == 0).all()
+            transformed = torch.einsum("hsd,hdo->hso", attention.values[b, :, :length], attention.out_proj)
+            output = torch.einsum("hts,hso->to", weights, transformed) + own["bias"]
+            torch.testing.assert_close(output, own["output"][0], rtol=0, atol=1e-5)
+
+
+def test_the_bundled_model_adds_up_too(recorder: Any) -> None:
+    pair = Pair(("Wir", "haben", "heute", "keine", "Zeit."), ("We", "have", "no", "time", "today."), 1)
+    batch = collate([recorder.encode(pair)], recorder.pad)
+    for attention, own in zip(recorder.record(batch, [1, 2, 3]), reference(recorder, pair), strict=True):
+        transformed = torch.einsum("bhsd,hdo->bhso", attention.values, attention.out_proj)
+        output = torch.einsum("bhts,bhso->bto", attention.weights, transformed) + own["bias"]
+        torch.testing.assert_close(output, own["output"], rtol=0, atol=1e-5)
+
+
+def test_nothing_above_the_wanted_attention_is_run(toy_recorder: Callable[..., Any]) -> None:
+    recorder = toy_recorder({"decoder_layers": 3})
+    decoder = recorder._model.decoder
+    ran: list[str] = []
+    for name, module in decoder.named_modules():
+        module.register_forward_hook(lambda *_, name=name: ran.append(name))
+    batch = collate([recorder.encode(PAIRS[0])], recorder.pad)
+    list(recorder.record(batch, [2]))
+    assert "layers.1.encoder_attn.v_proj" in ran
+    for name in ("layers.1.fc1", "layers.2.self_attn", "layers.2.encoder_attn", "output_projection"):
+        assert name not in ran
+
+
+def test_hooks_are_gone_afterwards_and_layers_come_lowest_first(toy_recorder: Callable[..., Any]) -> None:
+    recorder = toy_recorder()
+    batch = collate([recorder.encode(PAIRS[0])], recorder.pad)
+    assert [attention.layer for attention in recorder.record(batch, [2, 1])] == [1, 2]
+    for layer in recorder._model.decoder.layers:
+        assert not layer.encoder_attn._forward_hooks
+        assert not layer.encoder_attn._forward_pre_hooks
+        assert not layer.encoder_attn.v_proj._forward_hooks
+
+
+def test_special_symbols_in_the_text_are_unknown_words(toy_recorder: Callable[..., Any]) -> None:
+    recorder = toy_recorder()
+    pieces = recorder.encode(Pair(("<pad>", "</s>", "haus", "<s>"), ("<pad>", "<unk>"), 1))
+    assert pieces.source == [recorder.unk, recorder.unk, 5, recorder.unk, recorder._eos]
+    assert pieces.target == [recorder.unk, recorder.unk]
+    assert recorder.pad not in pieces.source

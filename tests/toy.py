@@ -1,0 +1,89 @@
+"""Tiny fairseq checkpoints with random weights, one for every shape of Transformer that users bring."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import align.fairseq_compat  # noqa: F401
+
+SOURCE_WORDS = ["das", "haus", "ist", "alt", "und", "gross", ".", ",", "wir", "sehen"]
+TARGET_WORDS = ["the", "house", "is", "old", "and", "big", ".", ",", "we", "see", "it", "now"]
+
+SMALL = {
+    "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 16, "decoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 24, "decoder_ffn_embed_dim": 24, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "max_source_positions": 40, "max_target_positions": 40, "dropout": 0.0,
+}  # fmt: skip
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
+    "learned positions": {"encoder_learned_pos": True, "decoder_learned_pos": True},
+    "layernorm of embeddings": {"layernorm_embedding": True},
+    "wider encoder": {"encoder_embed_dim": 32, "encoder_attention_heads": 2},
+    "deeper encoder": {"encoder_layers": 3, "decoder_layers": 1},
+    "shared decoder embeddings": {"share_decoder_input_output_embed": True},
+    "all embeddings shared": {"share_all_embeddings": True},
+    "quantisation noise": {"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 4},
+    "activation checkpointing": {"checkpoint_activations": True},
+}
+
+
+def save_dictionary(path: Path, words: list[str]) -> None:
+    """A fairseq dictionary of these words."""
+    path.write_text("".join(f"{word} 1\n" for word in words), encoding="utf-8")
+
+
+def build_model(shape: dict[str, Any], source_words: list[str], target_words: list[str]) -> tuple[Any, Namespace]:
+    """A model with random weights, and its settings."""
+    from fairseq.data import Dictionary
+    from fairseq.models.transformer import TransformerModel, base_architecture
+
+    args = Namespace(arch="transformer", **{**SMALL, **shape})
+    base_architecture(args)
+    dictionaries = []
+    for words in (source_words, target_words):
+        dictionary = Dictionary()
+        for word in words:
+            dictionary.add_symbol(word)
+        dictionaries.append(dictionary)
+    torch.manual_seed(1)
+    task = Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
+    if args.share_all_embeddings:
+        task.target_dictionary = task.source_dictionary
+    model = TransformerModel.build_model(args, task).eval()
+    for name, weight in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(weight, std=0.5)  # fairseq starts them at 0, where a forgotten one goes unseen
+    return model, args
+
+
+def save_model(folder: Path, shape: dict[str, Any] | None = None, *, old: bool = False, model: Any = None) -> Path:
+    """Write a folder with a checkpoint and dictionaries; returns the checkpoint.
+
+    Args:
+        folder: made if need be.
+        shape: settings that differ from SMALL.
+        old: as fairseq before 0.10 saved it, with "args" in place of "cfg".
+        model: weights to save in place of random ones.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    shape = shape or {}
+    target_words = SOURCE_WORDS if shape.get("share_all_embeddings") else TARGET_WORDS
+    built, args = build_model(shape, SOURCE_WORDS, target_words)
+    args.source_lang, args.target_lang, args.task = "de", "en", "translation"
+    state: dict[str, Any] = {"model": (model or built).state_dict()}
+    if old:
+        state["args"] = args
+    else:
+        args._name = args.arch
+        task = {"_name": "translation", "source_lang": "de", "target_lang": "en"}
+        state |= {"args": None, "cfg": {"model": args, "task": task}}
+    torch.save(state, folder / "checkpoint.pt")
+    save_dictionary(folder / "dict.de.txt", SOURCE_WORDS)
+    save_dictionary(folder / "dict.en.txt", target_words)
+    return folder / "checkpoint.pt"

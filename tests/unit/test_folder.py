@@ -1,0 +1,128 @@
+"""Finding a model's files, and saying what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from align.recorders.fairseq import load_fairseq
+from align.recorders.folder import ModelOptions, find_model
+from align.text import TextRules
+from tests import toy
+
+TOML = """source = "de"
+target = "en"
+[text]
+case = "lower"
+subwords = "sentencepiece"
+[calibration.input]
+norm = { layer = 2, head = "all" }
+weight = { layer = 1, head = 3 }
+"""
+
+
+def test_bundled_model_by_name_and_its_calibration() -> None:
+    folder = find_model("de-en", ModelOptions())
+    assert folder.checkpoint.name == "checkpoint.pt"
+    assert folder.calibration["norm", "input"] == (1, 3)
+    assert folder.calibration["norm", "output"] == (2, None)
+    rules = folder.rules("de", None)
+    assert rules == TextRules("de", "lower", "moses", "sentencepiece", folder.root / "de.spm")
+
+
+def test_model_toml_and_the_users_word_above_it(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint_best.pt").touch()
+    (tmp_path / "model.toml").write_text(TOML, encoding="utf-8")
+    (tmp_path / "de.model").touch()
+    folder = find_model(str(tmp_path), ModelOptions(case="keep", target_lang="nl"))
+    assert folder.checkpoint == tmp_path / "checkpoint_best.pt"
+    assert (folder.options.source_lang, folder.options.target_lang) == ("de", "nl")
+    assert folder.rules("de", None) == TextRules("de", "keep", "none", "sentencepiece", tmp_path / "de.model")
+    assert folder.calibration == {("norm", "input"): (2, None), ("weight", "input"): (1, 3)}
+    with pytest.raises(ValueError, match="no sentencepiece file for nl"):
+        folder.rules("nl", None)
+
+
+def test_subwords_are_what_is_found_or_named(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").touch()
+    folder = find_model(str(tmp_path / "model.pt"), ModelOptions())
+    assert folder.rules("de", None) == TextRules("de")
+    (tmp_path / "bpecodes").touch()
+    assert folder.rules("de", None) == TextRules("de", subwords="subword-nmt", subword_file=tmp_path / "bpecodes")
+    (tmp_path / "spm.de.model").touch()
+    assert folder.rules("de", None).subwords == "sentencepiece"
+    other = tmp_path / "other.codes"
+    other.touch()
+    assert folder.rules("de", other) == TextRules("de", subwords="subword-nmt", subword_file=other)
+    plain = find_model(str(tmp_path), ModelOptions(subwords="none"))
+    assert plain.rules("de", None) == TextRules("de")
+    with pytest.raises(ValueError, match=r"gone\.spm: no sentencepiece file"):
+        folder.rules("de", tmp_path / "gone.spm")
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("source = ", "model.toml: "),
+        ('source = "de"', "'target' is missing"),
+        (TOML.replace('"lower"', '"upper"'), "case is one of lower, keep; not 'upper'"),
+        (TOML.replace("case", "casing"), "has casing, but only"),
+        (TOML.replace("layer", "leyer"), "'layer' is missing"),
+        (TOML.replace('"all"', '"some"'), "model.toml: "),
+    ],
+)
+def test_a_model_toml_that_makes_no_sense_is_refused(tmp_path: Path, toml: str, message: str) -> None:
+    (tmp_path / "model.toml").write_text(toml, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"model\.toml") as error:
+        find_model(str(tmp_path), ModelOptions())
+    assert message in str(error.value)
+
+
+def test_no_such_model(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no such file or folder, nor a bundled model \(these are: .*de-en"):
+        find_model("klingon", ModelOptions())
+    with pytest.raises(ValueError, match="no checkpoint"):
+        find_model(str(tmp_path), ModelOptions())
+
+
+def load(path: Path, **options: str) -> None:
+    load_fairseq(find_model(str(path), ModelOptions(**options)))  # type: ignore[arg-type]
+
+
+def test_dictionary_that_is_missing_damaged_or_of_another_size(tmp_path: Path) -> None:
+    checkpoint = toy.save_model(tmp_path)
+    load(checkpoint)
+    toy.save_dictionary(tmp_path / "dict.de.txt", ["eins", "zwei"])
+    with pytest.raises(ValueError, match=r"dict\.de\.txt: 6 entries .* encoder of .* trained with 14"):
+        load(checkpoint)
+    (tmp_path / "dict.de.txt").write_text("no counts in here\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"dict\.de\.txt: not a fairseq dictionary"):
+        load(checkpoint)
+    (tmp_path / "dict.de.txt").write_bytes(b"\xff 1\n")
+    with pytest.raises(ValueError, match=r"dict\.de\.txt: not a fairseq dictionary"):
+        load(checkpoint)
+    (tmp_path / "dict.de.txt").unlink()
+    with pytest.raises(ValueError, match=r"dict\.de\.txt: no such dictionary"):
+        load(checkpoint)
+    with pytest.raises(ValueError, match=r"dict\.fr\.txt: no such dictionary"):
+        load(checkpoint, source_lang="fr")
+
+
+def test_languages_come_from_flags_where_the_checkpoint_names_others(tmp_path: Path) -> None:
+    checkpoint = toy.save_model(tmp_path)
+    (tmp_path / "dict.de.txt").rename(tmp_path / "dict.nl.txt")
+    recorder = load_fairseq(find_model(str(checkpoint), ModelOptions(source_lang="nl")))
+    assert recorder.name.startswith("fairseq:nl-en@")
+
+
+def test_fingerprint_changes_with_every_file_and_rule(tmp_path: Path) -> None:
+    checkpoint = toy.save_model(tmp_path)
+
+    def name(**options: str) -> str:
+        return load_fairseq(find_model(str(checkpoint), ModelOptions(**options))).name  # type: ignore[arg-type]
+
+    names = {name(), name(case="lower"), name(tokenizer="moses")}
+    toy.save_dictionary(tmp_path / "dict.de.txt", [*toy.SOURCE_WORDS[:-1], "sieht"])
+    names.add(name())
+    assert len(names) == 4

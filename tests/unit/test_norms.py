@@ -1,0 +1,49 @@
+"""Norms through Gram matrices against vectors written out."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.norms import gram, head_norms, source_norms, vector_norms
+
+sizes = st.integers(1, 5)
+
+
+def make(batch: int, heads: int, steps: int, length: int, size: int, model: int) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(batch + 7 * heads + 49 * steps + 343 * length)
+    weights = torch.rand(batch, heads, steps, length).softmax(-1)
+    return weights, torch.randn(batch, heads, length, size), torch.randn(heads, size, model)
+
+
+@given(sizes, sizes, sizes, sizes, sizes, sizes)
+def test_equal_to_vectors_written_out(batch: int, heads: int, steps: int, length: int, size: int, model: int) -> None:
+    weights, values, out_proj = make(batch, heads, steps, length, size, model)
+    transformed = torch.einsum("bhsd,hdo->bhso", values.double(), out_proj.double())
+    weighted = torch.einsum("bhts,bhso->bhtso", weights.double(), transformed)
+    inner = gram(values, out_proj)
+    expected = torch.einsum("bhso,bgso->bshg", transformed, transformed)
+    torch.testing.assert_close(inner.double(), expected, rtol=1e-4, atol=1e-4)
+    together = vector_norms(weights, inner).double()
+    # a sum that cancels loses digits in the square: the tolerance is relative to the vectors, not to their sum
+    scale = weighted.norm(dim=-1).sum(1)
+    assert ((together - weighted.sum(1).norm(dim=-1)).abs() <= 1e-3 * scale + 1e-6).all()
+    torch.testing.assert_close(head_norms(weights, inner).double(), weighted.norm(dim=-1), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(source_norms(inner).double(), transformed.norm(dim=-1), rtol=1e-4, atol=1e-5)
+
+
+def test_vectors_that_cancel_have_nearly_no_norm_and_never_nan() -> None:
+    out_proj = torch.tensor([[[3.0, 1.0]], [[-3.0, -1.0]]])
+    inner = gram(torch.full((1, 2, 4, 1), 0.1), out_proj)
+    norms = vector_norms(torch.rand(1, 1, 3, 4).expand(1, 2, 3, 4), inner)
+    assert (norms < 1e-3).all()  # also false for NaN, which the root of a square below 0 would give
+
+
+@pytest.mark.parametrize("function", [vector_norms, head_norms])
+def test_arguments_are_left_alone(function) -> None:  # type: ignore[no-untyped-def]
+    weights, values, out_proj = make(2, 3, 4, 5, 2, 6)
+    inner = gram(values, out_proj)
+    copies = weights.clone(), inner.clone()
+    function(weights, inner)
+    assert torch.equal(weights, copies[0])
+    assert torch.equal(inner, copies[1])

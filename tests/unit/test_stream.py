@@ -1,0 +1,117 @@
+"""Lines, words, pairs, buffers and batches."""
+
+import gzip
+import io
+import lzma
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.stream import batches, chunks, open_lines, parse_bitext, read_bitext, read_lines, read_parallel, split_words
+
+
+def test_words_end_at_space_and_tab_only() -> None:
+    assert split_words("  a b\tc\u00a0d e\u2028f\x85g \x0bh\x1ci ") == (
+        "a",
+        "b",
+        "c\u00a0d",
+        "e\u2028f\x85g",
+        "\x0bh\x1ci",
+    )
+    assert split_words(" \t ") == ()
+
+
+def test_lines_end_at_newline_only_and_lose_carriage_return_and_bom() -> None:
+    raw = io.BytesIO("\ufeffa\u2028b\x85c\x0cd\r\n\n\ufeffe".encode())
+    assert list(read_lines(raw, "x")) == ["a\u2028b\x85c\x0cd", "", "\ufeffe"]
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
+def test_packed_files_read_alike(tmp_path: Path, suffix: str, pack) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / f"text{suffix}"
+    path.write_bytes(pack("größe\nb\n".encode()))
+    with open_lines(str(path)) as stream:
+        assert list(read_lines(stream, "x")) == ["größe", "b"]
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_damaged_packed_files_name_file_and_line(tmp_path: Path, suffix: str, pack) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / f"text{suffix}"
+    whole = pack(b"".join(b"%d\n" % n for n in range(10_000)))
+    for damaged in (whole[: len(whole) // 2], b"not packed at all\n"):
+        path.write_bytes(damaged)
+        with open_lines(str(path)) as stream, pytest.raises(ValueError, match=r"^some name, line \d+: damaged"):
+            list(read_lines(stream, "some name"))
+
+
+def test_invalid_utf8_names_file_line_and_byte() -> None:
+    with pytest.raises(ValueError, match=r"^bad\.txt, line 2: not UTF-8 \(byte 0xff at position 3\)"):
+        list(read_lines(io.BytesIO(b"good\nab\xff\n"), "bad.txt"))
+
+
+@pytest.mark.parametrize(
+    ("line", "sides"),
+    [
+        ("a b ||| c", ("a b ", " c")),
+        ("a|||b", ("a", "b")),
+        ("a\tb c", ("a", "b c")),
+        ("a\tx ||| b", ("a\tx ", " b")),  # with bars, a TAB is a space
+        ("||| b", ("", " b")),
+        ("a |||", ("a ", "")),
+        ("a\t", ("a", "")),
+        ("", ("", "")),
+        (" \t \t ", ("", "")),
+    ],
+)
+def test_bitext_lines(line: str, sides: tuple[str, str]) -> None:
+    assert parse_bitext(line) == sides
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("a b c", "no |||"), ("a ||| b ||| c", "3 fields"), ("a\tb\tc\td", "4 fields"), ("\u00a0", "no |||")],
+)
+def test_bitext_lines_that_are_none_name_file_and_line(line: str, message: str) -> None:
+    with pytest.raises(ValueError, match=r"^f, line 2: ") as error:
+        list(read_bitext(["a ||| b", line], "f"))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(("sources", "targets"), [(3, 5), (5, 3), (0, 1)])
+def test_files_that_are_not_parallel_name_both_counts(sources: int, targets: int) -> None:
+    with pytest.raises(ValueError, match=f"^s has {sources} lines, t has {targets}: "):
+        list(read_parallel(["a"] * sources, ["b"] * targets, ("s", "t")))
+
+
+def test_pairs_are_numbered_from_one() -> None:
+    assert [pair.id for pair in read_parallel(["a", ""], ["b", "c"], ("s", "t"))] == [1, 2]
+    assert [(pair.id, pair.blank) for pair in read_bitext(["a ||| b", ""], "f")] == [(1, False), (2, True)]
+
+
+@given(st.lists(st.integers()), st.integers(1, 7))
+def test_chunks_hold_all_in_order(items: list[int], size: int) -> None:
+    found = list(chunks(items, size))
+    assert [item for chunk in found for item in chunk] == items
+    assert all(len(chunk) == size for chunk in found[:-1])
+
+
+def test_what_was_read_before_an_error_comes_out_before_it() -> None:
+    def items():  # type: ignore[no-untyped-def]
+        yield from range(5)
+        raise ValueError("line 6")
+
+    found = []
+    with pytest.raises(ValueError, match="line 6"):
+        found.extend(chunks(items(), 3))
+    assert found == [[0, 1, 2], [3, 4]]
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50))), st.integers(1, 200))
+def test_batches_hold_everything_once_and_keep_to_their_budget(lengths: list[tuple[int, int]], tokens: int) -> None:
+    found = list(batches(lengths, tokens))
+    assert sorted(n for batch in found for n in batch) == list(range(len(lengths)))
+    for batch in found:
+        longest = max(max(lengths[n]) for n in batch)
+        assert len(batch) == 1 or len(batch) * longest <= tokens

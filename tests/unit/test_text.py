@@ -1,0 +1,132 @@
+"""Pieces word by word are the pieces of the whole sentence, and each knows its word."""
+
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacremoses import MosesTokenizer
+from subword_nmt.learn_bpe import learn_bpe
+
+from align.recorders.folder import BUNDLED
+from align.text import Preprocessor, TextRules, moses_tokenizer
+from tests.conftest import example_pairs, shared_pairs
+
+MODEL = BUNDLED / "de-en"
+
+
+def collect(rules: TextRules) -> tuple[Preprocessor, list[str]]:
+    """A preprocessor whose ids number the pieces that it has met."""
+    met: list[str] = []
+
+    def index(piece: str) -> int:
+        if piece not in met:
+            met.append(piece)
+        return met.index(piece)
+
+    return Preprocessor(rules, index), met
+
+
+def moses_words(language: str, words: tuple[str, ...]) -> tuple[list[str], list[int]]:
+    """Tokens that a Moses preprocessor without subwords makes, and whose they are."""
+    preprocessor, met = collect(TextRules(language, tokenizer="moses"))
+    ids, owners = preprocessor(words)
+    return [met[number] for number in ids], owners
+
+
+SENTENCES = [
+    'Das Haus, das ich "z.B." sah, kostet 1.000,50 Euro (ca. 5 % mehr) usw. und so weiter.',
+    "Dr. Müller sagte: 'Nein', am 3. Oktober z. B. um 5.30 Uhr ... nicht wahr?",
+    "It's Mr. Smith's dog; they don't like it, e.g. at No. 5, U.S. and/or U.K. 'quoted' isn't etc.",
+    "we 're here , and you 've `` heard '' it . that 's all .",
+]
+
+
+@pytest.mark.parametrize("language", ["de", "en"])
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_moses_word_by_word_equals_moses_on_the_sentence(language: str, sentence: str) -> None:
+    words = tuple(sentence.split(" "))
+    tokens, owners = moses_words(language, words)
+    assert tokens == MosesTokenizer(language).tokenize(sentence, escape=False)
+    assert owners == sorted(owners)
+    for number, word in enumerate(words):
+        assert "".join(t for t, owner in zip(tokens, owners, strict=True) if owner == number) == word
+
+
+@pytest.mark.parametrize("language", ["de", "en"])
+def test_moses_word_by_word_equals_moses_on_real_text(language: str) -> None:
+    tokenize, moses = moses_tokenizer(language), MosesTokenizer(language)
+    assert tokenize("Haus,", True, "") == ["Haus", ","]
+    for pair in shared_pairs(1500):
+        words = pair.source if language == "de" else pair.target
+        assert moses_words(language, words)[0] == moses.tokenize(" ".join(words), escape=False)
+
+
+def test_sentencepiece_word_by_word_equals_the_sentence() -> None:
+    whole = sentencepiece.SentencePieceProcessor(model_file=str(MODEL / "de.spm"))
+    preprocessor, met = collect(TextRules("de", "lower", "none", "sentencepiece", MODEL / "de.spm"))
+    for pair in example_pairs():
+        ids, _ = preprocessor(pair.source)
+        assert [met[n] for n in ids] == whole.encode(" ".join(pair.source).lower(), out_type=str)
+
+
+def test_raw_text_keeps_the_users_indices() -> None:
+    preprocessor, met = collect(TextRules("de", "lower", "moses", "sentencepiece", MODEL / "de.spm"))
+    ids, owners = preprocessor(("Das", "Haus,", "das", "(„ich“)", "sah."))
+    pieces = [met[n].removeprefix("\u2581") for n in ids]
+    spelled = ["".join(p for p, owner in zip(pieces, owners, strict=True) if owner == n) for n in range(5)]
+    assert spelled == ["das", "haus,", "das", "(„ich“)", "sah."]
+
+
+def test_sentencepiece_with_a_dummy_prefix(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("\n".join(" ".join(pair.target) for pair in example_pairs()), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(tmp_path / "en"), vocab_size=120, hard_vocab_limit=False, minloglevel=2
+    )
+    whole = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "en.model"))
+    preprocessor, met = collect(TextRules("en", subwords="sentencepiece", subword_file=tmp_path / "en.model"))
+    for pair in example_pairs():
+        ids, _ = preprocessor(pair.target)
+        assert [met[n] for n in ids] == whole.encode(" ".join(pair.target), out_type=str)
+
+
+def test_subword_nmt_marks_all_pieces_but_a_tokens_last(tmp_path: Path) -> None:
+    codes = tmp_path / "codes"
+    with codes.open("w", encoding="utf-8") as out:
+        learn_bpe(["low lower lowest newer newest"] * 5, out, 12)
+    preprocessor, met = collect(TextRules("en", "lower", "moses", "subword-nmt", codes))
+    ids, owners = preprocessor(("Lowest", "newly,", "low"))
+    pieces = [met[n] for n in ids]
+    words = "".join(piece + " " for piece in pieces).replace("@@ ", "").split()
+    assert words == ["lowest", "newly", ",", "low"]
+    assert owners[-1] == 2
+    assert "ne@@" in pieces
+    assert pieces[-1] == "low"
+
+
+def test_text_already_in_pieces_is_looked_up_as_it_is() -> None:
+    preprocessor, met = collect(TextRules("de"))
+    assert preprocessor(("Haus@@", "tür", "Haus@@")) == ([0, 1, 0], [0, 1, 2])
+    assert met == ["Haus@@", "tür"]
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "subword-nmt"])
+def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "wrong.file"
+    path.write_text("this is neither\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"wrong\.file: not a"):
+        Preprocessor(TextRules("de", subwords=kind, subword_file=path), len)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \t\n"), min_size=1), min_size=1))
+def test_any_words_have_owners_in_order(words: list[str]) -> None:
+    ids, owners = ANYTHING(words)
+    assert len(ids) == len(owners)
+    assert owners == sorted(owners)
+    assert set(owners) <= set(range(len(words)))
+
+
+ANYTHING = Preprocessor(TextRules("de", "lower", "moses", "sentencepiece", MODEL / "de.spm"), len)

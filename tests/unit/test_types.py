@@ -1,0 +1,43 @@
+"""The nouns' own checks, and the signature."""
+
+from typing import Any
+
+import pytest
+
+from align.signature import describe, signature
+from align.types import Alignment, Cell, Pair, Settings
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"score": "l1"}, "score is one of norm, weight"),
+        ({"position": "in"}, "position is one of input, output"),
+        ({"null": "yes"}, "null is one of eos, mask, none"),
+        ({"layer": 0}, "layer is a number from 1 or auto"),
+        ({"layer": "all"}, "layer is a number from 1 or auto"),
+        ({"head": -1}, "head is a number from 1 or auto or all"),
+    ],
+)
+def test_settings_refuse_what_they_do_not_know(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Settings(**wrong)
+
+
+def test_alignment_prints_as_pharaoh_and_knows_its_null_words() -> None:
+    alignment = Alignment(Pair(("a", "b"), ("c", "d", "e"), 1), {(1, 0): 0.5, (0, 2): 0.5})
+    assert str(alignment) == "0-2 1-0"
+    assert alignment.null == [1]
+    assert alignment.links == {(0, 2), (1, 0)}
+
+
+def test_signature_says_what_was_asked_and_what_was_taken() -> None:
+    def line(settings: Settings, cell: Cell | None, dtype: str = "float32") -> str:
+        return signature(describe("fairseq:de-en@1f3c9a2", settings, cell, "0.1.0", dtype))
+
+    assert line(Settings(), Cell(1, 3)) == (
+        "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos|v:0.1.0"
+    )
+    assert "|layer:2|head:auto(all)|" in line(Settings(layer=2), Cell(2, None))
+    assert "|layer:auto|head:4|" in line(Settings(head=4), None)
+    assert "|dtype:bfloat16|" in line(Settings(), Cell(1, 3), "bfloat16")
