@@ -1,0 +1,298 @@
+"""How fast is extraction, and what does it cost? Prints a table and writes it to eval/results/benchmark.tsv.
+
+    .venv/bin/python eval/benchmark.py -s SOURCE -t TARGET [--lines 20000]
+
+Times are ratios of things done in turn on the same batches in one process, medians over rounds, so that a
+machine that is busy now and then does not decide. Peak memory is that of processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import torch
+from tabulate import tabulate
+
+from align import Pair, Settings, __version__, load
+from align.cli.common import keep_freed_memory
+from align.extract import target_rows
+from align.formats import FORMATS
+from align.signature import describe, signature
+from align.stream import batches, open_lines, read_lines, read_parallel
+from align.types import Batch, Cell, CrossAttention
+from align.words import collate, merge_words
+
+LAYER, HEAD = 1, 3
+"""What lexical consistency takes for the bundled model."""
+
+HEADS = ("all heads", "one head")
+STAGES = ("text", "model", "extraction maths", "output")
+
+
+def read(source: str, target: str, lines: int) -> list[Pair]:
+    """The first pairs of two files."""
+    with open_lines(source) as a, open_lines(target) as b:
+        pairs = read_parallel(read_lines(a, source), read_lines(b, target), (source, target))
+        return list(islice(pairs, lines))
+
+
+def cut(aligner: Any, pairs: list[Pair]) -> list[Batch]:
+    """The batches that the aligner itself would make, a buffer at a time."""
+    found = []
+    for start in range(0, len(pairs), aligner.buffer):
+        pieces = [aligner.recorder.encode(pair) for pair in pairs[start : start + aligner.buffer] if not pair.blank]
+        lengths = [(len(p.source), len(p.target)) for p in pieces]
+        for numbers in batches(lengths, aligner.batch_tokens):
+            found.append(collate([pieces[n] for n in numbers], aligner.recorder.pad))
+    return found
+
+
+def in_turn(ways: dict[str, Callable[[Batch], object]], data: list[Batch], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each way for all batches, a figure a round; every batch goes through all ways in turn."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    names = list(ways)
+    for round_number in range(rounds):
+        spent = dict.fromkeys(names, 0.0)
+        for number, batch in enumerate(data):
+            turn = (number + round_number) % len(names)
+            for name in names[turn:] + names[:turn]:
+                start = time.perf_counter()
+                ways[name](batch)
+                spent[name] += time.perf_counter() - start
+        for name in names:
+            seconds[name].append(spent[name])
+    return seconds
+
+
+def ratio(seconds: dict[str, list[float]], above: str, below: str) -> float:
+    """Median over rounds of one way's time in units of another's."""
+    return statistics.median(a / b for a, b in zip(seconds[above], seconds[below], strict=True))
+
+
+def extraction(aligner: Any, score: str, cell: Cell) -> Callable[[Batch], object]:
+    """Everything from a batch to word scores, as the aligner does it."""
+    settings = Settings(score, "input", cell.layer, cell.head or "all")  # type: ignore[arg-type]
+
+    def extract(batch: Batch) -> object:
+        aligner.settings = settings
+        return [scores for _, scores in aligner._scores(batch, [cell])]
+
+    return extract
+
+
+def full_forward(aligner: Any) -> Callable[[Batch], object]:
+    """The model's own teacher-forced forward pass: all layers and the vocabulary."""
+    model, pad, eos = aligner.recorder._model, aligner.recorder.pad, aligner.recorder._eos
+
+    @torch.inference_mode()
+    def forward(batch: Batch) -> object:
+        steps = torch.nn.functional.pad(batch.target, (1, 0), value=eos)
+        return model(batch.source, (batch.source != pad).sum(1), steps)
+
+    return forward
+
+
+def naive_scores(attention: CrossAttention) -> torch.Tensor:
+    """The original way: every weighted vector, summed over heads, then its norm `[B, T+1, S]`."""
+    transformed = torch.matmul(attention.values, attention.out_proj)  # [B, H, S, D]
+    weighted = attention.weights.unsqueeze(-1) * transformed.unsqueeze(2)  # [B, H, T+1, S, D]
+    return weighted.sum(1).norm(dim=-1)
+
+
+def naive_extraction(aligner: Any) -> Callable[[Batch], object]:
+    """The original way on the same recording, up to word scores."""
+
+    @torch.inference_mode()
+    def extract(batch: Batch) -> object:
+        scores = [target_rows(naive_scores(a), "input").unsqueeze(1) for a in aligner.recorder.record(batch, [LAYER])]
+        return [merge_words(s, batch.source_words, batch.target_words, batch.words) for s in scores]
+
+    return extract
+
+
+class Stopwatch:
+    """Seconds by stage."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time inside as this stage's."""
+        start = time.perf_counter()
+        yield
+        self.spent[name] += time.perf_counter() - start
+
+    def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function whose time is counted."""
+
+        def timed(*args: Any) -> Any:
+            with self.stage(name):
+                return function(*args)
+
+        return timed
+
+
+def shares(model: str, source: str, target: str, lines: int) -> dict[str, float]:
+    """Share of wall time by stage, from files to Pharaoh lines, caches cold as in a real run."""
+    aligner = load(model, layer=LAYER, head=HEAD, device="cpu")
+    recorder: Any = aligner.recorder
+    watch = Stopwatch()
+    record = recorder.record
+    recorder.encode = watch.wrap("text", recorder.encode)
+    recorder.record = watch.wrap("model", lambda batch, layers: iter(list(record(batch, layers))))
+    out = io.BytesIO()
+    start = time.perf_counter()
+    with open_lines(source) as a, open_lines(target) as b:
+        pairs = islice(read_parallel(read_lines(a, source), read_lines(b, target), (source, target)), lines)
+        timed_pairs = iter(watch.wrap("text", lambda: next(pairs, None)), None)
+        for alignment in aligner(timed_pairs):
+            with watch.stage("output"):
+                out.write(FORMATS["pharaoh"](alignment, False).encode() + b"\n")
+    total = time.perf_counter() - start
+    found = {stage: watch.spent[stage] / total for stage in ("text", "model", "output")}
+    return {**found, "extraction maths": 1 - sum(found.values()), "lines/s": lines / total}
+
+
+def peak_memory(command: list[str]) -> float:
+    """Peak resident memory of a command in MB."""
+    script = "import resource,subprocess,sys; subprocess.run(sys.argv[1:],check=True);"
+    script += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    result = subprocess.run([sys.executable, "-c", script, *command], check=True, capture_output=True, text=True)
+    return int(result.stdout.split()[-1]) / 1024
+
+
+def method_memory(model: str, method: str, source: str, target: str, lines: int) -> None:
+    """Print by how much one way of scoring raises this process's peak memory; run in a process of its own."""
+    aligner = load(model, layer=LAYER, head="all", device="cpu")
+    data = cut(aligner, read(source, target, lines))
+    plain = extraction(aligner, "weight", Cell(LAYER, None))
+    ours = extraction(aligner, "norm", Cell(LAYER, None))
+    for batch in data:
+        plain(batch)  # the model's own peak
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    way = {"naive": naive_extraction(aligner), "gram": ours}[method]
+    for batch in data:
+        way(batch)
+    print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024))
+
+
+def flat_memory(model: str, source: str, target: str, lines: int) -> float:
+    """Peak memory of `extract-align` over the first lines of the files, in MB."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = []
+        for name in (source, target):
+            path = Path(folder, f"part{len(names)}")
+            with open_lines(name) as whole, path.open("wb") as part:
+                part.writelines(islice(whole, lines))
+            names.append(str(path))
+        command = [sys.executable, "-m", "align.cli.extract", "-q", "-m", model, "-o", "/dev/null"]
+        return peak_memory([*command, "-s", names[0], "-t", names[1]])
+
+
+Row = tuple[str, str, float, str]
+"""Part of the table, what was measured, its value, its unit."""
+
+
+def times(aligner: Any, args: argparse.Namespace) -> list[Row]:
+    """Parts a, b and d: ways to score, and the model's own forward pass, in turn on the same batches."""
+    everything, one_head = Cell(LAYER, None), Cell(LAYER, HEAD)
+    data = cut(aligner, read(args.source, args.target, args.lines))
+    ways = {
+        "weight, all heads": extraction(aligner, "weight", everything),
+        "norm, all heads": extraction(aligner, "norm", everything),
+        "weight, one head": extraction(aligner, "weight", one_head),
+        "norm, one head": extraction(aligner, "norm", one_head),
+        "full": full_forward(aligner),
+    }
+    in_turn(ways, data[:20], 1)  # warm up
+    seconds = in_turn(ways, data, args.rounds)
+    few = data[:: max(1, args.lines // args.naive_lines)]
+    naive = in_turn({"gram": ways["norm, all heads"], "naive": naive_extraction(aligner)}, few, args.rounds)
+    return [
+        *(("a", f"norm / weight, {h}", ratio(seconds, f"norm, {h}", f"weight, {h}"), "x") for h in HEADS),
+        *(("b", f"norm extraction / full forward pass, {h}", ratio(seconds, f"norm, {h}", "full"), "x") for h in HEADS),
+        ("d", "naive vectors / Gram matrices, time of extraction, all heads", ratio(naive, "naive", "gram"), "x"),
+    ]
+
+
+def memory(args: argparse.Namespace) -> list[Row]:
+    """Parts d and e: peak memory, each in a process of its own."""
+    rows: list[Row] = []
+    for method in ("gram", "naive"):
+        command = [sys.executable, __file__, "-s", args.source, "-t", args.target, "-m", args.model]
+        command += ["--naive-lines", str(args.naive_lines), "--method-memory", method]
+        megabytes = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        rows.append(("d", f"peak memory above that of weight extraction, {method}, all heads", megabytes, "MB"))
+    peaks = [(n, flat_memory(args.model, args.source, args.target, n)) for n in args.memory_lines]
+    rows += [("e", f"peak resident memory of extract-align, {n:,} lines", peak, "MB") for n, peak in peaks]
+    if len(peaks) > 1:
+        rows.append(("e", f"{peaks[-1][0]:,} lines / {peaks[0][0]:,} lines", peaks[-1][1] / peaks[0][1], "x"))
+    return rows
+
+
+def report(rows: list[Row], about: str, output: Path) -> None:
+    """Print the table and write it."""
+    print(
+        tabulate(
+            [(k, what, f"{value:,.3f}" if unit == "x" else f"{value:,.1f}", unit) for k, what, value, unit in rows]
+        )
+    )
+    print(about)
+    output.parent.mkdir(exist_ok=True)
+    with output.open("w", encoding="utf-8") as out:
+        print(f"# {about}", file=out)
+        print("part\twhat\tvalue\tunit", file=out)
+        for part, what, value, unit in rows:
+            print(part, what, f"{value:.4g}", unit, sep="\t", file=out)
+
+
+def main() -> None:
+    """Measure all, print it, write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-s", "--source", required=True)
+    parser.add_argument("-t", "--target", required=True)
+    parser.add_argument("-m", "--model", default="de-en")
+    parser.add_argument("--lines", type=int, default=20_000)
+    parser.add_argument("--naive-lines", type=int, default=2_000, help="for the naive method, which is slow")
+    parser.add_argument("--memory-lines", type=int, nargs="*", default=[20_000, 200_000])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--method-memory", choices=("naive", "gram"), help=argparse.SUPPRESS)
+    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "results" / "benchmark.tsv")
+    args = parser.parse_args()
+    keep_freed_memory()
+    if args.method_memory:
+        method_memory(args.model, args.method_memory, args.source, args.target, args.naive_lines)
+        return
+    aligner: Any = load(args.model, layer=LAYER, head=HEAD, device="cpu")
+    sign = signature(describe(aligner.recorder.name, aligner.settings, aligner.cell, __version__))
+    rows = times(aligner, args)
+    stage = shares(args.model, args.source, args.target, args.lines)
+    rows += [("c", f"share of wall time, {name}", 100 * stage[name], "%") for name in STAGES]
+    rows += [("c", "whole pipeline", stage["lines/s"], "lines/s"), *memory(args)]
+    about = (
+        f"python eval/benchmark.py -s {Path(args.source).name} -t {Path(args.target).name} --lines {args.lines} "
+        f"--rounds {args.rounds}; {sign}; Python {platform.python_version()}, torch {torch.__version__}, "
+        f"{torch.get_num_threads()} threads; medians"
+    )
+    report(sorted(rows, key=itemgetter(0)), about, args.output)
+
+
+if __name__ == "__main__":
+    main()
