@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -22,8 +22,19 @@ from align.words import collate, merge_words
 BUFFER = 2000
 BATCH_TOKENS = 2000
 
-Choice = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""For each target word of a pair the source word (-1: none) and its share of the row's score."""
+
+class _Best(NamedTuple):
+    """The best source words of a batch in some cells of one layer.
+
+    `words` is the source word of each target word, -1 for none `[B, C, J]`; `share` what it holds of the
+    row's score `[B, C, J]`; `places` says where in the buffer the batch's pairs are.
+    """
+
+    places: list[int]
+    cells: list[Cell]
+    words: NDArray[np.int64]
+    share: NDArray[np.float32]
+
 
 Item = tuple[Pair, Pieces | None, Literal["", "too long"]]
 """A pair, its pieces (None where there is nothing to align, or too much), and why it was left out."""
@@ -144,8 +155,9 @@ class Aligner:
 
     def _warn_of_unknown(self, encoded: Sequence[Pieces]) -> None:
         """Say so where much of the first buffer is not in the model's dictionary."""
-        for side in ("source", "target"):
-            ids = [number for pieces in encoded for number in getattr(pieces, side)]
+        sources = [number for pieces in encoded for number in pieces.source[:-1]]  # without </s>
+        targets = [number for pieces in encoded for number in pieces.target]
+        for side, ids in (("source", sources), ("target", targets)):
             share = ids.count(self.recorder.unk) / max(1, len(ids))
             if len(ids) >= UNKNOWN_AMONG and share > UNKNOWN_SHARE:
                 warnings.warn(
@@ -157,28 +169,29 @@ class Aligner:
 
     def _align_chunk(self, chunk: Sequence[Item]) -> Iterator[Alignment]:
         """Align a buffer of encoded pairs; settles the cell if that is open."""
-        positions = [n for n, (_, pieces, _) in enumerate(chunk) if pieces]
+        pairs = [pair for pair, _, _ in chunk]
+        places = [place for place, (_, pieces, _) in enumerate(chunk) if pieces]
         encoded = [pieces for _, pieces, _ in chunk if pieces]
-        if self.cell is None and len(encoded) < MIN_PAIRS and encoded:
+        if self.cell is None and 0 < len(encoded) < MIN_PAIRS:
             self.cell = self._fallback()
         cells = self.candidates() if self.cell is None else [self.cell]
-        lengths = [(len(pieces.source), len(pieces.target)) for pieces in encoded]
-        choices: dict[Cell, dict[int, Choice]] = {cell: {} for cell in cells}
-        for numbers in batches(lengths, self.batch_tokens):
+        found: list[_Best] = []
+        for numbers in batches([(len(pieces.source), len(pieces.target)) for pieces in encoded], self.batch_tokens):
             batch = collate([encoded[n] for n in numbers], self.recorder.pad)
             for layer_cells, scores in self._scores(batch, cells):
-                index, share = (x.cpu().numpy() for x in best_words(scores, self.settings.null))  # [B, C, J]
-                for c, cell in enumerate(layer_cells):
-                    for b, n in enumerate(numbers):
-                        words = len(chunk[positions[n]][0].target)
-                        choices[cell][positions[n]] = index[b, c, :words], share[b, c, :words]
+                index, share = (best.cpu().numpy() for best in best_words(scores, self.settings.null))
+                found.append(_Best([places[n] for n in numbers], layer_cells, index, share))
         if self.cell is None and encoded:
-            pairs = [pair for pair, _, _ in chunk]
-            self.cell = calibrate(*_linked_words(pairs, choices))
+            self.cell = calibrate(_linked_words(pairs, found), sum(len(pairs[place].target) for place in places))
             self.reason = f"by lexical consistency over {len(encoded):,} pairs"
-        chosen = choices[self.cell] if self.cell else {}
-        for n, (pair, _, skipped) in enumerate(chunk):
-            yield Alignment(pair, _link_scores(*chosen[n]) if n in chosen else {}, skipped)
+        scores_of = {}
+        for best in found:
+            if self.cell in best.cells:
+                c = best.cells.index(self.cell)
+                for b, place in enumerate(best.places):
+                    scores_of[place] = _link_scores(best.words[b, c], best.share[b, c], len(pairs[place].target))
+        for place, (pair, _, skipped) in enumerate(chunk):
+            yield Alignment(pair, scores_of.get(place, {}), skipped)
 
     def _scores(self, batch: Batch, cells: Sequence[Cell]) -> Iterator[tuple[list[Cell], Tensor]]:
         """Word scores of a batch, a layer at a time: its cells C, and `[B, C, J, I+1]` for them."""
@@ -216,21 +229,25 @@ def _words(sentence: str | Sequence[str]) -> tuple[str, ...]:
     return split_words(sentence) if isinstance(sentence, str) else tuple(sentence)
 
 
-def _link_scores(index: NDArray[np.int64], share: NDArray[np.float32]) -> dict[tuple[int, int], float]:
-    return {(i, j): s for j, (i, s) in enumerate(zip(index.tolist(), share.tolist(), strict=True)) if i >= 0}
+def _link_scores(index: NDArray[np.int64], share: NDArray[np.float32], words: int) -> dict[tuple[int, int], float]:
+    """Links of one pair with their scores, out of rows that may be padded."""
+    pairs = zip(index[:words].tolist(), share[:words].tolist(), strict=True)
+    return {(i, j): score for j, (i, score) in enumerate(pairs) if i >= 0}
 
 
 def _linked_words(
-    pairs: Sequence[Pair], choices: Mapping[Cell, Mapping[int, Choice]]
-) -> tuple[dict[Cell, tuple[NDArray[np.int64], NDArray[np.int64]]], int]:
-    """What `calibrate` takes: each cell's linked words by number, and the number of all target words."""
-    numbers = sorted(next(iter(choices.values())))
+    pairs: Sequence[Pair], found: Sequence[_Best]
+) -> dict[Cell, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """What `calibrate` takes: each cell's linked source and target words, by number."""
     vocabularies = Vocabulary(), Vocabulary()
-    sources = [vocabularies[0].numbers(pairs[n].source) for n in numbers]
-    target = np.concatenate([vocabularies[1].numbers(pairs[n].target) for n in numbers])
-    linked = {}
-    for cell, of_pair in choices.items():
-        index = np.concatenate([of_pair[n][0] for n in numbers])
-        words = np.concatenate([source[of_pair[n][0]] for source, n in zip(sources, numbers, strict=True)])
-        linked[cell] = words[index >= 0], target[index >= 0]
-    return linked, len(target)
+    linked: dict[Cell, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]] = {}
+    for places, cells, index, _ in found:
+        sources = [vocabularies[0].numbers(pairs[place].source) for place in places]
+        targets = [vocabularies[1].numbers(pairs[place].target) for place in places]
+        for c, cell in enumerate(cells):
+            of_source, of_target = linked.setdefault(cell, ([], []))
+            for b, (source, target) in enumerate(zip(sources, targets, strict=True)):
+                words = index[b, c, : len(target)]
+                of_source.append(source[words[words >= 0]])
+                of_target.append(target[words >= 0])
+    return {cell: (np.concatenate(source), np.concatenate(target)) for cell, (source, target) in linked.items()}

@@ -25,9 +25,6 @@ class Vocabulary:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._numbers)
-
     def numbers(self, words: Iterable[str]) -> NDArray[np.int64]:
         """Number of each word, new words included."""
         known = self._numbers

@@ -83,9 +83,9 @@ def _allow_checkpoint_classes() -> None:
     for core in ("numpy.core", "numpy._core"):
         for function in (multiarray._reconstruct, multiarray.scalar):
             allowed.append((function, f"{core}.multiarray.{function.__name__}"))
-    # checkpoints of fairseq 0.6 to 0.9 keep their training meters
+    # checkpoints of fairseq 0.6 to 0.9 keep their training meters, under the module's name of then
     for meter in (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter):
-        allowed.append((meter, f"fairseq.meters.{meter.__name__}"))
+        allowed += [meter, (meter, f"fairseq.meters.{meter.__name__}")]
     torch.serialization.add_safe_globals(allowed)
 
 

@@ -24,8 +24,10 @@ def gram(values: Tensor, out_proj: Tensor) -> Tensor:
     Returns:
         `[B, S, H, H]`, symmetric, with `G[b,s,h,g] = f_h(x_s) . f_g(x_s)`.
     """
-    transformed = torch.matmul(values, out_proj).transpose(1, 2)  # [B, S, H, D]
-    return transformed @ transformed.transpose(2, 3)  # [B, S, H, H]
+    batch, heads, length, size = values.shape
+    flat = values.transpose(0, 1).reshape(heads, batch * length, size)  # [H, B*S, d]
+    transformed = torch.bmm(flat, out_proj).transpose(0, 1)  # [B*S, H, D]
+    return torch.bmm(transformed, transformed.transpose(1, 2)).view(batch, length, heads, heads)
 
 
 def vector_norms(weights: Tensor, gram: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ class FairseqRecorder:
         self._attentions: list[Any] = [getattr(layer, "encoder_attn", None) for layer in model.decoder.layers]
         if not self._attentions or None in self._attentions:
             raise ValueError(f"{name}: a decoder layer has no encoder-decoder attention")
-        self._model = model.eval()
+        self._model = model.eval().requires_grad_(False)
         self._source, self._target = source, target
         self._eos = dictionary.eos()
         self.pad = dictionary.pad()
@@ -67,7 +67,7 @@ class FairseqRecorder:
         """Attention of the given layers (from 1), lowest first; see `Recorder.record`."""
         return iter(self._record(batch, sorted(layers)))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _record(self, batch: Batch, layers: Sequence[int]) -> list[CrossAttention]:
         source = batch.source.to(self.device)
         # Pads at the end of the target are hidden from all before them by the causal mask. Read as </s> they
@@ -129,11 +129,12 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
         ModuleNotFoundError: fairseq is not installed.
     """
     state = load_checkpoint(folder.checkpoint)
-    config = state["cfg"] or {}
+    config = state.get("cfg") or {}
     args = state.get("args") or config.get("model")
     task = config.get("task", args)
-    source_lang = folder.options.source_lang or _read(task, "source_lang")
-    target_lang = folder.options.target_lang or _read(task, "target_lang")
+    trained_on = folder.binarised_languages()
+    source_lang = folder.options.source_lang or _read(task, "source_lang") or trained_on[0]
+    target_lang = folder.options.target_lang or _read(task, "target_lang") or trained_on[1]
     if not (source_lang and target_lang):
         raise ValueError(f"{folder.checkpoint}: does not say its languages; give --source-lang and --target-lang")
     if not any(".encoder_attn." in key for key in state["model"]):
@@ -208,7 +209,7 @@ def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], c
         raise ValueError(f"{checkpoint}: not an encoder-decoder Transformer")
     try:
         model.load_state_dict(weights, strict=True, model_cfg=args)
-    except RuntimeError as error:
+    except (RuntimeError, KeyError) as error:
         raise ValueError(f"{checkpoint}: weights and configuration do not fit: {error}") from None
     return model
 

@@ -65,6 +65,14 @@ class ModelFolder:
     options: ModelOptions
     calibration: Mapping[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
 
+    def binarised_languages(self) -> tuple[str, str] | tuple[None, None]:
+        """The language pair in the names of what fairseq-preprocess wrote, such as `train.de-en.de.idx`."""
+        for path in sorted((self.options.dictionaries or self.root).glob("*.*-*.*.idx")):
+            source, dash, target = path.name.split(".")[-3].partition("-")
+            if dash:
+                return source, target
+        return None, None
+
     def dictionary(self, language: str) -> Path:
         """The dictionary of one side.
 
