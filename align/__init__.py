@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from align.aligner import Aligner
     from align.loading import load
+    from align.recorders.folder import ModelOptions
     from align.types import Alignment, Cell, Links, Pair, PairError, Settings
     from align.view.text import grid, heat_grid
 
@@ -25,6 +26,7 @@ _HOMES = {
     "Alignment": "align.types",
     "Cell": "align.types",
     "Links": "align.types",
+    "ModelOptions": "align.recorders.folder",
     "Pair": "align.types",
     "PairError": "align.types",
     "Settings": "align.types",
@@ -38,6 +40,7 @@ __all__ = [
     "Alignment",
     "Cell",
     "Links",
+    "ModelOptions",
     "Pair",
     "PairError",
     "Settings",

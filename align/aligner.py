@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Literal, NamedTuple
 
@@ -15,12 +15,9 @@ from torch import Tensor
 from align.calibrate import MIN_PAIRS, Vocabulary, calibrate
 from align.extract import best_words, cell_scores, hide_eos, target_rows
 from align.recorders.base import Recorder
-from align.stream import batches, chunks, split_words
+from align.stream import BATCH_TOKENS, BUFFER, batches, chunks, split_words
 from align.types import Alignment, Batch, Cell, CrossAttention, Pair, PairError, Pieces, Settings, TextWarning
 from align.words import collate, merge_words
-
-BUFFER = 2000
-BATCH_TOKENS = 2000
 
 
 class _Best(NamedTuple):
@@ -46,7 +43,8 @@ class Aligner:
     """Word alignments out of a translation model's attention.
 
     Where `settings` leave layer or head on "auto", the first buffer of pairs decides by lexical consistency;
-    under 50 pairs the model's stored calibration does, and without one the layer at a third of the depth.
+    with under 50 pairs there the model's stored calibration does, and without one the layer at a third of the
+    depth. What lexical consistency has chosen stays for all later calls.
 
     Args:
         recorder: the model.
@@ -58,11 +56,11 @@ class Aligner:
             them without links.
 
     Attributes:
-        cell: layer and head in use; None until "auto" is settled.
+        cell: layer and head of the last results; None before any where they are on "auto".
         reason: how the cell was chosen, for messages.
 
     Raises:
-        ValueError: a layer or head that the model does not have.
+        ValueError: a layer or head that the model does not have; a size below 1; another word for `too_long`.
     """
 
     def __init__(
@@ -75,6 +73,10 @@ class Aligner:
         batch_tokens: int = BATCH_TOKENS,
         too_long: str = "stop",
     ) -> None:
+        if too_long not in ("stop", "blank"):
+            raise ValueError(f"too_long is one of stop, blank; not {too_long!r}")
+        if buffer < 1 or batch_tokens < 1:
+            raise ValueError(f"buffer and batch_tokens are numbers from 1; not {buffer} and {batch_tokens}")
         self.recorder = recorder
         self.settings = settings or Settings()
         self.buffer = buffer
@@ -83,6 +85,7 @@ class Aligner:
         self._calibration = calibration or {}
         cells = self.candidates()
         self.cell = cells[0] if len(cells) == 1 else None
+        self._settled = self.cell is not None
         self.reason = "as asked"
         self._checked = False
 
@@ -113,11 +116,12 @@ class Aligner:
             PairError: a pair that is longer than the model takes, unless `too_long` is "blank". The pairs
                 before it come out first, as they do before any ValueError of `pairs` itself.
         """
+        cell = self.cell if self._settled else None
         for chunk in chunks(map(self._encode, _number(pairs)), self.buffer):
             if not self._checked:
                 self._warn_of_unknown([pieces for _, pieces, _ in chunk if pieces])
                 self._checked = True
-            yield from self._align_chunk(chunk)
+            cell = yield from self._align_chunk(chunk, cell)
 
     def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
         """The scores that links are read off, `[J][I+1]`, the last column being `</s>`.
@@ -127,12 +131,13 @@ class Aligner:
         Raises:
             ValueError: a blank or too long side.
         """
-        pair, pieces, _ = self._encode(next(_number([(source, target)])))
+        _, pieces, _ = self._encode(next(_number([(source, target)])))
         if pieces is None:
             raise ValueError("one side is blank, or too long for the model")
         batch = collate([pieces], self.recorder.pad)
-        scores = next(self._scores(batch, [self.cell or self._fallback()]))[1]
-        return [row.tolist() for row in scores[0, 0, : len(pair.target)]]
+        scores = next(self._scores(batch, [self.cell or self._fallback()[0]]))[1]
+        rows: list[list[float]] = scores[0, 0].tolist()
+        return rows
 
     def _encode(self, pair: Pair) -> Item:
         """A pair with its pieces."""
@@ -167,31 +172,33 @@ class Aligner:
                     stacklevel=3,
                 )
 
-    def _align_chunk(self, chunk: Sequence[Item]) -> Iterator[Alignment]:
-        """Align a buffer of encoded pairs; settles the cell if that is open."""
+    def _align_chunk(self, chunk: Sequence[Item], cell: Cell | None) -> Generator[Alignment, None, Cell | None]:
+        """Align a buffer of encoded pairs; where the cell is open (None) this buffer decides, and returns it."""
         pairs = [pair for pair, _, _ in chunk]
         places = [place for place, (_, pieces, _) in enumerate(chunk) if pieces]
         encoded = [pieces for _, pieces, _ in chunk if pieces]
-        if self.cell is None and 0 < len(encoded) < MIN_PAIRS:
-            self.cell = self._fallback()
-        cells = self.candidates() if self.cell is None else [self.cell]
+        if cell is None and 0 < len(encoded) < MIN_PAIRS:
+            cell, self.reason = self._fallback()
+        cells = self.candidates() if cell is None else [cell]
         found: list[_Best] = []
         for numbers in batches([(len(pieces.source), len(pieces.target)) for pieces in encoded], self.batch_tokens):
             batch = collate([encoded[n] for n in numbers], self.recorder.pad)
             for layer_cells, scores in self._scores(batch, cells):
                 index, share = (best.cpu().numpy() for best in best_words(scores, self.settings.null))
                 found.append(_Best([places[n] for n in numbers], layer_cells, index, share))
-        if self.cell is None and encoded:
-            self.cell = calibrate(_linked_words(pairs, found), sum(len(pairs[place].target) for place in places))
-            self.reason = f"by lexical consistency over {len(encoded):,} pairs"
+        if cell is None and encoded:
+            cell = calibrate(_linked_words(pairs, found), sum(len(pairs[place].target) for place in places))
+            self._settled, self.reason = True, f"by lexical consistency over {len(encoded):,} pairs"
+        self.cell = cell
         scores_of = {}
         for best in found:
-            if self.cell in best.cells:
-                c = best.cells.index(self.cell)
+            if cell in best.cells:
+                c = best.cells.index(cell)
                 for b, place in enumerate(best.places):
                     scores_of[place] = _link_scores(best.words[b, c], best.share[b, c], len(pairs[place].target))
         for place, (pair, _, skipped) in enumerate(chunk):
             yield Alignment(pair, scores_of.get(place, {}), skipped)
+        return cell
 
     def _scores(self, batch: Batch, cells: Sequence[Cell]) -> Iterator[tuple[list[Cell], Tensor]]:
         """Word scores of a batch, a layer at a time: its cells C, and `[B, C, J, I+1]` for them."""
@@ -207,16 +214,15 @@ class Aligner:
                 scores = cell_scores(kept, [cell.head for cell in layer_cells], self.settings.score)
                 yield layer_cells, merge_words(scores, source_words, target_words, batch.words)
 
-    def _fallback(self) -> Cell:
-        """The cell to use where there is too little text to choose by: stored, else a third of the way up."""
+    def _fallback(self) -> tuple[Cell, str]:
+        """The cell to use where there is too little text to choose by, and why: stored, else a third of the way up."""
         candidates = self.candidates()
         stored = self._calibration.get((self.settings.score, self.settings.position))
         if stored and Cell(*stored) in candidates:
-            self.reason = f"the model's own calibration, under {MIN_PAIRS} pairs to choose by"
-            return Cell(*stored)
-        self.reason = f"the default, under {MIN_PAIRS} pairs to choose by"
+            return Cell(*stored), f"the model's own calibration, under {MIN_PAIRS} pairs to choose by"
         third = max(1, round(self.recorder.layers / 3))
-        return next((cell for cell in candidates if cell.layer == third), candidates[0])
+        cell = next((cell for cell in candidates if cell.layer == third), candidates[0])
+        return cell, f"the default, under {MIN_PAIRS} pairs to choose by"
 
 
 def _number(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
@@ -226,7 +232,13 @@ def _number(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str
 
 
 def _words(sentence: str | Sequence[str]) -> tuple[str, ...]:
-    return split_words(sentence) if isinstance(sentence, str) else tuple(sentence)
+    """Words of a sentence; those of a sequence must be words already."""
+    if isinstance(sentence, str):
+        return split_words(sentence)
+    for word in sentence:
+        if split_words(word) != (word,):
+            raise ValueError(f"{word!r} is not a word: words are not empty and have no space or TAB in them")
+    return tuple(sentence)
 
 
 def _link_scores(index: NDArray[np.int64], share: NDArray[np.float32], words: int) -> dict[tuple[int, int], float]:

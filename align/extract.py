@@ -89,5 +89,5 @@ def best_words(scores: Tensor, null: Null) -> tuple[Tensor, Tensor]:
     candidates = scores if null == "eos" else scores[..., :eos]
     top, index = candidates.max(-1)
     total = candidates.clamp(min=0).sum(-1)
-    unaligned = (index == eos) | (total <= 0)  # no score at all: a target word without pieces
+    unaligned = (index == eos) | ~(total > 0)  # no score at all: a target word without pieces
     return index.masked_fill(unaligned, -1), top / total.clamp(min=torch.finfo(total.dtype).tiny)

@@ -17,8 +17,14 @@ def main() -> None:
     """Run the program that the first argument names, on the rest."""
     name = sys.argv[1].replace("-", "_") if len(sys.argv) > 1 else ""
     if name not in PROGRAMS:
-        print(f"usage: python -m align.fairseq_cli {{{','.join(PROGRAMS)}}} ...", file=sys.stderr)
-        sys.exit(0 if name in ("__help", "_h") else 2)
+        asked = name in ("__help", "_h")
+        usage = f"usage: python -m align.fairseq_cli {{{','.join(PROGRAMS)}}} ..."
+        print(usage, file=sys.stdout if asked else sys.stderr)
+        sys.exit(0 if asked else 2)
+    try:
+        import fairseq  # noqa: F401
+    except ModuleNotFoundError as error:
+        sys.exit(str(error))
     sys.argv = [f"fairseq-{name.replace('_', '-')}", *sys.argv[2:]]
     importlib.import_module(f"fairseq_cli.{name}").cli_main()
 

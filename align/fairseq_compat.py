@@ -96,6 +96,12 @@ def _leave_fast_path() -> None:
     TransformerEncoderLayerBase.can_use_fastpath = property(lambda self: False, lambda self, value: None)
 
 
+def _mend() -> None:
+    """What can be mended once fairseq is imported, by whomever; doing it again changes nothing."""
+    _allow_checkpoint_classes()
+    _leave_fast_path()
+
+
 class _Hook(importlib.abc.MetaPathFinder):
     """Wraps the loading of the top-level package `fairseq`, once."""
 
@@ -117,8 +123,7 @@ class _Hook(importlib.abc.MetaPathFinder):
             def mended(module: Any) -> None:
                 with _hashable_dataclasses(), _logging_untouched():
                     execute(module)
-                _allow_checkpoint_classes()
-                _leave_fast_path()
+                _mend()
 
             spec.loader.exec_module = mended  # type: ignore[method-assign]
         return spec
@@ -141,15 +146,18 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         ValueError: no such file, a damaged one, one that wants to run code, or not a fairseq checkpoint.
         ModuleNotFoundError: fairseq is not installed; the message says how to.
     """
-    import fairseq  # noqa: F401  (the hook allows what its checkpoints hold)
+    import fairseq  # noqa: F401
     import torch
 
+    _mend()  # where fairseq was imported before this module, the hook came too late
     if not path.is_file():
         raise ValueError(f"{path}: no such checkpoint")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's advice on pickle protocols is for whoever saved the file
             state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (PermissionError, MemoryError):
+        raise
     except Exception as error:  # damaged pickles raise nearly anything: KeyError, EOFError, RuntimeError, ...
         unsafe = re.search(r"GLOBAL ([\w.]+)", str(error)) if isinstance(error, UnpicklingError) else None
         if unsafe is None:
@@ -158,7 +166,16 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
             f"{path}: refused, for it asks to run {unsafe[1]} while being read; "
             "a checkpoint that only holds a model has no need to"
         ) from None
-    known = isinstance(state, dict) and isinstance(state.get("model"), dict) and (state.get("cfg") or state.get("args"))
-    if not known:
+    if not _is_fairseq(state):
         raise ValueError(f"{path}: not a fairseq checkpoint: no model with its configuration in it")
     return state
+
+
+def _is_fairseq(state: Any) -> bool:
+    """Whether tensors and a configuration are where fairseq puts them."""
+    import torch
+
+    if not (isinstance(state, dict) and isinstance(state.get("model"), dict)):
+        return False
+    tensors = all(isinstance(weight, torch.Tensor) for weight in state["model"].values())
+    return tensors and (isinstance(state.get("args"), argparse.Namespace) or isinstance(state.get("cfg"), dict))

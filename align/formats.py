@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from align.stream import split_words
 from align.types import Alignment, Links
 
 
@@ -22,7 +23,7 @@ def parse_pharaoh(line: str) -> Links:
         ValueError: a token that is not `number-number`.
     """
     links = set()
-    for token in line.split():
+    for token in split_words(line):
         source, dash, target = token.partition("-")
         if not (dash and _is_index(source) and _is_index(target)):
             raise ValueError(f"{token!r} is not a link such as 0-3")

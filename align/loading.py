@@ -6,10 +6,13 @@ from typing import Literal
 
 import torch
 
-from align.aligner import BATCH_TOKENS, BUFFER, Aligner
+from align.aligner import Aligner
 from align.recorders.fairseq import load_fairseq
 from align.recorders.folder import DEFAULT_MODEL, ModelOptions, find_model
+from align.stream import BATCH_TOKENS, BUFFER
 from align.types import Null, Position, Score, Settings
+
+DTYPES = ("float32", "bfloat16")
 
 
 def pick_device(device: str) -> str:
@@ -61,6 +64,8 @@ def load(
         ModuleNotFoundError: fairseq is not installed; the message says how to.
     """
     settings = Settings(score, position, layer, head, null)
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     folder = find_model(model, options or ModelOptions())
     recorder = load_fairseq(folder, pick_device(device), dtype)
     return Aligner(

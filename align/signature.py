@@ -5,7 +5,7 @@ from __future__ import annotations
 from align.types import Cell, Settings
 
 
-def describe(name: str, settings: Settings, cell: Cell | None, version: str, dtype: str = "float32") -> dict[str, str]:
+def describe(name: str, settings: Settings, cell: Cell | None, version: str, dtype: str) -> dict[str, str]:
     """Everything that the links depend on, by name.
 
     Args:

@@ -20,6 +20,12 @@ from align.types import Pair
 
 T = TypeVar("T")
 
+BUFFER = 2000
+"""Pairs that are read ahead, to sort them by length."""
+
+BATCH_TOKENS = 2000
+"""Pieces in a batch, pads included: on CPUs larger batches leave the cache and are slower."""
+
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 _WORD = re.compile(r"[^ \t]+")
 
@@ -37,6 +43,8 @@ def open_lines(name: str) -> Iterator[BinaryIO]:
         OSError: the file cannot be opened.
     """
     if name == "-":
+        if sys.stdin is None:
+            raise ValueError("stdin is closed")
         yield sys.stdin.buffer
         return
     opener = next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), open)
@@ -52,7 +60,8 @@ def read_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         name: what to call the file in errors.
 
     Raises:
-        ValueError: bytes that are not UTF-8, or packed data that is damaged; names the file and the line.
+        ValueError: bytes that are not UTF-8, packed data that is damaged, or a disk that fails; names the file
+            and the line.
     """
     number = 0
     try:
@@ -67,6 +76,8 @@ def read_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         ) from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise ValueError(f"{name}, line {number + 1}: damaged compressed data ({error})") from None
+    except OSError as error:
+        raise ValueError(f"{name}, line {number + 1}: cannot be read: {error.strerror}") from None
 
 
 def parse_bitext(line: str) -> tuple[str, str]:

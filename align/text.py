@@ -10,10 +10,11 @@ so most come out of a cache.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,12 @@ Tokenize = Callable[[str, bool, str], list[str]]
 Segment = Callable[[str, bool], list[str]]
 """The pieces of a token, given whether it is the first one of the sentence."""
 
-CACHED_WORDS = 1 << 16
-"""Words kept for each side: most of the running text, a few megabytes, and flat however long the input."""
+CACHED_WORDS = 1 << 15
+"""Words kept for each side: most of the running text in about ten megabytes, full after some ten thousand lines."""
+
+
+LONGEST_CACHED = 50
+"""Letters of a word that is kept: unsegmented text and noise would fill the cache with what never comes again."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +51,18 @@ class TextRules:
     subword_file: Path | None = None
 
 
-def moses_tokenizer(language: str) -> Tokenize:
-    """Moses' tokenizer (sacremoses), without escapes such as `&apos;`."""
+def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = False) -> Tokenize:
+    """Moses' tokenizer (sacremoses).
+
+    Args:
+        language: picks the list of abbreviations.
+        escape: write `&apos;` for an apostrophe and so on, as Moses' own script does by default.
+        split_hyphens: write `a @-@ b` for `a-b`, as it does with `-a`.
+    """
     from sacremoses import MosesTokenizer
 
     moses = MosesTokenizer(lang=language)
+    options = {"escape": escape, "aggressive_dash_splits": split_hyphens}
     # The rules that look further than a character only look at full stops, apostrophes, backticks, hyphens and
     # commas within numbers. Without those, and that is most words, letters and digits stay together and any
     # other character is a token.
@@ -59,9 +71,9 @@ def moses_tokenizer(language: str) -> Tokenize:
 
     def tokenize(word: str, first: bool, following: str) -> list[str]:
         if is_plain(word):
-            return plain_tokens(word)
+            return [moses.escape_xml(token) for token in plain_tokens(word)] if escape else plain_tokens(word)
         context = f"{'' if first else 'A '}{word} {following}"
-        return list(moses.tokenize(context, escape=False))[0 if first else 1 : -1 if following else None]
+        return list(moses.tokenize(context, **options))[0 if first else 1 : -1 if following else None]
 
     return tokenize
 
@@ -94,7 +106,7 @@ def sentencepiece_segmenter(path: Path | None) -> Segment:
 
 
 def subword_nmt_segmenter(path: Path | None) -> Segment:
-    """Pieces of subword-nmt's BPE, `@@` at each but a token's last.
+    """Pieces of subword-nmt's BPE, `@@` at each but a token's last; fastBPE's codes give the same.
 
     Raises:
         ValueError: the file does not hold BPE codes.
@@ -103,9 +115,14 @@ def subword_nmt_segmenter(path: Path | None) -> Segment:
 
     assert path is not None
     try:
-        with path.open(encoding="utf-8") as codes:
-            bpe = BPE(codes)
-    except (SystemExit, UnicodeDecodeError):  # subword-nmt exits on a line that it cannot read
+        codes = path.read_text(encoding="utf-8")
+        lines = [line.split(" ") for line in codes.rstrip("\n").split("\n")]
+        if all(len(line) == 3 and line[2].isdigit() for line in lines):  # fastBPE adds a count to each pair
+            codes = "#version: 0.2\n" + "".join(f"{first} {second}\n" for first, second, _ in lines)
+        elif any(len(line) != 2 for line in lines):
+            raise ValueError
+        bpe = BPE(io.StringIO(codes))
+    except ValueError:
         raise ValueError(f"{path}: not a file of BPE codes (two pieces a line)") from None
 
     def segment(token: str, first: bool) -> list[str]:
@@ -120,7 +137,12 @@ def no_segmenter(path: Path | None) -> Segment:
     return lambda token, first: [token]
 
 
-TOKENIZERS: dict[str, Callable[[str], Tokenize]] = {"moses": moses_tokenizer, "none": no_tokenizer}
+TOKENIZERS: dict[str, Callable[[str], Tokenize]] = {
+    "moses": moses_tokenizer,
+    "moses-escaped": partial(moses_tokenizer, escape=True),
+    "moses-escaped-hyphens": partial(moses_tokenizer, escape=True, split_hyphens=True),
+    "none": no_tokenizer,
+}
 SUBWORDS: dict[str, Callable[[Path | None], Segment]] = {
     "sentencepiece": sentencepiece_segmenter,
     "subword-nmt": subword_nmt_segmenter,
@@ -147,7 +169,6 @@ class Preprocessor:
         self._segment = SUBWORDS[rules.subwords](rules.subword_file)
         self._index = index
         self._word_ids = lru_cache(maxsize=CACHED_WORDS)(self._new_word_ids)
-        self._token_ids = lru_cache(maxsize=CACHED_WORDS)(self._new_token_ids)
 
     def __call__(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
         """Ids of a sentence's pieces, and for each the word that it is a part of, from 0.
@@ -159,21 +180,19 @@ class Preprocessor:
         last = len(words) - 1
         for position, word in enumerate(words):
             following = ""
-            if self._context and word[-1] in ".'" and position < last:
-                following = _stand_in(words[position + 1][0])
-            pieces = self._word_ids(word, not ids, following)
+            if self._context and word.endswith((".", "'")) and position < last:
+                following = _stand_in(words[position + 1][:1])
+            word_ids = self._word_ids if len(word) <= LONGEST_CACHED else self._new_word_ids
+            pieces = word_ids(word, not ids, following)
             ids += pieces
             owners += [position] * len(pieces)
         return ids, owners
 
     def _new_word_ids(self, word: str, first: bool, following: str) -> tuple[int, ...]:
-        ids: tuple[int, ...] = ()
+        ids: list[int] = []
         for token in self._tokenize(word, first, following):
-            ids += self._token_ids(token.lower() if self._lower else token, first and not ids)
-        return ids
-
-    def _new_token_ids(self, token: str, first: bool) -> tuple[int, ...]:
-        return tuple(map(self._index, self._segment(token, first)))
+            ids += map(self._index, self._segment(token.lower() if self._lower else token, first and not ids))
+        return tuple(ids)
 
 
 def _stand_in(character: str) -> str:

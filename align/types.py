@@ -49,13 +49,15 @@ class Pair:
 class Pieces:
     """What a model reads for one pair: dictionary ids, and for each id the word it is a part of.
 
-    The last source id is `</s>`, whose word is -1; the target has no special ids.
+    The last source id is `</s>`, whose word is -1; the target has no special ids. `words` counts the pair's
+    source and target words, (I, J): the last of them may have no piece.
     """
 
     source: Sequence[int]
     source_words: Sequence[int]
     target: Sequence[int]
     target_words: Sequence[int]
+    words: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

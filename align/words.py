@@ -38,7 +38,7 @@ def collate(pairs: Sequence[Pieces], pad: int) -> Batch:
         source_words=_pad([p.source_words for p in pairs], PAD),
         target=_pad([p.target for p in pairs], pad),
         target_words=_pad([p.target_words for p in pairs], PAD),
-        words=(1 + max(max(p.source_words) for p in pairs), 1 + max(max(p.target_words) for p in pairs)),
+        words=(max(p.words[0] for p in pairs), max(p.words[1] for p in pairs)),
     )
 
 

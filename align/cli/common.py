@@ -23,8 +23,9 @@ REPORT_EVERY = 10.0
 
 
 def say(message: str) -> None:
-    """A line to stderr."""
-    print(message, file=sys.stderr, flush=True)
+    """A line to stderr, if there is one: `print` would take stdout for it."""
+    if sys.stderr is not None:
+        print(message, file=sys.stderr, flush=True)
 
 
 def run(program: str, job: Callable[[], None]) -> int:
@@ -48,6 +49,11 @@ def run(program: str, job: Callable[[], None]) -> int:
         return FAILED
     except (ValueError, ModuleNotFoundError) as error:
         say(f"{program}: error: {error}")
+        return FAILED
+    except (MemoryError, RuntimeError) as error:  # torch has no class of its own for a CPU that is out of memory
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        say(f"{program}: error: out of memory; a smaller --batch-tokens needs less")
         return FAILED
     return OK
 
@@ -88,24 +94,27 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
     Raises:
         OSError: it cannot be written, or the disk is full; names the file.
     """
-    if path in (None, "-"):
+    if path is None or path == "-":
+        if sys.stdout is None:
+            raise ValueError("stdout is closed; name a file with -o")
         with _named("stdout"):
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         return
-    target = Path(os.path.realpath(path))
-    with _named(str(path)):
-        if target.exists() and not stat.S_ISREG(target.stat().st_mode):  # a device or a named pipe
-            with target.open("wb") as stream:
+    with _named(path):
+        mode = os.stat(path).st_mode if os.path.exists(path) else None
+        if mode is not None and not stat.S_ISREG(mode):  # a device or a pipe
+            with open(path, "wb") as stream:
                 yield stream
             return
+        target = Path(os.path.realpath(path))
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with open(descriptor, "wb") as stream:
                 yield stream
             mask = os.umask(0)
             os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
+            os.chmod(temporary, 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
             os.replace(temporary, target)
         except BaseException:
             os.unlink(temporary)
@@ -133,7 +142,7 @@ class Progress:
         self._start = self._reported = time.monotonic()
         self._quiet = quiet
         self._bar: Any = None
-        if not quiet and sys.stderr.isatty():
+        if not quiet and sys.stderr is not None and sys.stderr.isatty():
             from tqdm import tqdm
 
             self._bar = tqdm(unit=" lines", unit_scale=True, leave=False)

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import align
 from align.cli.common import Progress, keep_freed_memory, open_output, run, say, show_warnings
 from align.formats import FORMATS
+from align.recorders.folder import DEFAULT_MODEL
 from align.signature import describe, signature
-from align.stream import open_lines, read_bitext, read_lines, read_parallel
+from align.stream import BATCH_TOKENS, BUFFER, open_lines, read_bitext, read_lines, read_parallel
+from align.text import CASES, SUBWORDS, TOKENIZERS
 from align.types import Null, Pair, PairError, Position, Score, TextWarning
 
 if TYPE_CHECKING:
@@ -92,17 +94,19 @@ def build_parser() -> argparse.ArgumentParser:
     group.add_argument("--scores", action="store_true", help="links as 0-1:0.83, the share of the target word's score")
 
     group = parser.add_argument_group("model")
-    group.add_argument("-m", "--model", default="de-en", help="a bundled model, a folder, or a fairseq checkpoint")
+    group.add_argument(
+        "-m", "--model", default=DEFAULT_MODEL, help="a bundled model, a folder, or a fairseq checkpoint"
+    )
     group.add_argument("--source-lang", metavar="LANG", help="source language, as in dict.LANG.txt")
     group.add_argument("--target-lang", metavar="LANG", help="target language")
     group.add_argument(
         "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt (default: the model's)"
     )
-    group.add_argument("--case", choices=("keep", "lower"), help="of the text that the model read (default: keep)")
-    group.add_argument("--tokenizer", choices=("moses", "none"), help="of that text (default: none)")
+    group.add_argument("--case", choices=CASES, help="of the text that the model read (default: keep)")
+    group.add_argument("--tokenizer", choices=tuple(TOKENIZERS), help="of that text (default: none)")
     group.add_argument(
         "--subwords",
-        choices=("sentencepiece", "subword-nmt", "none"),
+        choices=tuple(SUBWORDS),
         help="how words are cut; none: lines hold the model's pieces already (default: by the files found)",
     )
     group.add_argument("--source-subwords", metavar="FILE", type=Path, help="sentencepiece model or BPE codes")
@@ -146,12 +150,12 @@ def build_parser() -> argparse.ArgumentParser:
     group.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the model's arithmetic")
     group.add_argument("--threads", type=positive, metavar="N", help="CPU threads (default: all cores)")
     group.add_argument(
-        "--batch-tokens", type=positive, default=2000, metavar="N", help="pieces in a batch, padding included"
+        "--batch-tokens", type=positive, default=BATCH_TOKENS, metavar="N", help="pieces in a batch, padding included"
     )
     group.add_argument(
         "--buffer",
         type=positive,
-        default=2000,
+        default=BUFFER,
         metavar="N",
         help="lines read ahead and sorted by length; 1 answers every line at once",
     )
@@ -205,38 +209,52 @@ def load_aligner(args: argparse.Namespace) -> Aligner:
 def extract(args: argparse.Namespace) -> None:
     """Align all of the input."""
     keep_freed_memory()
-    aligner = load_aligner(args)
-
-    def sign() -> str:
-        return signature(describe(aligner.recorder.name, aligner.settings, aligner.cell, align.__version__, args.dtype))
-
     if args.signature:
-        print(sign())
+        with open_output(None) as out:
+            out.write(sign(load_aligner(args)).encode() + b"\n")
         return
-    counts: Counter[str] = Counter()
-    write_line = FORMATS[args.format]
-    with open_pairs(args) as (pairs, name):
+    with open_pairs(args) as (pairs, name), open_output(args.output) as out:  # both before the model, which takes long
+        aligner = load_aligner(args)
+        if name == "stdin" and sys.stdin.isatty() and not args.quiet:
+            say(f"{PROGRAM}: reading `source ||| target` lines from the keyboard; Ctrl-D ends")
         progress = Progress(args.quiet)
         try:
-            with open_output(args.output) as out:
-                for alignment in aligner(pairs):
-                    if not progress.lines and aligner.cell:
-                        progress.write(f"{PROGRAM}: {aligner.cell} ({aligner.reason})")
-                    out.write(write_line(alignment, args.scores).encode() + b"\n")
-                    counts["blank"] += alignment.pair.blank
-                    counts["too long"] += alignment.skipped == "too long"
-                    progress.add()
-                    if progress.lines % args.buffer == 0:
-                        out.flush()
+            counts = write_links(aligner, pairs, out, progress, args)
         except PairError as error:
             raise ValueError(f"{name}, {error}") from None
         finally:
             progress.close()
-        progress.write(
-            f"{PROGRAM}: {progress.lines:,} lines, {counts['blank']:,} blank, {counts['too long']:,} too long, "
-            f"{progress.rate:,.0f} lines/s"
-        )
-        progress.write(sign())
+    progress.write(
+        f"{PROGRAM}: {progress.lines:,} lines, {counts['blank']:,} blank, {counts['too long']:,} too long, "
+        f"{progress.rate:,.0f} lines/s"
+    )
+    progress.write(sign(aligner))
+
+
+def write_links(
+    aligner: Aligner, pairs: Iterator[Pair], out: BinaryIO, progress: Progress, args: argparse.Namespace
+) -> Counter[str]:
+    """Write a line for each pair as its buffer is done; counts what got none for a reason."""
+    counts: Counter[str] = Counter()
+    write_line = FORMATS[args.format]
+    told = False
+    for alignment in aligner(pairs):
+        if not told and aligner.cell:
+            progress.write(f"{PROGRAM}: {aligner.cell} ({aligner.reason})")
+            told = True
+        out.write(write_line(alignment, args.scores).encode() + b"\n")
+        counts["blank"] += alignment.pair.blank
+        counts["too long"] += alignment.skipped == "too long"
+        progress.add()
+        if progress.lines % args.buffer == 0:
+            out.flush()
+    return counts
+
+
+def sign(aligner: Aligner) -> str:
+    """The signature, with what "auto" came to."""
+    recorder = aligner.recorder
+    return signature(describe(recorder.name, aligner.settings, aligner.cell, align.__version__, recorder.dtype))
 
 
 def main() -> int:

@@ -19,6 +19,7 @@ class Recorder(Protocol):
         pad: dictionary id of padding.
         unk: dictionary id of pieces that the model does not know.
         text: how either side's text is prepared, for messages.
+        dtype: of the model's arithmetic, such as "float32".
         device: where its tensors live, for messages.
     """
 
@@ -29,6 +30,7 @@ class Recorder(Protocol):
     pad: int
     unk: int
     text: str
+    dtype: str
     device: str
 
     def encode(self, pair: Pair) -> Pieces:

@@ -34,17 +34,12 @@ class FairseqRecorder:
         dictionary: either side's, for the ids of its special symbols.
         name: for the signature.
         text: how either side's text is prepared, for messages.
-
-    Raises:
-        ValueError: the model has no encoder-decoder attention to record.
     """
 
     def __init__(
         self, model: Any, source: Preprocessor, target: Preprocessor, *, dictionary: Any, name: str, text: str
     ) -> None:
-        self._attentions: list[Any] = [getattr(layer, "encoder_attn", None) for layer in model.decoder.layers]
-        if not self._attentions or None in self._attentions:
-            raise ValueError(f"{name}: a decoder layer has no encoder-decoder attention")
+        self._attentions = [layer.encoder_attn for layer in model.decoder.layers]
         self._model = model.eval().requires_grad_(False)
         self._source, self._target = source, target
         self._eos = dictionary.eos()
@@ -55,13 +50,15 @@ class FairseqRecorder:
         self.layers = len(self._attentions)
         self.heads = self._attentions[0].num_heads
         self.max_positions = (int(model.encoder.max_positions()), int(model.decoder.max_positions()))
-        self.device = str(next(model.parameters()).device)
+        weight = next(model.parameters())
+        self.device, self.dtype = str(weight.device), str(weight.dtype).removeprefix("torch.")
 
     def encode(self, pair: Pair) -> Pieces:
         """The model's pieces of one pair; `</s>` ends the source."""
         source, source_words = self._source(pair.source)
         target, target_words = self._target(pair.target)
-        return Pieces([*source, self._eos], [*source_words, -1], target, target_words)
+        words = len(pair.source), len(pair.target)
+        return Pieces([*source, self._eos], [*source_words, -1], target, target_words, words)
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         """Attention of the given layers (from 1), lowest first; see `Recorder.record`."""
@@ -131,14 +128,14 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     state = load_checkpoint(folder.checkpoint)
     config = state.get("cfg") or {}
     args = state.get("args") or config.get("model")
+    if not any(".encoder_attn." in key for key in state["model"]):
+        raise ValueError(f"{folder.checkpoint}: no encoder-decoder attention in it; is it a language model?")
     task = config.get("task", args)
     trained_on = folder.binarised_languages()
     source_lang = folder.options.source_lang or _read(task, "source_lang") or trained_on[0]
     target_lang = folder.options.target_lang or _read(task, "target_lang") or trained_on[1]
     if not (source_lang and target_lang):
         raise ValueError(f"{folder.checkpoint}: does not say its languages; give --source-lang and --target-lang")
-    if not any(".encoder_attn." in key for key in state["model"]):
-        raise ValueError(f"{folder.checkpoint}: no encoder-decoder attention in it; is it a language model?")
 
     sides = [(source_lang, folder.options.source_subwords), (target_lang, folder.options.target_subwords)]
     rules = [folder.rules(*side) for side in sides]
@@ -197,6 +194,10 @@ def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], c
     from fairseq import models
     from omegaconf import OmegaConf
 
+    settings = args if isinstance(args, dict) else vars(args)
+    for name in settings:
+        if name.startswith("pretrained") or name.endswith("embed_path"):
+            settings[name] = None  # files that training began with; all weights are in the checkpoint
     if isinstance(args, dict):
         args = OmegaConf.create(args)
     task = Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
@@ -205,12 +206,12 @@ def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], c
     except Exception as error:  # whatever an unknown architecture or setting makes fairseq raise
         name = getattr(args, "_name", None) or getattr(args, "arch", None)
         raise ValueError(f"{checkpoint}: fairseq cannot build this model ({name}): {error}") from None
-    if not (hasattr(model, "encoder") and hasattr(getattr(model, "decoder", None), "layers")):
-        raise ValueError(f"{checkpoint}: not an encoder-decoder Transformer")
     try:
         model.load_state_dict(weights, strict=True, model_cfg=args)
     except (RuntimeError, KeyError) as error:
         raise ValueError(f"{checkpoint}: weights and configuration do not fit: {error}") from None
+    if not all(weight.isfinite().all() for weight in model.parameters()):
+        raise ValueError(f"{checkpoint}: some weights are not finite numbers; the training has failed")
     return model
 
 

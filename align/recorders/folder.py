@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from glob import escape
+from itertools import permutations
 from pathlib import Path
+from typing import get_args
 
 from align.text import CASES, SUBWORDS, TOKENIZERS, TextRules
+from align.types import Position, Score
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,7 +37,7 @@ class ModelOptions:
         target_lang: the same for the other side.
         dictionaries: folder that holds `dict.LANG.txt`.
         case: "lower" or "keep".
-        tokenizer: "moses" or "none".
+        tokenizer: a key of `align.text.TOKENIZERS`.
         subwords: "sentencepiece", "subword-nmt" or "none".
         source_subwords: sentencepiece model or BPE codes of the source.
         target_subwords: the same for the target.
@@ -66,12 +70,15 @@ class ModelFolder:
     calibration: Mapping[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
 
     def binarised_languages(self) -> tuple[str, str] | tuple[None, None]:
-        """The language pair in the names of what fairseq-preprocess wrote, such as `train.de-en.de.idx`."""
-        for path in sorted((self.options.dictionaries or self.root).glob("*.*-*.*.idx")):
-            source, dash, target = path.name.split(".")[-3].partition("-")
-            if dash:
-                return source, target
-        return None, None
+        """The language pair in the names of what fairseq-preprocess wrote, such as `train.de-en.de.idx`.
+
+        None where there is no such file, or such files of several pairs.
+        """
+        folder = self.options.dictionaries or self.root
+        languages = [path.name[len("dict.") : -len(".txt")] for path in folder.glob("dict.*.txt")]
+        pairs = permutations(languages, 2)
+        found = [pair for pair in pairs if any(folder.glob("*.{0}-{1}.{0}.idx".format(*map(escape, pair))))]
+        return found[0] if len(found) == 1 else (None, None)
 
     def dictionary(self, language: str) -> Path:
         """The dictionary of one side.
@@ -122,8 +129,8 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
         ValueError: no such model, or a `model.toml` that cannot be understood.
     """
     path = Path(model)
-    if not path.exists() and (BUNDLED / model / "model.toml").is_file():
-        path = BUNDLED / model
+    if path.name == model and (BUNDLED / model / "model.toml").is_file():
+        path = BUNDLED / model  # whatever lies about here under that name; `./NAME` is the way to say that
     if not path.exists():
         known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
         raise ValueError(f"{model}: no such file or folder, nor a bundled model (these are: {known})")
@@ -150,16 +157,23 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[str, str], tuple[in
         return ModelOptions(), {}
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-        text = content.get("text", {})
+        text, stored = content.get("text", {}), content.get("calibration", {})
+        for table, where, known in (
+            (content, "the file", ("source", "target", "text", "calibration")),
+            (text, "[text]", tuple(_CHOICES)),
+            (stored, "[calibration]", get_args(Position)),
+            *((scores, f"[calibration.{position}]", get_args(Score)) for position, scores in stored.items()),
+        ):
+            for name in table:
+                if name not in known:
+                    raise ValueError(f"{where} has {name}, but only {', '.join(known)} mean something there")
         for name, value in text.items():
-            if name not in _CHOICES:
-                raise ValueError(f"[text] has {name}, but only {', '.join(_CHOICES)} mean something there")
             if value not in _CHOICES[name]:
                 raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {value!r}")
         options = ModelOptions(content["source"], content["target"], **text)
         calibration = {
             (score, position): (int(cell["layer"]), None if cell["head"] == "all" else int(cell["head"]))
-            for position, scores in content.get("calibration", {}).items()
+            for position, scores in stored.items()
             for score, cell in scores.items()
         }
     except KeyError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wcwidth import wcswidth, wcwidth
+
 from align.types import Alignment
 
 SHADES = " ░▒▓█"
@@ -23,34 +25,51 @@ def grid(alignment: Alignment) -> str:
 
 
 def heat_grid(alignment: Alignment, scores: Sequence[Sequence[float]]) -> str:
-    """The scores behind the links, each column (target word) shaded by share; the link's cell has a ◆.
+    """The scores behind the links, each column (target word) shaded by share; ◆ is the link, ◇ at `</s>` is none.
 
     Args:
         alignment: the pair and its links.
         scores: `[J][I+1]`, as `Aligner.word_scores` gives them.
     """
     rows = [*alignment.pair.source, "</s>"]
+    null = set(alignment.null)
     cells = []
     for i in range(len(rows)):
         row = []
         for j, column in enumerate(scores):
             share = max(column[i], 0) / (sum(value for value in column if value > 0) or 1)
             shade = SHADES[min(len(SHADES) - 1, round(share * (len(SHADES) - 1)))]
-            row.append("◆" if (i, j) in alignment.scores else shade)
+            nothing = "◇" if j in null and i == len(rows) - 1 else shade
+            row.append("◆" if (i, j) in alignment.scores else nothing)
         cells.append(row)
     return _frame(rows, alignment.pair.target, cells)
 
 
 def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     """Cells with their words: rows on the left, columns on top, letter under letter."""
-    left = [_cut(printable(word)) for word in rows]
-    top = [_cut(printable(word)) for word in columns]
-    width = max(map(len, left), default=0)
+    left = [_cut(_letters(word)) for word in rows]
+    top = [_cut(_letters(word)) for word in columns]
+    margin = max((sum(map(wcswidth, letters)) for letters in left), default=0)
     height = max(map(len, top), default=0)
-    lines = [" " * width + " " + " ".join(word.rjust(height)[k] for word in top) for k in range(height)]
-    lines += [f"{word:>{width}} " + " ".join(row) for word, row in zip(left, cells, strict=True)]
+    lines = []
+    for k in range(height):
+        letters = [column[k - height + len(column)] if k >= height - len(column) else " " for column in top]
+        lines.append(" " * margin + "".join(" " * (2 - wcswidth(letter)) + letter for letter in letters))
+    for word, row in zip(left, cells, strict=True):
+        lines.append(" " * (margin - sum(map(wcswidth, word))) + "".join(word) + " " + " ".join(row))
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _cut(word: str) -> str:
-    return word if len(word) <= LONGEST else word[: LONGEST - 1] + "…"
+def _letters(word: str) -> list[str]:
+    """What stands in a cell each: characters with the marks that combine with them."""
+    letters: list[str] = []
+    for character in printable(word):
+        if letters and wcwidth(character) == 0:
+            letters[-1] += character
+        else:
+            letters.append(character)
+    return letters
+
+
+def _cut(letters: list[str]) -> list[str]:
+    return letters if len(letters) <= LONGEST else [*letters[: LONGEST - 1], "…"]
