@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import fcntl
 import gzip
 import io
 import json
+import lzma
+import os
+import pty
 import random
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 
 import align
 from align.cli import common, extract
@@ -104,6 +113,30 @@ def test_all_ways_in_are_one(run: Callable[..., Result], tmp_path: Path) -> None
     assert run("-q", "-s", tmp_path / "de", "-t", "-", stdin=b"\n".join(sides[1])).out == expected
 
 
+def test_xz_is_unpacked(run: Callable[..., Result], tmp_path: Path) -> None:
+    packed = tmp_path / "examples.xz"
+    packed.write_bytes(lzma.compress(EXAMPLES.read_bytes()))
+    assert run("-q", packed).out == (GOLDEN / "examples.pharaoh").read_bytes()
+
+
+def test_output_may_be_a_device_or_a_pipe_and_keeps_its_mode(run: Callable[..., Result], tmp_path: Path) -> None:
+    expected = (GOLDEN / "examples.pharaoh").read_bytes()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        assert run("-q", "-o", pipe, EXAMPLES).code == 0
+        assert reader.communicate()[0] == expected
+    command = f"{' '.join(COMMAND)} -q -o /dev/stdout {EXAMPLES} | cat"
+    assert subprocess.run(command, shell=True, capture_output=True).stdout == expected
+    private = tmp_path / "private"
+    private.touch(0o600)
+    link = tmp_path / "link"
+    link.symlink_to(private)
+    assert run("-q", "-o", link, EXAMPLES).code == 0
+    assert private.read_bytes() == expected
+    assert (private.stat().st_mode & 0o777, link.is_symlink()) == (0o600, True)
+
+
 def test_output_file_is_complete_and_stdout_empty(run: Callable[..., Result], tmp_path: Path) -> None:
     result = run("-o", tmp_path / "links", EXAMPLES)
     assert (result.code, result.out) == (0, b"")
@@ -122,6 +155,28 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     assert lines[3].startswith("align|fairseq:de-en@")
     assert lines[3].endswith(f"|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos|v:{align.__version__}")
     assert run(EXAMPLES, "-q").err == ""
+
+
+def test_the_choice_is_told_even_where_blank_lines_come_first(run: Callable[..., Result]) -> None:
+    result = run("--buffer", 3, stdin="\n" * 4 + "das haus ||| the house\n")
+    assert result.out == b"\n\n\n\n0-0 1-1\n"
+    assert result.err.count("layer 1, head 3 (") == 1
+
+
+def test_a_bar_on_a_terminal() -> None:
+    main, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))  # tqdm shows nothing where it is 0 wide
+    with subprocess.Popen([*COMMAND, EXAMPLES], stdout=subprocess.PIPE, stderr=terminal) as process:
+        out, _ = process.communicate()
+    os.close(terminal)
+    seen = b""
+    with contextlib.suppress(OSError):  # the end of a pseudo-terminal
+        while block := os.read(main, 4096):
+            seen += block
+    os.close(main)
+    assert out == (GOLDEN / "examples.pharaoh").read_bytes()
+    assert b" lines [" in seen
+    assert b"21 lines, 1 blank" in seen
 
 
 def test_progress_without_a_terminal(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,6 +274,13 @@ def test_a_bad_line_stops_with_file_and_line_after_the_lines_before_it(
     assert result.out == b"0-0 1-1\n\n"
 
 
+def test_an_error_leaves_no_half_written_file(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "links").write_bytes(b"of before\n")
+    failed(run("-o", tmp_path / "links", stdin=b"das haus ||| the house\nbroken\n"), "stdin, line 2")
+    assert (tmp_path / "links").read_bytes() == b"of before\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["links"]
+
+
 def test_files_that_are_not_parallel(run: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "de").write_text("das haus\nja\nnein\n", encoding="utf-8")
     (tmp_path / "en").write_text("the house\n", encoding="utf-8")
@@ -240,6 +302,9 @@ def test_ten_thousand_random_lines(run: Callable[..., Result], toy_model: Path) 
         lines.append(" ||| ".join(sides))
     result = run("-q", "-m", toy_model, "--too-long", "blank", stdin="\n".join(lines) + "\n")
     assert (result.code, result.out.count(b"\n")) == (0, 10_000)
+    # the same through the bundled model: Moses, sentencepiece, and a choice of layer and head on such text
+    result = run("-q", "--too-long", "blank", stdin="\n".join(lines[:3000]) + "\n")
+    assert (result.code, result.out.count(b"\n")) == (0, 3000)
     for seed in range(5):
         noise = random.Random(seed).randbytes(50_000)
         failed(run("-q", "-m", toy_model, "--too-long", "blank", stdin=noise), "stdin, line ")
@@ -265,7 +330,7 @@ def test_ten_thousand_random_lines(run: Callable[..., Result], toy_model: Path) 
 def test_errors_name_what_is_wrong(
     run: Callable[..., Result], arguments: tuple[object, ...], parts: tuple[str]
 ) -> None:
-    if "cuda" in arguments and __import__("torch").cuda.is_available():
+    if "cuda" in arguments and torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     inputs = () if arguments[0] == "no/such/file" else (EXAMPLES,)
     failed(run("-q", *arguments, *inputs), *parts)
@@ -279,6 +344,14 @@ def test_a_damaged_checkpoint_and_a_wrong_dictionary(run: Callable[..., Result],
     failed(run("-m", toy_model, EXAMPLES), f"{toy_model}: not a checkpoint")
 
 
+def test_a_language_model_is_named_as_what_it_is(run: Callable[..., Result], toy_model: Path) -> None:
+    state = torch.load(toy_model, weights_only=True)
+    state["model"] = {k: v for k, v in state["model"].items() if "encoder" not in k}
+    state["cfg"] = {"model": argparse.Namespace(_name="transformer_lm"), "task": {"_name": "language_modeling"}}
+    torch.save(state, toy_model)
+    failed(run("-m", toy_model, EXAMPLES), "no encoder-decoder attention in it; is it a language model?")
+
+
 def test_another_models_dictionary_of_the_same_size_is_warned_about(
     run: Callable[..., Result], toy_model: Path
 ) -> None:
@@ -286,6 +359,31 @@ def test_another_models_dictionary_of_the_same_size_is_warned_about(
     result = run("-q", "-m", toy_model, stdin="das haus ist alt ||| the house is old\n" * 60)
     assert result.code == 0
     assert "extract-align: warning: 100% of the source pieces in the first 60 pairs are unknown" in result.err
+
+
+def test_out_of_memory_says_what_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to ...")):
+
+        def job(error: Exception = error) -> None:
+            raise error
+
+        assert common.run("x", job) == 1
+        assert capsys.readouterr().err == "x: error: out of memory; a smaller --batch-tokens needs less\n"
+
+    def other() -> None:
+        raise RuntimeError("a bug")
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        common.run("x", other)
+
+
+@pytest.mark.parametrize(("closed", "code"), [("<&-", 1), (">&-", 1), ("2>&-", 0)])
+def test_closed_streams_are_no_tracebacks(closed: str, code: int) -> None:
+    command = f"{' '.join(COMMAND)} {'' if closed == '<&-' else EXAMPLES} {closed}"
+    result = subprocess.run(command, shell=True, capture_output=True)
+    assert result.returncode == code
+    assert b"Traceback" not in result.stderr
+    assert result.stdout == ((GOLDEN / "examples.pharaoh").read_bytes() if closed == "2>&-" else b"")
 
 
 @pytest.mark.parametrize(

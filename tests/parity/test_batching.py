@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Cell, Pair, PairError, Settings
+from align import Aligner, Cell, Pair, PairError, Settings, heat_grid
 from align.types import TextWarning
 from tests.conftest import example_pairs, shared_pairs
 
@@ -90,6 +90,18 @@ def test_auto_with_few_pairs_takes_what_is_stored_else_a_third_of_the_depth(reco
         assert aligner.cell == expected
 
 
+def test_what_a_short_text_fell_back_on_does_not_bind_a_longer_one(recorder: Any) -> None:
+    aligner = Aligner(recorder, Settings(), calibration={("norm", "input"): (3, 4)})
+    aligner.align("das haus", "the house")
+    assert aligner.cell == Cell(3, 4)
+    list(aligner(example_pairs() * 3))
+    assert "60 pairs" in aligner.reason
+    chosen = aligner.cell
+    assert chosen != Cell(3, 4)
+    aligner.align("das haus", "the house")
+    assert aligner.cell == chosen
+
+
 @pytest.mark.parametrize(("position", "layer"), [("input", 1), ("output", 2)])
 def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, position: str, layer: int) -> None:
     aligner = Aligner(recorder, Settings(position=position), buffer=300)  # type: ignore[arg-type]
@@ -101,6 +113,27 @@ def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, posi
     # the first buffer's links are those of the cell that was taken, as if it had been asked for
     again = Settings(position=position, layer=layer, head=aligner.cell.head or "all")  # type: ignore[arg-type]
     assert found == [alignment.links for alignment in Aligner(recorder, again, buffer=300)(pairs)]
+
+
+@pytest.mark.parametrize("wrong", [{"buffer": 0}, {"batch_tokens": 0}, {"too_long": "skip"}])
+def test_sizes_and_words_that_make_no_sense_are_refused(recorder: Any, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Aligner(recorder, FIXED, **wrong)
+    for words in (["", "haus"], ["das haus"], ["das\thaus"]):
+        with pytest.raises(ValueError, match="is not a word"):
+            Aligner(recorder, FIXED).align(words, ["house"])
+
+
+def test_words_without_pieces_keep_their_place_at_the_end_too(recorder: Any) -> None:
+    source, target = "das haus \x07", "the house \x07 \x0b"
+    for settings in (FIXED, Settings()):
+        found = list(Aligner(recorder, settings)([(source, target)] * 60))
+        assert {alignment.links for alignment in found} == {frozenset({(0, 0), (1, 1)})}
+        assert found[0].null == [2, 3]
+    aligner = Aligner(recorder, FIXED)
+    scores = aligner.word_scores(source, target)
+    assert [len(row) for row in scores] == [4] * 4
+    assert heat_grid(aligner.align(source, target), scores)
 
 
 def test_much_unknown_text_is_warned_about(recorder: Any) -> None:

@@ -80,9 +80,43 @@ def test_a_language_model_has_no_alignments(tmp_path: Path) -> None:
     path = toy.save_model(tmp_path)
     state = load_checkpoint(path)
     state["model"] = {k: v for k, v in state["model"].items() if "encoder" not in k}
+    args = state["cfg"]["model"]
+    del args.source_lang, args.target_lang
+    state["cfg"]["task"] = {"_name": "language_modeling"}
     torch.save(state, path)
     with pytest.raises(ValueError, match="no encoder-decoder attention in it; is it a language model"):
         load_fairseq(find_model(str(path), ModelOptions()))
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    path = toy.save_model(tmp_path)
+    state = load_checkpoint(path)
+    state["model"]["encoder.embed_tokens.weight"][5, 3] = float("nan")
+    torch.save(state, path)
+    with pytest.raises(ValueError, match="not finite"):
+        load_fairseq(find_model(str(path), ModelOptions()))
+
+
+def test_settings_as_hydra_saves_them_and_files_that_are_gone(tmp_path: Path) -> None:
+    path = toy.save_model(tmp_path)
+    state = load_checkpoint(path)
+    settings = {**vars(state["cfg"]["model"]), "encoder_embed_path": "/home/of/somebody/embeddings.vec"}
+    state["cfg"]["model"] = settings
+    torch.save(state, path)
+    assert load_fairseq(find_model(str(path), ModelOptions())).layers == 2
+
+
+def test_fairseq_imported_before_this_package_is_mended_all_the_same(tmp_path: Path) -> None:
+    path = toy.save_model(tmp_path)
+    script = "import importlib, sys, align.fairseq_compat as compat\n"
+    script += "with compat._hashable_dataclasses():\n"
+    script += "    sys.meta_path = [f for f in sys.meta_path if not isinstance(f, compat._Hook)]\n"
+    script += "    import fairseq\n"
+    script += "from align import load\n"
+    script += f"print(load({str(path)!r}, layer=1, head=1).align('das haus', 'the house').pair.id)"
+    result = python("-c", script)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "1"
 
 
 def test_architectures_and_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -102,12 +136,13 @@ def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120, **options)
 
 
-def test_without_fairseq_the_two_commands_are_printed() -> None:
-    hide = ""
-    hide += "import importlib.util as u; real = u.find_spec\n"
+@pytest.mark.parametrize("program", ["align.cli.extract", "align.fairseq_cli"])
+def test_without_fairseq_the_two_commands_are_printed(program: str) -> None:
+    hide = "import importlib.util as u; real = u.find_spec\n"
     hide += "u.find_spec = lambda name, package=None: None if name == 'fairseq' else real(name, package)\n"
-    hide += "import sys; sys.argv = ['extract-align', '-q']\n"
-    hide += "from align.cli.extract import main; sys.exit(main())"
+    arguments = ["extract-align", "-q"] if program == "align.cli.extract" else ["fairseq_cli", "train"]
+    hide += f"import sys; sys.argv = {arguments}\n"
+    hide += f"from {program} import main; sys.exit(main())"
     result = python("-c", hide, input="a ||| b\n")
     assert result.returncode == 1
     assert "pip install 'extract-align[fairseq]'" in result.stderr
@@ -153,4 +188,4 @@ def test_stock_programs_preprocess_train_validate_and_generate(tmp_path: Path) -
 def test_program_names_that_are_none(arguments: tuple[str, ...], code: int) -> None:
     result = python("-m", "align.fairseq_cli", *arguments)
     assert result.returncode == code
-    assert "preprocess,train,generate" in result.stderr
+    assert "preprocess,train,generate" in (result.stderr if code else result.stdout)

@@ -53,6 +53,10 @@ def test_words_without_pieces_win_nothing_and_get_nothing() -> None:
     assert torch.isfinite(best_words(scores, "none")[1]).all()
 
 
+def test_scores_that_are_no_numbers_link_nothing() -> None:
+    assert best_words(torch.tensor([[float("nan"), 0.5, 0.1]]), "eos")[0].tolist() == [-1]
+
+
 def test_of_equals_the_first_word_wins() -> None:
     assert best_words(torch.tensor([[0.3, 0.3, 0.3]]), "eos")[0].tolist() == [0]
 

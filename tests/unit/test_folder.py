@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
+from align.fairseq_compat import load_checkpoint
 from align.recorders.fairseq import load_fairseq
 from align.recorders.folder import ModelOptions, find_model
 from align.text import TextRules
@@ -29,6 +31,14 @@ def test_bundled_model_by_name_and_its_calibration() -> None:
     assert folder.calibration["norm", "output"] == (2, None)
     rules = folder.rules("de", None)
     assert rules == TextRules("de", "lower", "moses", "sentencepiece", folder.root / "de.spm")
+
+
+def test_a_bundled_name_is_not_the_folder_of_that_name_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "de-en").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_model("de-en", ModelOptions()).checkpoint.is_file()
+    with pytest.raises(ValueError, match="no checkpoint"):
+        find_model("./de-en", ModelOptions())
 
 
 def test_model_toml_and_the_users_word_above_it(tmp_path: Path) -> None:
@@ -67,7 +77,10 @@ def test_subwords_are_what_is_found_or_named(tmp_path: Path) -> None:
         ("source = ", "model.toml: "),
         ('source = "de"', "'target' is missing"),
         (TOML.replace('"lower"', '"upper"'), "case is one of lower, keep; not 'upper'"),
-        (TOML.replace("case", "casing"), "has casing, but only"),
+        (TOML.replace("case", "casing"), "[text] has casing, but only"),
+        (TOML.replace("[text]", "[txet]"), "the file has txet, but only"),
+        (TOML.replace("calibration.input", "calibration.inptu"), "[calibration] has inptu, but only"),
+        (TOML.replace("weight", "wieght"), "[calibration.input] has wieght, but only"),
         (TOML.replace("layer", "leyer"), "'layer' is missing"),
         (TOML.replace('"all"', '"some"'), "model.toml: "),
     ],
@@ -125,4 +138,28 @@ def test_fingerprint_changes_with_every_file_and_rule(tmp_path: Path) -> None:
     names = {name(), name(case="lower"), name(tokenizer="moses")}
     toy.save_dictionary(tmp_path / "dict.de.txt", [*toy.SOURCE_WORDS[:-1], "sieht"])
     names.add(name())
-    assert len(names) == 4
+    toy.save_dictionary(tmp_path / "dict.en.txt", [*toy.TARGET_WORDS[:-1], "then"])
+    names.add(name())
+    state = load_checkpoint(checkpoint)
+    state["model"]["encoder.embed_tokens.weight"] += 1
+    torch.save(state, checkpoint)
+    names.add(name())
+    (tmp_path / "bpecodes").write_text("a b\n", encoding="utf-8")
+    names.add(name())
+    (tmp_path / "bpecodes").write_text("a c\n", encoding="utf-8")
+    names.add(name())
+    assert len(names) == 8
+
+
+def test_languages_of_binarised_data(tmp_path: Path) -> None:
+    def languages() -> tuple[str | None, str | None]:
+        return find_model(str(tmp_path), ModelOptions()).binarised_languages()
+
+    (tmp_path / "model.pt").touch()
+    for language in ("zh-Hans", "en"):
+        toy.save_dictionary(tmp_path / f"dict.{language}.txt", ["a"])
+    assert languages() == (None, None)
+    (tmp_path / "train.zh-Hans-en.zh-Hans.idx").touch()
+    assert languages() == ("zh-Hans", "en")
+    (tmp_path / "train.en-zh-Hans.en.idx").touch()
+    assert languages() == (None, None)

@@ -1,5 +1,6 @@
 """Pieces word by word are the pieces of the whole sentence, and each knows its word."""
 
+import io
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,31 @@ def test_subword_nmt_marks_all_pieces_but_a_tokens_last(tmp_path: Path) -> None:
     assert owners[-1] == 2
     assert "ne@@" in pieces
     assert pieces[-1] == "low"
+
+
+def test_fastbpe_codes_give_the_same_pieces(tmp_path: Path) -> None:
+    codes = io.StringIO()
+    learn_bpe(["low lower lowest newer newest"] * 5, codes, 12)
+    (tmp_path / "codes").write_text(codes.getvalue(), encoding="utf-8")
+    lines = codes.getvalue().splitlines()[1:]
+    (tmp_path / "fast").write_text("".join(f"{line} 5\n" for line in lines), encoding="utf-8")
+    pieces = []
+    for name in ("codes", "fast"):
+        preprocessor, met = collect(TextRules("en", subwords="subword-nmt", subword_file=tmp_path / name))
+        pieces.append([met[n] for n in preprocessor(("newly", "lowest", "slow"))[0]])
+    assert pieces[0] == pieces[1]
+    assert "ne@@" in pieces[0]
+
+
+@pytest.mark.parametrize("tokenizer", ["moses-escaped", "moses-escaped-hyphens"])
+def test_moses_with_the_options_of_fairseqs_recipes(tokenizer: str) -> None:
+    words = ("\"It's", '[well-known]"', "R&D", "<b>", "|")
+    preprocessor, met = collect(TextRules("en", tokenizer=tokenizer))
+    tokens = [met[n] for n in preprocessor(words)[0]]
+    hyphens = tokenizer.endswith("hyphens")
+    assert tokens == MosesTokenizer("en").tokenize(" ".join(words), escape=True, aggressive_dash_splits=hyphens)
+    assert "&apos;s" in tokens
+    assert ("@-@" in tokens) == hyphens
 
 
 def test_text_already_in_pieces_is_looked_up_as_it_is() -> None:

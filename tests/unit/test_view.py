@@ -29,7 +29,7 @@ def test_heat_grid_shades_by_share_of_the_column() -> None:
             " ich ◆",
             "sehe ░ ▒",
             "dich   ░",
-            "</s>   ░",
+            "</s>   ◇",
         ]
     )
 
@@ -40,3 +40,14 @@ def test_words_cannot_act_on_the_terminal_and_long_ones_are_cut() -> None:
     assert "\u202e" not in drawn
     assert "\\x1b[31mrot\\u…" in drawn
     assert len(drawn.split("\n")) == 15
+
+
+def test_wide_and_combining_characters_keep_the_columns() -> None:
+    pair = Pair(("漢字", "o\u0308l"), ("漢", "e\u0301", "x"), 1)
+    assert grid(Alignment(pair, {(0, 0): 1.0})) == "\n".join(
+        [
+            "    漢 e\u0301 x",
+            "漢字 ■ · ·",
+            "  o\u0308l · · ·",
+        ]
+    )

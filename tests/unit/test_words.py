@@ -12,13 +12,13 @@ from tests import naive
 @st.composite
 def pieces(draw: st.DrawFn) -> Pieces:
     """A pair whose words have 0 to 3 pieces each, at least one on either side."""
-    owners = []
+    owners, words = [], []
     for _ in range(2):
         counts = draw(st.lists(st.integers(0, 3), min_size=1, max_size=5).filter(any))
+        words.append(len(counts))
         owners.append([word for word, count in enumerate(counts) for _ in range(count)])
-    return Pieces(
-        list(range(10, 11 + len(owners[0]))), [*owners[0], -1], list(range(20, 20 + len(owners[1]))), owners[1]
-    )
+    ids = list(range(10, 11 + len(owners[0]))), list(range(20, 20 + len(owners[1])))
+    return Pieces(ids[0], [*owners[0], -1], ids[1], owners[1], (words[0], words[1]))
 
 
 @given(st.lists(pieces(), min_size=1, max_size=4))
@@ -29,7 +29,7 @@ def test_merge_equals_plain_loops_for_every_pair_of_a_batch(pairs: list[Pieces])
     merged = merge_words(scores, batch.source_words, batch.target_words, batch.words)
     assert merged.shape == (len(pairs), 2, batch.words[1], batch.words[0] + 1)
     for b, pair in enumerate(pairs):
-        words = max(pair.source_words) + 1, max(pair.target_words) + 1
+        words = pair.words
         for c in range(2):
             rows = scores[b, c, : len(pair.target), : len(pair.source)].tolist()
             expected = naive.word_scores(rows, pair, "output", words)
@@ -41,9 +41,11 @@ def test_merge_equals_plain_loops_for_every_pair_of_a_batch(pairs: list[Pieces])
 
 
 def test_collate_pads_at_the_end() -> None:
-    batch = collate([Pieces([5, 2], [0, -1], [6, 7], [0, 0]), Pieces([5, 6, 2], [0, 1, -1], [8], [0])], pad=1)
+    batch = collate(
+        [Pieces([5, 2], [0, -1], [6, 7], [0, 0], (1, 1)), Pieces([5, 6, 2], [0, 1, -1], [8], [0], (2, 3))], pad=1
+    )
     assert batch.source.tolist() == [[5, 2, 1], [5, 6, 2]]
     assert batch.source_words.tolist() == [[0, -1, PAD], [0, 1, -1]]
     assert batch.target.tolist() == [[6, 7], [8, 1]]
     assert batch.target_words.tolist() == [[0, 0], [0, PAD]]
-    assert batch.words == (2, 1)
+    assert batch.words == (2, 3)  # the pairs' own words, whether or not the last have pieces

@@ -1,0 +1,15 @@
+"""What the demo shows a newcomer runs, and shows what it promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.conftest import ROOT
+
+
+def test_weight_and_norm_side_by_side() -> None:
+    command = [sys.executable, "examples/weight_and_norm.py"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert shown.count("attention weight") == 3
+    assert "0-0 3-1 3-2 4-3 5-4 6-5             0-6 2-0 3-1 4-3 5-4 6-5 7-2" in shown
