@@ -12,7 +12,11 @@ PAIRS = [
         "Wir haben heute leider keine Zeit , um über den Haushaltsplan zu sprechen .",
         "Unfortunately , we do not have time today to speak about the budget .",
     ),
-    ("Er hat das Buch noch nicht gelesen .", "He has not read the book yet ."),
+    (
+        "Gestern hat der Präsident das neue Gesetz unterschrieben .",
+        "The president signed the new law yesterday .",
+    ),
+    ("Sie gab das Rauchen vor zwei Jahren auf .", "She gave up smoking two years ago ."),
 ]
 
 # One layer, all of its heads: the paper's own setting. (What is best for alignment may be one head of it.)
