@@ -202,17 +202,18 @@ class Aligner:
 
     def _scores(self, batch: Batch, cells: Sequence[Cell]) -> Iterator[tuple[list[Cell], Tensor]]:
         """Word scores of a batch, a layer at a time: its cells C, and `[B, C, J, I+1]` for them."""
-        with torch.inference_mode():
-            for attention in self.recorder.record(batch, sorted({cell.layer for cell in cells})):
-                layer_cells = [cell for cell in cells if cell.layer == attention.layer]
-                device = attention.weights.device
-                source_words, target_words = batch.source_words.to(device), batch.target_words.to(device)
+        for attention in self.recorder.record(batch, sorted({cell.layer for cell in cells})):
+            layer_cells = [cell for cell in cells if cell.layer == attention.layer]
+            device = attention.weights.device
+            source_words, target_words = batch.source_words.to(device), batch.target_words.to(device)
+            with torch.inference_mode():  # closed before each yield: it would hold for the caller too
                 weights = target_rows(attention.weights, self.settings.position)  # [B, H, T, S]
                 if self.settings.null == "mask":
                     weights = hide_eos(weights, source_words)
                 kept = CrossAttention(attention.layer, weights, attention.values, attention.out_proj)
                 scores = cell_scores(kept, [cell.head for cell in layer_cells], self.settings.score)
-                yield layer_cells, merge_words(scores, source_words, target_words, batch.words)
+                merged = merge_words(scores, source_words, target_words, batch.words)
+            yield layer_cells, merged
 
     def _fallback(self) -> tuple[Cell, str]:
         """The cell to use where there is too little text to choose by, and why: stored, else a third of the way up."""

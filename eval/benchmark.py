@@ -112,7 +112,8 @@ def naive_scores(attention: CrossAttention) -> torch.Tensor:
     """The original way: every weighted vector, summed over heads, then its norm `[B, T+1, S]`."""
     transformed = torch.matmul(attention.values, attention.out_proj)  # [B, H, S, D]
     weighted = attention.weights.unsqueeze(-1) * transformed.unsqueeze(2)  # [B, H, T+1, S, D]
-    return weighted.sum(1).norm(dim=-1)
+    norms: torch.Tensor = weighted.sum(1).norm(dim=-1)
+    return norms
 
 
 def naive_extraction(aligner: Any) -> Callable[[Batch], object]:
@@ -198,7 +199,7 @@ def method_memory(model: str, method: str, source: str, target: str, lines: int)
 def flat_memory(model: str, source: str, target: str, lines: int) -> float:
     """Peak memory of `extract-align` over the first lines of the files, in MB."""
     with tempfile.TemporaryDirectory() as folder:
-        names = []
+        names: list[str] = []
         for name in (source, target):
             path = Path(folder, f"part{len(names)}")
             with open_lines(name) as whole, path.open("wb") as part:
@@ -283,7 +284,7 @@ def main() -> None:
         method_memory(args.model, args.method_memory, args.source, args.target, args.naive_lines)
         return
     aligner: Any = load(args.model, layer=LAYER, head=HEAD, device="cpu")
-    sign = signature(describe(aligner.recorder.name, aligner.settings, aligner.cell, __version__))
+    sign = signature(describe(aligner.recorder.name, aligner.settings, aligner.cell, __version__, "float32"))
     rows = times(aligner, args)
     runs = [shares(args.model, args.source, args.target, args.lines) for _ in range(args.rounds)]
     stage = {name: statistics.median(run[name] for run in runs) for name in runs[0]}

@@ -70,7 +70,16 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {align.__version__}")
     parser.add_argument("--signature", action="store_true", help="print the signature of these settings and stop")
     parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
+    _input_options(parser)
+    _output_options(parser)
+    _model_options(parser)
+    _method_options(parser)
+    _speed_options(parser)
+    return parser
 
+
+def _input_options(parser: argparse.ArgumentParser) -> None:
+    """Where the sentences come from."""
     group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
     group.add_argument("input", nargs="?", help="lines `source ||| target` or `source TAB target` (default: stdin)")
     group.add_argument("-s", "--source", metavar="FILE", help="source sentences; goes with -t")
@@ -82,6 +91,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="at a line longer than the model takes: stop, or give it a blank line",
     )
 
+
+def _output_options(parser: argparse.ArgumentParser) -> None:
+    """Where the links go, and in which form."""
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     group.add_argument("-o", "--output", metavar="FILE", help="written whole or not at all (default: stdout)")
     group.add_argument(
@@ -93,6 +105,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     group.add_argument("--scores", action="store_true", help="links as 0-1:0.83, the share of the target word's score")
 
+
+def _model_options(parser: argparse.ArgumentParser) -> None:
+    """The model, and what its files do not say."""
     group = parser.add_argument_group("model")
     group.add_argument(
         "-m", "--model", default=DEFAULT_MODEL, help="a bundled model, a folder, or a fairseq checkpoint"
@@ -112,6 +127,9 @@ def build_parser() -> argparse.ArgumentParser:
     group.add_argument("--source-subwords", metavar="FILE", type=Path, help="sentencepiece model or BPE codes")
     group.add_argument("--target-subwords", metavar="FILE", type=Path, help="the same for the target")
 
+
+def _method_options(parser: argparse.ArgumentParser) -> None:
+    """How links are read off attention."""
     group = parser.add_argument_group("method (Kobayashi et al., EMNLP 2020)")
     group.add_argument(
         "--score",
@@ -145,6 +163,9 @@ def build_parser() -> argparse.ArgumentParser:
         "none: leave </s> out of the choice",
     )
 
+
+def _speed_options(parser: argparse.ArgumentParser) -> None:
+    """Device, arithmetic and sizes."""
     group = parser.add_argument_group("speed")
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
     group.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the model's arithmetic")
@@ -159,7 +180,6 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="lines read ahead and sorted by length; 1 answers every line at once",
     )
-    return parser
 
 
 def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
