@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -136,6 +137,9 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     target_lang = folder.options.target_lang or _read(task, "target_lang") or trained_on[1]
     if not (source_lang and target_lang):
         raise ValueError(f"{folder.checkpoint}: does not say its languages; give --source-lang and --target-lang")
+    for language in (source_lang, target_lang):  # they come out of a file and go into paths and onto terminals
+        if not re.fullmatch(r"[\w.-]+", str(language)):
+            raise ValueError(f"{folder.checkpoint}: {language!r} is not a language code")
 
     sides = [(source_lang, folder.options.source_subwords), (target_lang, folder.options.target_subwords)]
     rules = [folder.rules(*side) for side in sides]

@@ -106,7 +106,9 @@ class ModelFolder:
             kind, file = self._find_subwords(language, [kind] if kind else list(SUBWORD_FILES))
         if kind != "none" and not (file and file.is_file()):
             raise ValueError(f"{file or self.root}: no {kind} file for {language}; name it with a --...-subwords flag")
-        return TextRules(language, options.case or "keep", options.tokenizer or "none", kind or "none", file)
+        if kind is None or kind == "none":
+            kind, file = "none", None
+        return TextRules(language, options.case or "keep", options.tokenizer or "none", kind, file)
 
     def _find_subwords(self, language: str, kinds: Sequence[str]) -> tuple[str, Path | None]:
         """The first file that is there; without one "none" where the kind was not given."""

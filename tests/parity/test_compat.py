@@ -88,6 +88,15 @@ def test_a_language_model_has_no_alignments(tmp_path: Path) -> None:
         load_fairseq(find_model(str(path), ModelOptions()))
 
 
+def test_languages_that_are_paths_or_worse_are_refused(tmp_path: Path) -> None:
+    path = toy.save_model(tmp_path)
+    state = load_checkpoint(path)
+    state["cfg"]["task"]["source_lang"] = "../../etc/\x1b[31m"
+    torch.save(state, path)
+    with pytest.raises(ValueError, match=r"'../../etc/\\x1b\[31m' is not a language code"):
+        load_fairseq(find_model(str(path), ModelOptions()))
+
+
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     path = toy.save_model(tmp_path)
     state = load_checkpoint(path)
