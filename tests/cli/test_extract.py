@@ -113,10 +113,25 @@ def test_all_ways_in_are_one(run: Callable[..., Result], tmp_path: Path) -> None
     assert run("-q", "-s", tmp_path / "de", "-t", "-", stdin=b"\n".join(sides[1])).out == expected
 
 
-def test_xz_is_unpacked(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_xz_is_unpacked_and_output_packed_by_its_name(run: Callable[..., Result], tmp_path: Path) -> None:
     packed = tmp_path / "examples.xz"
     packed.write_bytes(lzma.compress(EXAMPLES.read_bytes()))
-    assert run("-q", packed).out == (GOLDEN / "examples.pharaoh").read_bytes()
+    expected = (GOLDEN / "examples.pharaoh").read_bytes()
+    assert run("-q", packed).out == expected
+    for suffix, unpack in ((".gz", gzip.decompress), (".xz", lzma.decompress)):
+        links = tmp_path / f"links{suffix}"
+        assert run("-q", packed, "-o", links).code == 0
+        assert unpack(links.read_bytes()) == expected
+    failed(run("-q", stdin=packed.read_bytes()), "stdin: compressed data; unpack it first")
+
+
+def test_the_input_is_never_replaced(run: Callable[..., Result], tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"das haus ||| the house\n")
+    result = run(text, "-o", tmp_path / "." / "text")
+    assert result.code == 2
+    assert "-o would replace the input" in result.err
+    assert text.read_bytes() == b"das haus ||| the house\n"
 
 
 def test_output_may_be_a_device_or_a_pipe_and_keeps_its_mode(run: Callable[..., Result], tmp_path: Path) -> None:
@@ -181,7 +196,7 @@ def test_a_bar_on_a_terminal() -> None:
 
 def test_progress_without_a_terminal(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "REPORT_EVERY", 0.0)
-    assert "\n100 lines, " in run(stdin="das haus ||| the house\n" * 150).err
+    assert "\nextract-align: 100 lines, " in run(stdin="das haus ||| the house\n" * 150).err
 
 
 def test_signature_alone(run: Callable[..., Result]) -> None:
@@ -344,6 +359,21 @@ def test_a_damaged_checkpoint_and_a_wrong_dictionary(run: Callable[..., Result],
     failed(run("-m", toy_model, EXAMPLES), f"{toy_model}: not a checkpoint")
 
 
+def test_swapped_sides_are_warned_about(run: Callable[..., Result]) -> None:
+    swapped = [
+        " ||| ".join(reversed(line.split(" ||| "))) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()
+    ]
+    result = run("-q", stdin="\n".join(swapped))
+    assert result.code == 0
+    assert "extract-align: warning: the text takes " in result.err
+    assert "is the source first" in result.err
+
+
+def test_subwords_for_one_side_only_are_refused(run: Callable[..., Result], toy_model: Path) -> None:
+    (toy_model.parent / "en.spm").write_bytes((ROOT / "align" / "models" / "de-en" / "en.spm").read_bytes())
+    failed(run("-m", toy_model, EXAMPLES), "subwords for one side, but none for de")
+
+
 def test_a_language_model_is_named_as_what_it_is(run: Callable[..., Result], toy_model: Path) -> None:
     state = torch.load(toy_model, weights_only=True)
     state["model"] = {k: v for k, v in state["model"].items() if "encoder" not in k}
@@ -444,7 +474,9 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
         assert process.stderr.read() == b""
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, common.INTERRUPTED), (signal.SIGTERM, common.TERMINATED)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, common.INTERRUPTED), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_interrupted_it_leaves_no_half_written_file(tmp_path: Path, number: int, code: int) -> None:
     target = tmp_path / "links"
     target.write_bytes(b"of before\n")

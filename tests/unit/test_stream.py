@@ -81,7 +81,7 @@ def test_bitext_lines_that_are_none_name_file_and_line(line: str, message: str) 
 
 @pytest.mark.parametrize(("sources", "targets"), [(3, 5), (5, 3), (0, 1)])
 def test_files_that_are_not_parallel_name_both_counts(sources: int, targets: int) -> None:
-    with pytest.raises(ValueError, match=f"^s has {sources} lines, t has {targets}: "):
+    with pytest.raises(ValueError, match=f"^s has {sources} lines, t has {targets}: line {min(sources, targets) + 1} "):
         list(read_parallel(["a"] * sources, ["b"] * targets, ("s", "t")))
 
 
