@@ -36,7 +36,8 @@ class _Best(NamedTuple):
 Item = tuple[Pair, Pieces | None, Literal["", "too long"]]
 """A pair, its pieces (None where there is nothing to align, or too much), and why it was left out."""
 
-UNKNOWN_SHARE, UNKNOWN_AMONG = 0.3, 100
+UNKNOWN_SHARE, UNKNOWN_AMONG = 0.1, 100
+SWAPPED_SHARE, SWAPPED_AMONG = 0.8, 200
 
 
 class Aligner:
@@ -120,6 +121,7 @@ class Aligner:
         for chunk in chunks(map(self._encode, _number(pairs)), self.buffer):
             if not self._checked:
                 self._warn_of_unknown([pieces for _, pieces, _ in chunk if pieces])
+                self._warn_of_swapped([(pair, pieces) for pair, pieces, _ in chunk if pieces])
                 self._checked = True
             cell = yield from self._align_chunk(chunk, cell)
 
@@ -172,6 +174,20 @@ class Aligner:
                     stacklevel=3,
                 )
 
+    def _warn_of_swapped(self, encoded: Sequence[tuple[Pair, Pieces]]) -> None:
+        """Say so where the text takes clearly fewer pieces the other way round: a side knows its own language best."""
+        some = encoded[:SWAPPED_AMONG]
+        as_given = sum(len(pieces.source) + len(pieces.target) for _, pieces in some)
+        turned = [self.recorder.encode(Pair(pair.target, pair.source, pair.id)) for pair, _ in some]
+        swapped = sum(len(pieces.source) + len(pieces.target) for pieces in turned)
+        if as_given >= UNKNOWN_AMONG and swapped < SWAPPED_SHARE * as_given:
+            warnings.warn(
+                f"the text takes {as_given:,} pieces of the model's, and {swapped:,} with source and target swapped: "
+                "is the source first, as the model translates?",
+                TextWarning,
+                stacklevel=3,
+            )
+
     def _align_chunk(self, chunk: Sequence[Item], cell: Cell | None) -> Generator[Alignment, None, Cell | None]:
         """Align a buffer of encoded pairs; where the cell is open (None) this buffer decides, and returns it."""
         pairs = [pair for pair, _, _ in chunk]
@@ -220,15 +236,17 @@ class Aligner:
         candidates = self.candidates()
         stored = self._calibration.get((self.settings.score, self.settings.position))
         if stored and Cell(*stored) in candidates:
-            return Cell(*stored), f"the model's own calibration, under {MIN_PAIRS} pairs to choose by"
+            return Cell(*stored), f"the model's own calibration, under {MIN_PAIRS} pairs in the buffer to choose by"
         third = max(1, round(self.recorder.layers / 3))
         cell = next((cell for cell in candidates if cell.layer == third), candidates[0])
-        return cell, f"the default, under {MIN_PAIRS} pairs to choose by"
+        return cell, f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
 
 
 def _number(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
     """Pairs as they are, and two sentences as a pair with its number."""
     for number, pair in enumerate(pairs, 1):
+        if isinstance(pair, str) or (not isinstance(pair, Pair) and len(pair) != 2):
+            raise ValueError(f"pair {number} is {pair!r}, not a source and a target")
         yield pair if isinstance(pair, Pair) else Pair(_words(pair[0]), _words(pair[1]), number)
 
 

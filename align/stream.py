@@ -11,10 +11,10 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from align.types import Pair
 
@@ -26,7 +26,8 @@ BUFFER = 2000
 BATCH_TOKENS = 2000
 """Pieces in a batch, pads included: on CPUs larger batches leave the cache and are slower."""
 
-OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+_PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")
 _WORD = re.compile(r"[^ \t]+")
 
 
@@ -48,7 +49,7 @@ def open_lines(name: str) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     opener = next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), open)
-    with opener(name, "rb") as stream:  # type: ignore[operator]
+    with opener(name, "rb") as stream:
         yield stream
 
 
@@ -66,6 +67,8 @@ def read_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     number = 0
     try:
         for number, raw in enumerate(stream, 1):
+            if number == 1 and raw.startswith(_PACKED):
+                raise ValueError(f"{name}: compressed data; unpack it first, or name the file .gz or .xz")
             text = raw.removesuffix(b"\n").removesuffix(b"\r").decode()
             yield text.removeprefix("\ufeff") if number == 1 else text
     except UnicodeDecodeError as error:
@@ -122,7 +125,9 @@ def read_parallel(sources: Iterable[str], targets: Iterable[str], names: tuple[s
         if source is None or target is None:
             rest = number + sum(1 for _ in sources) + sum(1 for _ in targets)
             counts = (number - 1, rest) if source is None else (rest, number - 1)
-            raise ValueError(f"{names[0]} has {counts[0]:,} lines, {names[1]} has {counts[1]:,}: they must be parallel")
+            raise ValueError(
+                f"{names[0]} has {counts[0]:,} lines, {names[1]} has {counts[1]:,}: line {number:,} has no other side"
+            )
         yield Pair(split_words(source), split_words(target), number)
 
 

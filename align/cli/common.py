@@ -16,7 +16,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, BinaryIO
 
-OK, FAILED, USAGE, INTERRUPTED, CLOSED_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
+from align.stream import OPENERS
+
+OK, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 130, 141
 
 REPORT_EVERY = 10.0
 """Seconds between two lines of progress where stderr is not a terminal."""
@@ -32,10 +34,10 @@ def run(program: str, job: Callable[[], None]) -> int:
     """Do a job and turn what may go wrong into one line on stderr and an exit code.
 
     Returns:
-        0 done, 1 bad data, model or file, 130 Ctrl-C; 141 and 143 as for any Unix filter whose reader went
-        away, and that was told to stop.
+        0 done, 1 bad data, model or file, 130 Ctrl-C, 141 as for any Unix filter whose reader went away.
     """
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminate)
     try:
         job()
     except KeyboardInterrupt:
@@ -59,7 +61,7 @@ def run(program: str, job: Callable[[], None]) -> int:
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(TERMINATED)
+    raise SystemExit(128 + number)
 
 
 def show_warnings(program: str, category: type[Warning]) -> None:
@@ -89,7 +91,7 @@ def keep_freed_memory() -> None:
 
 @contextmanager
 def open_output(path: str | None) -> Iterator[BinaryIO]:
-    """Where results go: stdout, or a file that appears under its name only when it is complete.
+    """Where results go: stdout, or a file (packed if named .gz or .xz) that appears only when it is complete.
 
     Raises:
         OSError: it cannot be written, or the disk is full; names the file.
@@ -110,8 +112,13 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         target = Path(os.path.realpath(path))
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            with open(descriptor, "wb") as stream:
-                yield stream
+            pack = next((opener for suffix, opener in OPENERS.items() if path.endswith(suffix)), None)
+            with open(descriptor, "wb") as raw:
+                if pack:
+                    with pack(raw, "wb") as packed:
+                        yield packed
+                else:
+                    yield raw
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(temporary, 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
@@ -137,7 +144,8 @@ def _named(name: str) -> Iterator[None]:
 class Progress:
     """Lines done: a bar on a terminal, now and then a line elsewhere, nothing where quiet."""
 
-    def __init__(self, quiet: bool) -> None:
+    def __init__(self, program: str, quiet: bool) -> None:
+        self._program = program
         self.lines = 0
         self._start = self._reported = time.monotonic()
         self._quiet = quiet
@@ -154,7 +162,7 @@ class Progress:
             self._bar.update()
         elif not self._quiet and self.lines % 100 == 0 and time.monotonic() - self._reported > REPORT_EVERY:
             self._reported = time.monotonic()
-            say(f"{self.lines:,} lines, {self.rate:,.0f} lines/s")
+            say(f"{self._program}: {self.lines:,} lines, {self.rate:,.0f} lines/s")
 
     @property
     def rate(self) -> float:

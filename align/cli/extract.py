@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -95,7 +96,9 @@ def _input_options(parser: argparse.ArgumentParser) -> None:
 def _output_options(parser: argparse.ArgumentParser) -> None:
     """Where the links go, and in which form."""
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
-    group.add_argument("-o", "--output", metavar="FILE", help="written whole or not at all (default: stdout)")
+    group.add_argument(
+        "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
+    )
     group.add_argument(
         "-f",
         "--format",
@@ -190,6 +193,10 @@ def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
         parser.error("either one file of both sides, or -s and -t")
     if args.source == args.target == "-":
         parser.error("-s and -t cannot both be stdin")
+    files = [name for name in (args.input, args.source, args.target) if name and os.path.isfile(name)]
+    for name in files if args.output and os.path.isfile(args.output) else []:
+        if os.path.samefile(name, args.output):
+            parser.error(f"-o would replace the input {name}")
 
 
 @contextmanager
@@ -237,7 +244,7 @@ def extract(args: argparse.Namespace) -> None:
         aligner = load_aligner(args)
         if name == "stdin" and sys.stdin.isatty() and not args.quiet:
             say(f"{PROGRAM}: reading `source ||| target` lines from the keyboard; Ctrl-D ends")
-        progress = Progress(args.quiet)
+        progress = Progress(PROGRAM, args.quiet)
         try:
             counts = write_links(aligner, pairs, out, progress, args)
         except PairError as error:

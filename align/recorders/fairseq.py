@@ -143,6 +143,9 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
 
     sides = [(source_lang, folder.options.source_subwords), (target_lang, folder.options.target_subwords)]
     rules = [folder.rules(*side) for side in sides]
+    if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
+        bare = next(rule.language for rule in rules if rule.subwords == "none")
+        raise ValueError(f"{folder.root}: subwords for one side, but none for {bare}; name its file with a flag")
     paths = [folder.dictionary(language) for language, _ in sides]
     dictionaries = [_load_dictionary(path) for path in paths]
     for part, path, dictionary in zip(("encoder", "decoder"), paths, dictionaries, strict=True):
