@@ -24,7 +24,7 @@ BUFFER = 2000
 """Pairs that are read ahead, to sort them by length."""
 
 BATCH_TOKENS = 2000
-"""Pieces in a batch, pads included: on CPUs larger batches leave the cache and are slower."""
+"""Pieces in a batch, pads included."""
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")
