@@ -1,12 +1,90 @@
-"""Alignment formats, a line for a sentence pair. `parse_x(format_x(links)) == links`."""
+"""Alignment formats, by line. `parse_x(format_x(links)) == links` for each.
+
+Numbers are as they stand in the text; `renumber` brings them to this package's order, source first and both from 0.
+Gold alignments tell sure links from possible ones: a `Gold` holds both, and its `possible` holds the sure ones too.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
 
 from align.stream import split_words
-from align.types import Alignment, Links
+from align.types import Alignment, Gold, Links
+
+_LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})(?::[0-9.]+(?:[eE][-+]?[0-9]+)?)?")
+_NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SP]))?(?: ([0-9.]+(?:[eE][-+]?[0-9]+)?))?")
+_A3_COMMENT = re.compile(r"# Sentence pair \(([0-9]+)\) source length ([0-9]+) target length ([0-9]+) ")
+
+MARKS = {"pharaoh": "-", "talp": "p", "question": "?"}
+"""What stands between the numbers of a possible link; Pharaoh has none."""
+
+
+def make_gold(sure: Iterable[tuple[int, int]], possible: Iterable[tuple[int, int]] = ()) -> Gold:
+    """Gold links of one pair, the sure ones made possible as well."""
+    sure = frozenset(sure)
+    return Gold(sure, sure | frozenset(possible))
+
+
+def renumber(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = False) -> Links:
+    """Links as they stand in a file to (source, target) from 0.
+
+    Args:
+        links: pairs of numbers.
+        base: where the file starts to count.
+        swapped: whether it has the target side first.
+
+    Raises:
+        ValueError: a number below the base.
+    """
+    renumbered = set()
+    for first, second in links:
+        if min(first, second) < base:
+            raise ValueError(f"link {first}-{second} has index {min(first, second)}, but counting starts at {base}")
+        renumbered.add((second - base, first - base) if swapped else (first - base, second - base))
+    return frozenset(renumbered)
+
+
+def number(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = False) -> Links:
+    """The way back from `renumber`: links from 0, source first, as another file wants them."""
+    return frozenset((j + base, i + base) if swapped else (i + base, j + base) for i, j in links)
+
+
+def parse_marked(line: str) -> Gold:
+    """Read a line of `3-4` (sure) and `3p4` or `3?4` (possible) links; a score behind a colon is passed over.
+
+    Raises:
+        ValueError: another token.
+    """
+    sure: set[tuple[int, int]] = set()
+    possible: set[tuple[int, int]] = set()
+    for token in split_words(line):
+        match = _LINK.fullmatch(token)
+        if not match:
+            raise ValueError(f"{token!r} is not a link such as 0-3")
+        links = sure if match[2] == "-" else possible
+        links.add((int(match[1]), int(match[3])))
+    return make_gold(sure, possible)
+
+
+def format_marked(gold: Gold, mark: str = "p") -> str:
+    """A line of `3-4` for sure links and `3p4`, or with another mark `3?4`, for those that are only possible."""
+    return " ".join(f"{i}-{j}" if (i, j) in gold.sure else f"{i}{mark}{j}" for i, j in sorted(gold.possible))
+
+
+def parse_pharaoh(line: str) -> Links:
+    """Read a Pharaoh (Moses) line, `0-0 1-2`, with or without scores.
+
+    Raises:
+        ValueError: a token that is not `number-number`.
+    """
+    gold = parse_marked(line)
+    for i, j in gold.possible - gold.sure:
+        raise ValueError(f"the link of {i} and {j} is marked as possible: is this talp, or a `3?4` file?")
+    return gold.sure
 
 
 def format_pharaoh(alignment: Alignment, scores: bool = False) -> str:
@@ -16,23 +94,21 @@ def format_pharaoh(alignment: Alignment, scores: bool = False) -> str:
     return str(alignment)
 
 
-def parse_pharaoh(line: str) -> Links:
-    """Read a Pharaoh line.
+def parse_jsonl(line: str) -> Gold:
+    """Read a JSON object with `links`, and `possible` ones if there are any: lists of two numbers each.
 
     Raises:
-        ValueError: a token that is not `number-number`.
+        ValueError: anything else.
     """
-    links = set()
-    for token in split_words(line):
-        source, dash, target = token.partition("-")
-        if not (dash and _is_index(source) and _is_index(target)):
-            raise ValueError(f"{token!r} is not a link such as 0-3")
-        links.add((int(source), int(target)))
-    return frozenset(links)
-
-
-def _is_index(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    try:
+        record = json.loads(line)
+        found = [[(i, j) for i, j in record.get(key, [])] for key in ("links", "possible")]
+        record["links"]
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        raise ValueError('not a JSON object with "links": [[0, 0], [1, 2], ...]') from None
+    if any(type(n) is not int or n < 0 for link in chain(*found) for n in link):
+        raise ValueError("a link in JSON is two numbers from 0")
+    return make_gold(*found)
 
 
 def format_jsonl(alignment: Alignment, scores: bool = False) -> str:
@@ -54,8 +130,98 @@ def format_jsonl(alignment: Alignment, scores: bool = False) -> str:
     return json.dumps(record, ensure_ascii=False)
 
 
+class NaaclLink(NamedTuple):
+    """One line of the NAACL 2003 (WPT) format: `sentence source target [S|P] [confidence]`."""
+
+    sentence: int
+    link: tuple[int, int]
+    sure: bool = True
+    confidence: float | None = None
+
+
+def parse_naacl(line: str) -> NaaclLink:
+    """Read a NAACL/WPT line; without S or P the link is sure.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match = _NAACL.fullmatch(" ".join(split_words(line)))
+    try:
+        confidence = float(match[5]) if match and match[5] else None
+    except ValueError:  # such as 0.5.1
+        match = None
+    if not match:
+        raise ValueError(f"{line!r} is not `sentence source target [S|P] [confidence]`")
+    return NaaclLink(int(match[1]), (int(match[2]), int(match[3])), match[4] != "P", confidence)
+
+
+def format_naacl(link: NaaclLink) -> str:
+    """A NAACL/WPT line."""
+    confidence = "" if link.confidence is None else f" {link.confidence!r}"
+    return f"{link.sentence} {link.link[0]} {link.link[1]} {'S' if link.sure else 'P'}{confidence}"
+
+
+def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:
+    """Read the three lines that GIZA++'s A3.final has for a pair.
+
+    Args:
+        comment: `# Sentence pair (1) source length 2 target length 3 alignment score : 0.01`.
+        target: the target sentence.
+        source: `NULL ({ 3 }) das ({ 1 }) Haus ({ 2 })`: each source word with its target words, from 1.
+
+    Returns:
+        The pair's number, and its links, both sides from 1.
+
+    Raises:
+        ValueError: lines that are not of this form or not of the lengths that they tell.
+    """
+    head = _A3_COMMENT.match(comment)
+    if not head:
+        raise ValueError(f"{comment!r} is not `# Sentence pair (1) source length ...`")
+    links: set[tuple[int, int]] = set()
+    fields, at, words = split_words(source), 0, -1
+    while at < len(fields):  # a word, which may look like anything, then `({`, then numbers up to `})`
+        words += 1
+        end = fields.index("})", at + 2) if "})" in fields[at + 2 :] else at
+        positions = fields[at + 2 : end]
+        if fields[at + 1 : at + 2] != ("({",) or end == at or not all(p.isascii() and p.isdigit() for p in positions):
+            raise ValueError(f"word {words} of the source is not followed by `({{ ... }})`")
+        links.update((words, int(p)) for p in positions if words)
+        at = end + 1
+    lengths = int(head[2]), int(head[3])
+    if (words, len(split_words(target))) != lengths or any(not 1 <= j <= lengths[1] for _, j in links):
+        raise ValueError(f"pair {head[1]} has other lengths than it says, or positions beyond them")
+    return int(head[1]), frozenset(links)
+
+
+def format_a3(alignment: Alignment, scores: bool = False) -> str:
+    """The three lines of GIZA++'s A3.final, without their last line end; the score is not known and stands as 1."""
+    source, target = alignment.pair.source, alignment.pair.target
+    linked: dict[int, list[int]] = {}
+    for i, j in alignment:
+        linked.setdefault(i + 1, []).append(j + 1)
+    linked[0] = [j + 1 for j in alignment.null]
+    lengths = f"source length {len(source)} target length {len(target)}"
+    words = (f"{w} ({{ {''.join(f'{j} ' for j in linked.get(i, []))}}})" for i, w in enumerate(("NULL", *source)))
+    comment = f"# Sentence pair ({alignment.pair.id}) {lengths} alignment score : 1"
+    return "\n".join((comment, " ".join(target), " ".join(words)))
+
+
+def _naacl_lines(alignment: Alignment, scores: bool) -> Iterator[str]:
+    for i, j in alignment:
+        confidence = round(alignment.scores[i, j], 4) if scores else None
+        yield format_naacl(NaaclLink(alignment.pair.id, (i + 1, j + 1), True, confidence))
+
+
+def format_naacl_links(alignment: Alignment, scores: bool = False) -> str:
+    """NAACL/WPT lines of one pair, from 1, sure all of them; with scores as confidence. Without links no line."""
+    return "\n".join(_naacl_lines(alignment, scores))
+
+
 FORMATS: dict[str, Callable[[Alignment, bool], str]] = {
     "pharaoh": format_pharaoh,
     "talp": format_pharaoh,  # the same line where every link is sure; `3p4` would be a possible one
     "jsonl": format_jsonl,
+    "naacl": format_naacl_links,
+    "giza": format_a3,
 }

@@ -32,6 +32,22 @@ class TextWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
+class Gold:
+    """Hand-made links of one pair. `possible` holds the sure ones too.
+
+    Raises:
+        ValueError: a sure link is not among the possible.
+    """
+
+    sure: Links
+    possible: Links
+
+    def __post_init__(self) -> None:
+        if not self.sure <= self.possible:
+            raise ValueError("a sure link is not among the possible ones")
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """A sentence pair in the user's own words, never re-tokenised; `id` is its line number, from 1."""
 

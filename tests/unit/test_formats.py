@@ -1,20 +1,112 @@
-"""Formats: what is written can be read, byte for byte as documented."""
+"""Formats: what is written can be read, byte for byte as documented, and what is none of them is refused."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.formats import FORMATS, format_jsonl, format_pharaoh, parse_pharaoh
-from align.types import Alignment, Pair
+from align.formats import (
+    FORMATS,
+    MARKS,
+    NaaclLink,
+    format_a3,
+    format_jsonl,
+    format_marked,
+    format_naacl,
+    format_naacl_links,
+    format_pharaoh,
+    make_gold,
+    number,
+    parse_a3,
+    parse_jsonl,
+    parse_marked,
+    parse_naacl,
+    parse_pharaoh,
+    renumber,
+)
+from align.types import Alignment, Gold, Links, Pair
 
 PAIR = Pair(("das", "Haus", "\u2028"), ("the", "\x1b[31m", "house"), 7)
+A3 = (
+    "# Sentence pair (1) source length 2 target length 3 alignment score : 0.01",
+    "the old house",
+    "NULL ({ 2 }) das ({ 1 }) Haus ({ 3 })",
+)
+
+indices = st.integers(0, 200)
+some_links = st.frozensets(st.tuples(indices, indices))
+some_gold = st.builds(make_gold, some_links, some_links)
+numbering = st.fixed_dictionaries({"base": st.sampled_from([0, 1]), "swapped": st.booleans()})
+words = st.one_of(
+    st.sampled_from(["({", "})", "NULL", "3", "#", "({})", "\u00a0", "\u2028", "\\", '"']),
+    st.text(st.characters(exclude_characters=" \t\n", exclude_categories=["Cs"]), min_size=1),
+)
+sentences = st.lists(words, max_size=5).map(tuple)
 
 
-@given(st.frozensets(st.tuples(st.integers(0, 200), st.integers(0, 200))))
-def test_pharaoh_reads_what_it_wrote(links: frozenset[tuple[int, int]]) -> None:
-    assert parse_pharaoh(format_pharaoh(Alignment(PAIR, dict.fromkeys(links, 1.0)))) == links
+@st.composite
+def alignments(draw: st.DrawFn) -> Alignment:
+    pair = Pair(draw(sentences), draw(sentences), draw(st.integers(1, 10**6)))
+    within = st.tuples(st.integers(0, len(pair.source) - 1), st.integers(0, len(pair.target) - 1))
+    links = draw(st.just(frozenset()) if pair.blank else st.frozensets(within))
+    return Alignment(pair, {link: draw(st.floats(0, 1)) for link in links})
+
+
+# What was written is read
+
+
+@given(some_links, numbering, st.booleans())
+def test_pharaoh_reads_what_it_wrote(links: Links, way: dict[str, int], scores: bool) -> None:
+    line = format_pharaoh(Alignment(PAIR, dict.fromkeys(number(links, **way), 0.5)), scores)
+    assert renumber(parse_pharaoh(line), **way) == links
+
+
+@given(some_gold, numbering, st.sampled_from(["p", "?"]))
+def test_marked_links_are_read_as_written(gold: Gold, way: dict[str, int], mark: str) -> None:
+    read = parse_marked(format_marked(Gold(number(gold.sure, **way), number(gold.possible, **way)), mark))
+    assert Gold(renumber(read.sure, **way), renumber(read.possible, **way)) == gold
+
+
+@given(st.builds(NaaclLink, indices, st.tuples(indices, indices), st.booleans(), st.none() | st.floats(0, 1)))
+def test_naacl_reads_what_it_wrote(link: NaaclLink) -> None:
+    assert parse_naacl(format_naacl(link)) == link
+
+
+@given(alignments(), st.booleans())
+def test_naacl_lines_of_a_pair_are_read_as_written(alignment: Alignment, scores: bool) -> None:
+    lines = format_naacl_links(alignment, scores).split("\n") if alignment.scores else []
+    read = [parse_naacl(line) for line in lines]
+    assert renumber((link.link for link in read), 1) == alignment.links
+    assert all(link.sentence == alignment.pair.id and link.sure for link in read)
+    kept = [round(alignment.scores[link], 4) if scores else None for link in alignment]
+    assert [link.confidence for link in read] == kept
+
+
+@given(alignments())
+def test_a3_reads_what_it_wrote(alignment: Alignment) -> None:
+    comment, target, source = format_a3(alignment).split("\n")
+    pair, links = parse_a3(comment, target, source)
+    assert pair == alignment.pair.id
+    assert renumber(links, 1) == alignment.links
+
+
+@given(alignments())
+def test_jsonl_reads_what_it_wrote(alignment: Alignment) -> None:
+    line = format_jsonl(alignment)
+    assert "\n" not in line
+    assert parse_jsonl(line) == make_gold(alignment.links)
+    assert tuple(json.loads(line)["source"]) == alignment.pair.source
+
+
+@given(some_gold)
+def test_jsonl_has_possible_links_too(gold: Gold) -> None:
+    record = {"links": sorted(gold.sure), "possible": sorted(gold.possible - gold.sure)}
+    assert parse_jsonl(json.dumps(record)) == gold
+
+
+# Bytes
 
 
 def test_bytes_of_each_format() -> None:
@@ -22,6 +114,12 @@ def test_bytes_of_each_format() -> None:
     assert FORMATS["pharaoh"](alignment, False) == "0-0 1-2"
     assert FORMATS["talp"](alignment, False) == "0-0 1-2"
     assert FORMATS["pharaoh"](alignment, True) == "0-0:1.00 1-2:0.83"
+    assert FORMATS["naacl"](alignment, False) == "7 1 1 S\n7 2 3 S"
+    assert FORMATS["naacl"](alignment, True) == "7 1 1 S 1.0\n7 2 3 S 0.826"
+    assert FORMATS["giza"](alignment, False) == (
+        "# Sentence pair (7) source length 3 target length 3 alignment score : 1\nthe \x1b[31m house\n"
+        "NULL ({ 2 }) das ({ 1 }) Haus ({ 3 }) \u2028 ({ })"
+    )
     record = json.loads(format_jsonl(alignment))
     assert record == {
         "id": 7,
@@ -35,12 +133,119 @@ def test_bytes_of_each_format() -> None:
     assert "\x1b" not in format_jsonl(alignment)
 
 
+def test_bytes_of_marked_links() -> None:
+    gold = make_gold([(10, 2), (2, 0)], [(2, 0), (0, 1)])
+    assert format_marked(gold) == "0p1 2-0 10-2"
+    assert format_marked(gold, "?") == "0?1 2-0 10-2"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_pair_without_links_has_its_bytes(name: str) -> None:
+    expected = {
+        "jsonl": '{"id": 7, "source": [], "target": [], "links": [], "scores": [], "null": []}',
+        "giza": "# Sentence pair (7) source length 0 target length 0 alignment score : 1\n\nNULL ({ })",
+    }
+    assert FORMATS[name](Alignment(Pair((), (), 7), {}), False) == expected.get(name, "")
+
+
 def test_a_pair_left_out_says_why_in_jsonl() -> None:
     assert json.loads(format_jsonl(Alignment(PAIR, {}, "too long")))["skipped"] == "too long"
     assert format_pharaoh(Alignment(PAIR, {}, "too long")) == ""
 
 
-@pytest.mark.parametrize("line", ["0", "0-", "-1", "a-b", "0-1 2", "1--2", "0-1:0.5", "²-1"])
-def test_what_is_no_link_is_refused(line: str) -> None:
+# What is read although nobody here writes it
+
+
+@pytest.mark.parametrize("line", ["0-1 12-0", "12-0 0-1", "  0-1\t\t12-0 ", "0-1 0-1 12-0", "00-1 12-00"])
+def test_order_space_zeros_and_repetition_do_not_matter(line: str) -> None:
+    assert parse_pharaoh(line) == {(0, 1), (12, 0)}
+
+
+def test_a_link_that_is_sure_and_possible_is_sure() -> None:
+    assert parse_marked("0p1 0-1 2?2") == make_gold([(0, 1)], [(2, 2)])
+
+
+def test_naacl_without_a_mark_is_sure() -> None:
+    assert parse_naacl("0001 2 3") == NaaclLink(1, (2, 3), True, None)
+    assert parse_naacl(" 1\t2  3 0.5 ") == NaaclLink(1, (2, 3), True, 0.5)
+    assert parse_naacl("1 2 3 P") == NaaclLink(1, (2, 3), False, None)
+
+
+def test_giza_leaves_spaces_at_the_end_of_lines() -> None:
+    assert parse_a3(*(line + " " for line in A3)) == (1, {(1, 1), (2, 3)})
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["0", "0-", "-1", "a-b", "0-1 2", "1--2", "²-1", "٣-1", "0-1-2", "p1", "1p", "0_1", "0.5-1", "0-1:", "0-1:x",
+     "+1-1"],
+)  # fmt: skip
+@pytest.mark.parametrize("parse", [parse_pharaoh, parse_marked])
+def test_what_is_no_link_is_refused(line: str, parse: Callable[[str], object]) -> None:
     with pytest.raises(ValueError, match="is not a link"):
-        parse_pharaoh(line)
+        parse(line)
+
+
+@pytest.mark.parametrize("mark", [mark for mark in MARKS.values() if mark != "-"])
+def test_pharaoh_has_no_possible_links(mark: str) -> None:
+    with pytest.raises(ValueError, match="the link of 3 and 4 is marked as possible"):
+        parse_pharaoh(f"0-0 3{mark}4")
+
+
+@pytest.mark.parametrize("link", [(0, 3), (3, 0)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_number_below_the_base_is_refused(link: tuple[int, int], swapped: bool) -> None:
+    with pytest.raises(ValueError, match=f"link {link[0]}-{link[1]} has index 0, but counting starts at 1"):
+        renumber([(1, 1), link], 1, swapped)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "[]", "null", "3", "{}", '{"links": null}', '{"links": 3}', '{"links": [3]}', '{"links": [[0, 0, 1]]}',
+     '{"links": [[0, 0]}', '{"possible": [[0, 0]]}', '{"links": [], "possible": null}', "[" * 100_000],
+)  # fmt: skip
+def test_what_is_no_object_with_links_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="not a JSON object with"):
+        parse_jsonl(line)
+
+
+@pytest.mark.parametrize("link", ["[0, 1.0]", "[0, -1]", '["0", "1"]', "[0, true]", "[0, null]", "[0, NaN]", '"01"'])
+@pytest.mark.parametrize("key", ["links", "possible"])
+def test_links_in_json_are_numbers_from_0(link: str, key: str) -> None:
+    with pytest.raises(ValueError, match="a link in JSON is two numbers from 0"):
+        parse_jsonl(f'{{"links": [], "{key}": [{link}]}}')
+
+
+@pytest.mark.parametrize(
+    "line", ["", "1 2", "1 2 S", "1 2 -3", "1 2 3.0", "1 2 ³", "1 2 3 s", "1 2 3 S P", "1 2 3 0.5 S", "1 2 3 S 0.5 1"]
+)
+def test_what_is_no_naacl_line_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="is not `sentence source target"):
+        parse_naacl(line)
+
+
+@pytest.mark.parametrize(
+    ("at", "line", "message"),
+    [
+        (0, "# Sentence pair 1", r"is not `# Sentence pair \(1\)"),
+        (0, A3[0].replace("source length 2", "source length 3"), "pair 1 has other lengths than it says"),
+        (1, "the house", "pair 1 has other lengths than it says"),
+        (2, "NULL ({ 2 }) das ({ 1 })", "pair 1 has other lengths than it says"),
+        (2, "das ({ 1 }) Haus ({ 3 })", "pair 1 has other lengths than it says"),
+        (2, "NULL ({ 2 }) das ({ 1 }) Haus ({ 4 })", "or positions beyond them"),
+        (2, "NULL ({ 2 }) das ({ 0 }) Haus ({ 3 })", "or positions beyond them"),
+        (2, "NULL ({ 2 }) das ({ 1 }) Haus ({ 3", "word 2 of the source is not followed by"),
+        (2, "NULL ({ 2 }) das Haus ({ 3 })", "word 1 of the source is not followed by"),
+        (2, "NULL ({ 2 }) das ({ x }) Haus ({ 3 })", "word 1 of the source is not followed by"),
+        (2, "NULL ({ ² }) das ({ 1 }) Haus ({ 3 })", "word 0 of the source is not followed by"),
+        (2, "NULL", "word 0 of the source is not followed by"),
+        (2, "", "pair 1 has other lengths than it says"),
+    ],
+)
+def test_damaged_a3_lines_are_refused(at: int, line: str, message: str) -> None:
+    lines = [line if n == at else good for n, good in enumerate(A3)]
+    with pytest.raises(ValueError, match=message):
+        parse_a3(*lines)

@@ -1,0 +1,226 @@
+"""Whole files of links, gold or not: which format, where does counting start, which side is first.
+
+What a file does not say beyond doubt is asked for, never guessed: gold that counts from 1, read as if it counted
+from 0, gives a wrong error rate in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from align.formats import MARKS, make_gold, parse_a3, parse_jsonl, parse_marked, parse_naacl, parse_pharaoh, renumber
+from align.types import Gold
+
+GOLD_FORMATS = (*MARKS, "naacl", "giza", "jsonl")
+
+MOST_SILENT = 100_000
+"""Sentences without links that a NAACL file may skip: a larger number is a mistake, not a place to make room for."""
+
+_LOOKS = {
+    "giza": re.compile(r"# Sentence pair \("),
+    "jsonl": re.compile(r"\{"),
+    "naacl": re.compile(r"[ \t]*[0-9]+[ \t]+[0-9]+[ \t]+[0-9]+([ \t]|$)"),
+}
+
+
+@dataclass(frozen=True)
+class LinkFile:
+    """Links of a whole file, in the file's own numbers.
+
+    Attributes:
+        name: what to call it in messages.
+        format: a key of GOLD_FORMATS.
+        pairs: sentence pairs in order; those that a NAACL file leaves out are empty.
+        lines: where each pair stands in the file; 0 for one that a NAACL file leaves out.
+        open_ended: whether there may be more pairs, without links, than the file shows (NAACL).
+    """
+
+    name: str
+    format: str
+    pairs: Sequence[Gold]
+    lines: Sequence[int]
+    open_ended: bool = False
+
+    def indices(self) -> Iterator[int]:
+        """Every number of every link."""
+        return (number for pair in self.pairs for link in pair.possible for number in link)
+
+
+def detect_format(lines: Sequence[str]) -> str:
+    """The format that the first line with anything on it is in, and the marks of all others.
+
+    Raises:
+        ValueError: both `3p4` and `3?4` among the links.
+    """
+    first = next((line for line in lines if line.strip(" \t")), "")
+    for name, looks in _LOOKS.items():
+        if looks.match(first):
+            return name
+    found = [name for name, mark in MARKS.items() if name != "pharaoh" and any(mark in line for line in lines)]
+    if len(found) > 1:
+        raise ValueError("some possible links are marked with p, others with ?: is this one file?")
+    return found[0] if found else "pharaoh"
+
+
+def read_links(lines: Iterable[str], name: str, format: str | None = None) -> LinkFile:
+    """Read a file of links, in a format that is told or detected.
+
+    Args:
+        lines: without their ends.
+        name: what to call the file in errors.
+        format: a key of GOLD_FORMATS; None to detect it.
+
+    Raises:
+        ValueError: something that is not of the format; names file and line.
+    """
+    lines = list(lines)
+    if format is None:
+        try:
+            format = detect_format(lines)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    if format == "naacl":
+        return _read_naacl(lines, name)
+    if format == "giza":
+        return _read_giza(lines, name)
+    pairs = [at_line(name, number, LINE_FORMATS[format], line) for number, line in enumerate(lines, 1)]
+    return LinkFile(name, format, pairs, range(1, len(pairs) + 1))
+
+
+def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> Gold:
+    """Parse a line, and put file and line into the error if it cannot be.
+
+    Raises:
+        ValueError: what `parse` says, and where.
+    """
+    try:
+        return parse(*line)
+    except ValueError as error:
+        raise ValueError(f"{name}, line {number}: {error}") from None
+
+
+def _parse_with(mark: str, other: str) -> Callable[[str], Gold]:
+    def parse(line: str) -> Gold:
+        if other in line:
+            raise ValueError(f"{other!r} in a line of links such as 3-4 and 3{mark}4")
+        return parse_marked(line)
+
+    return parse
+
+
+LINE_FORMATS: dict[str, Callable[[str], Gold]] = {
+    "pharaoh": lambda line: make_gold(parse_pharaoh(line)),
+    "talp": _parse_with("p", "?"),
+    "question": _parse_with("?", "p"),
+    "jsonl": parse_jsonl,
+}
+"""Formats with a line for a pair."""
+
+
+def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
+    """Links by sentence number, from 1; sentences without links are not in such files."""
+    sure: dict[int, set[tuple[int, int]]] = {}
+    possible: dict[int, set[tuple[int, int]]] = {}
+    first_line: dict[int, int] = {}
+    for line_number, line in enumerate(lines, 1):
+        if not line.strip(" \t"):
+            continue
+        try:
+            found = parse_naacl(line)
+            if not 1 <= found.sentence <= len(lines) + MOST_SILENT:
+                raise ValueError(f"sentence {found.sentence:,} in a file of {len(lines):,} lines; they count from 1")
+        except ValueError as error:
+            raise ValueError(f"{name}, line {line_number}: {error}") from None
+        first_line.setdefault(found.sentence, line_number)
+        (sure if found.sure else possible).setdefault(found.sentence, set()).add(found.link)
+    numbers = range(1, max(first_line, default=0) + 1)
+    pairs = [make_gold(sure.get(n, ()), possible.get(n, ())) for n in numbers]
+    return LinkFile(name, "naacl", pairs, [first_line.get(n, 0) for n in numbers], open_ended=True)
+
+
+def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
+    """Three lines for each pair, put in order of the pairs' numbers."""
+    found: dict[int, tuple[Gold, int]] = {}
+    if len(lines) % 3:
+        raise ValueError(f"{name}: {len(lines):,} lines, where GIZA++ writes three for each pair")
+    for start in range(0, len(lines), 3):
+        try:
+            sentence, links = parse_a3(lines[start], lines[start + 1], lines[start + 2])
+            if sentence in found:
+                raise ValueError(f"pair {sentence} is there twice")
+        except ValueError as error:
+            raise ValueError(f"{name}, line {start + 1}: {error}") from None
+        found[sentence] = make_gold(links), start + 1
+    if sorted(found) != list(range(1, len(found) + 1)):
+        missing = next(n for n in range(1, len(found) + 2) if n not in found)
+        raise ValueError(f"{name}: pair {missing} is missing: are these all parts of MGIZA's output?")
+    ordered = [found[n] for n in sorted(found)]
+    return LinkFile(name, "giza", [gold for gold, _ in ordered], [line for _, line in ordered])
+
+
+def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped: bool, flag: str) -> int:
+    """Where a file starts to count, if it says so beyond doubt.
+
+    It does if it has an index 0, if it is of a format that fixes it (NAACL and GIZA++ from 1, JSON from 0), if an
+    index equals its sentence's length, or if it has no links at all.
+
+    Args:
+        file: the links.
+        lengths: source and target words of each pair, where they are known.
+        swapped: whether the file has the target side first.
+        flag: the option that would say it, for the error.
+
+    Raises:
+        ValueError: in doubt, or contradicting itself; says which flag to give.
+    """
+    indices = list(file.indices())
+    zero = 0 in indices
+    if file.format in ("naacl", "giza"):
+        if zero:
+            raise ValueError(
+                f"{file.name}: index 0 in {file.format} format, which counts from 1: give {flag} 0 if this file "
+                "does not, and take the links out if they mean NULL"
+            )
+        return 1
+    if file.format == "jsonl" or not indices:
+        return 0
+    at_length = lengths is not None and any(
+        number == length
+        for pair, size in zip(file.pairs, lengths, strict=False)
+        for link in pair.possible
+        for number, length in zip(reversed(link) if swapped else link, size, strict=True)
+    )
+    if zero and at_length:
+        turn = flag.replace("base", "swapped")
+        raise ValueError(
+            f"{file.name}: counts from 0 by its index 0 and from 1 by an index that equals its sentence's length: "
+            f"give {flag} 0 or 1 (and --out-of-range ignore), or "
+            + (f"leave out {turn}" if swapped else f"{turn} if it has the target side first")
+        )
+    if zero or at_length:
+        return int(at_length)
+    raise ValueError(
+        f"{file.name}: no index 0 in {len(indices) // 2:,} links: does it count from 1? give {flag} 1 (or {flag} 0 "
+        "if it does count from 0)"
+    )
+
+
+def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:
+    """All links of a file as (source, target) from 0.
+
+    Raises:
+        ValueError: an index below the base; names file and line.
+    """
+
+    def convert(pair: Gold) -> Gold:
+        return Gold(renumber(pair.sure, base, swapped), renumber(pair.possible, base, swapped))
+
+    found = []
+    for line, pair in zip(file.lines, file.pairs, strict=True):
+        try:
+            found.append(convert(pair))
+        except ValueError as error:
+            raise ValueError(f"{file.name}, line {line}: {error}") from None
+    return found

@@ -1,0 +1,210 @@
+"""Files of links: what they say beyond doubt is taken, everything else is refused with the flag that would say it."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+
+from align.formats import make_gold
+from align.link_files import MOST_SILENT, LinkFile, detect_format, find_base, read_links, renumber_file
+from align.stream import read_lines
+
+A3 = """# Sentence pair ({0}) source length 2 target length 3 alignment score : 0.01
+the old house
+NULL ({{ 2 }}) das ({{ 1 }}) Haus ({{ 3 }})
+"""
+
+
+def read(text: str | bytes, format: str | None = None) -> LinkFile:
+    raw = text.encode() if isinstance(text, str) else text
+    return read_links(read_lines(io.BytesIO(raw), "links"), "links", format)
+
+
+def base(text: str, lengths: list[tuple[int, int]] | None = None, swapped: bool = False) -> int:
+    return find_base(read(text), lengths, swapped, "--gold-base")
+
+
+def refused(start: str) -> Any:
+    """Expects an error that starts so."""
+    return pytest.raises(ValueError, match="^" + re.escape(start))
+
+
+# Formats
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "pharaoh"),
+        ("\n\n", "pharaoh"),
+        ("0-0 1-1\n", "pharaoh"),
+        ("0-0:0.5\n", "pharaoh"),
+        ("0-0\n1p1\n", "talp"),
+        ("0-0\n\n1?1\n", "question"),
+        ("1 1 1\n", "naacl"),
+        ("\n \n0001\t1 1 S\n", "naacl"),
+        (" 1 1 1 P 0.5", "naacl"),
+        ("1 1\n", "pharaoh"),
+        ('{"links": []}\n0?0 1p1', "jsonl"),
+        ("# Sentence pair (1) source", "giza"),
+        ("# no sentence", "pharaoh"),
+    ],
+)
+def test_formats_are_told_by_their_looks(text: str, expected: str) -> None:
+    assert detect_format(text.split("\n")) == expected
+
+
+def test_two_marks_in_one_file_are_refused() -> None:
+    with refused("links: some possible links are marked with p, others with ?: is this one file?"):
+        read("0p0\n1?1\n")
+
+
+@pytest.mark.parametrize(("format", "mark", "other"), [("talp", "p", "?"), ("question", "?", "p")])
+def test_a_mark_of_another_format_is_refused(format: str, mark: str, other: str) -> None:
+    with refused(f"links, line 2: '{other}' in a line of links such as 3-4 and 3{mark}4"):
+        read(f"0-0\n1{other}1\n", format)
+
+
+def test_a_format_that_is_told_is_not_guessed() -> None:
+    with refused("links, line 1: the link of 1 and 1 is marked as possible"):
+        read("0-0 1p1\n", "pharaoh")
+    with refused("links, line 1: '1 1' is not `sentence source target"):
+        read("1 1\n", "naacl")
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ("0-0 1p2\n\n2-0\n", "talp"),
+        ("0-0 1?2\n\n2-0\n", "question"),
+        ('{"links": [[0, 0]], "possible": [[1, 2]]}\n{"links": []}\n{"links": [[2, 0]]}\n', "jsonl"),
+        ("1 0 0 S\n1 1 2 P\n3 2 0\n", "naacl"),
+        ("3 2 0\n\n0001 1 2 P 0.5\n1 0 0\n", "naacl"),
+    ],
+)
+@pytest.mark.parametrize("change", [lambda raw: raw, lambda raw: raw.replace(b"\n", b"\r\n"), lambda raw: raw[:-1]])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_all_formats_hold_the_same_links(text: str, format: str, change: Any, mark: bytes) -> None:
+    file = read(mark + change(text.encode()))
+    assert (file.name, file.format, file.open_ended) == ("links", format, format == "naacl")
+    assert list(file.pairs) == [make_gold([(0, 0)], [(1, 2)]), make_gold([]), make_gold([(2, 0)])]
+    assert sorted(file.indices()) == [0, 0, 0, 1, 2, 2]
+
+
+# Damage: file and line
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0-0\n\n0-x 1-1\n", "links, line 3: '0-x' is not a link such as 0-3"),
+        ("0-0\r\n0-1\u20281-1\r\n", "links, line 2: '0-1\\u20281-1' is not a link such as 0-3"),
+        ("0-0\r0-1\r", "links, line 1: '0-0\\r0-1' is not a link such as 0-3"),
+        ('{"links": []}\n\n', "links, line 2: not a JSON object with"),
+        ("1 1 1\n\n1 1\n", "links, line 3: '1 1' is not `sentence source target [S|P] [confidence]`"),
+        ("1 1 1\n0 1 1\n", "links, line 2: sentence 0 in a file of 2 lines; they count from 1"),
+        (f"1 1 1\n{MOST_SILENT + 3} 1 1\n", f"links, line 2: sentence {MOST_SILENT + 3:,} in a file of 2 lines"),
+        (A3.format(1) + A3.format(2).replace("Haus", ""), "links, line 4: word 2 of the source is not followed by"),
+        (A3.format(1) + "\n", "links: 4 lines, where GIZA++ writes three for each pair"),
+        (A3.format(1) + A3.format(1), "links, line 4: pair 1 is there twice"),
+        (A3.format(1) + A3.format(3), "links: pair 2 is missing: are these all parts of MGIZA's output?"),
+        (A3.format(2) + A3.format(3), "links: pair 1 is missing"),
+        (A3.format(0) + A3.format(1), "links: pair 2 is missing"),
+    ],
+)
+def test_damage_is_named_by_file_and_line(text: str, message: str) -> None:
+    with refused(message):
+        read(text)
+
+
+def test_bytes_that_are_no_text_are_named_by_file_and_line() -> None:
+    with refused("links, line 2: not UTF-8"):
+        read(b"0-0\n\xff\n")
+
+
+# NAACL and GIZA++: pairs by number
+
+
+def test_naacl_leaves_out_sentences_without_links() -> None:
+    file = read("4 1 1\n2 3 1 P\n2 3 1 S\n2 1 1 P\n")
+    none = make_gold([])
+    assert list(file.pairs) == [none, make_gold([(3, 1)], [(1, 1)]), none, make_gold([(1, 1)])]
+    assert list(file.lines) == [0, 2, 0, 1]
+
+
+def test_naacl_may_leave_out_many_but_not_any_number() -> None:
+    assert len(read(f"{MOST_SILENT + 1} 1 1\n").pairs) == MOST_SILENT + 1
+
+
+def test_giza_parts_are_put_in_order() -> None:
+    three = A3.format(3).replace("({ 1 })", "({ })")
+    file = read(A3.format(2) + three + A3.format(1))
+    both = make_gold([(1, 1), (2, 3)])
+    assert list(file.pairs) == [both, both, make_gold([(2, 3)])]
+    assert list(file.lines) == [7, 1, 4]
+
+
+# Where counting starts
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0-1\n", 0),
+        ("1-1\n2p0\n", 0),
+        ("\n\n", 0),
+        ("", 0),
+        ('{"links": [[1, 1]]}\n', 0),
+        ("1 1 1\n", 1),
+        (A3.format(1), 1),
+    ],
+)
+def test_the_base_that_a_file_proves_by_itself(text: str, expected: int) -> None:
+    assert base(text) == expected
+
+
+@pytest.mark.parametrize("link", ["1-3", "2-1", "1p3"])
+def test_an_index_at_its_sentences_length_proves_base_1(link: str) -> None:
+    assert base(f"1-1\n{link}\n", [(5, 5), (2, 3)]) == 1
+    assert base("1-2\n", [(2, 5)], swapped=True) == 1
+
+
+def test_without_proof_the_flag_is_asked_for() -> None:
+    for text, lengths, swapped in (
+        ("1-1 2p1\n", None, False),
+        ("1-1 2p1\n", [(5, 5)], False),
+        ("1-3 2p3\n", [(5, 3)], True),  # the target's length, but this column is the source
+    ):
+        with refused("links: no index 0 in 2 links: does it count from 1? give --gold-base 1 (or --gold-base 0 if"):
+            base(text, lengths, swapped)
+
+
+def test_contradicting_proofs_are_refused() -> None:
+    with refused(
+        "links: counts from 0 by its index 0 and from 1 by an index that equals its sentence's length: "
+        "give --gold-base 0 or 1 (and --out-of-range ignore), or --gold-swapped if it has the target side first"
+    ):
+        base("0-0\n3-3\n", [(3, 3), (3, 3)])
+
+
+def test_index_0_where_the_format_counts_from_1_is_refused() -> None:
+    with refused("links: index 0 in naacl format, which counts from 1: give --gold-base 0 if"):
+        base("1 1 0\n")
+
+
+# Renumbering
+
+
+def test_renumbering_keeps_sure_and_possible_apart() -> None:
+    assert renumber_file(read("1-2 3p1\n\n"), 1, True) == [make_gold([(1, 0)], [(0, 2)]), make_gold([])]
+
+
+@pytest.mark.parametrize(
+    ("text", "where"), [("1-1\n\n1p0\n", 3), ("2 1 1\n\n1 0 1 P\n", 3), ('{"links": [[0, 0]]}', 1)]
+)
+def test_an_index_below_the_base_is_named_by_file_and_line(text: str, where: int) -> None:
+    with pytest.raises(ValueError, match=f"^links, line {where}: link .* has index 0, but counting starts at 1"):
+        renumber_file(read(text), 1, False)
