@@ -18,36 +18,43 @@ if TYPE_CHECKING:
     from align.aligner import Aligner
     from align.loading import load
     from align.recorders.folder import ModelOptions
-    from align.types import Alignment, Cell, Links, Pair, PairError, Settings
-    from align.view.text import grid, heat_grid
+    from align.symmetrize import symmetrize
+    from align.types import Alignment, Cell, Gold, Links, Pair, PairError, Settings
+    from align.view.text import error_grid, grid, heat_grid
 
 _HOMES = {
     "Aligner": "align.aligner",
     "Alignment": "align.types",
     "Cell": "align.types",
+    "Gold": "align.types",
     "Links": "align.types",
     "ModelOptions": "align.recorders.folder",
     "Pair": "align.types",
     "PairError": "align.types",
     "Settings": "align.types",
+    "error_grid": "align.view.text",
     "grid": "align.view.text",
     "heat_grid": "align.view.text",
     "load": "align.loading",
+    "symmetrize": "align.symmetrize",
 }
 
 __all__ = [
     "Aligner",
     "Alignment",
     "Cell",
+    "Gold",
     "Links",
     "ModelOptions",
     "Pair",
     "PairError",
     "Settings",
     "__version__",
+    "error_grid",
     "grid",
     "heat_grid",
     "load",
+    "symmetrize",
 ]
 
 

@@ -1,0 +1,200 @@
+"""Links of two directions made one, by the heuristics of statistical machine translation.
+
+Dialects go by nearly the same names, and give different links:
+
+- `grow-diag`, `grow-diag-final`, `grow-diag-final-and` are those of Koehn et al. (2005): growing takes a neighbour
+  where *one* of its two words is free. Which one is taken first matters, and the two programs that people use differ
+  there: these are fast_align's `atools`, and those under `moses-` are Moses' `symal`.
+- `lilt-grow-diag` and `lilt-grow-diag-final` are those of lilt's alignment-scripts (Zenkel et al. 2019), which
+  many papers on neural aligners report as "grow-diagonal(-final)": *both* words must be free, throughout.
+
+`intersection ⊆ every method ⊆ union`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+
+from align.types import Links
+
+_NEIGHBOURS = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, 0), (1, -1), (1, 1))
+"""In the lilt dialect the order decides where diagonal neighbours compete for a word. Its program keeps them in a
+Python set: this is the order of such a set in CPython before 3.8, and the published files follow it."""
+
+
+class _Growing:
+    """Links so far, and the words that they cover."""
+
+    def __init__(self, links: Links) -> None:
+        self.links = set(links)
+        self.sources = {i for i, _ in links}
+        self.targets = {j for _, j in links}
+
+    def add(self, link: tuple[int, int]) -> None:
+        self.links.add(link)
+        self.sources.add(link[0])
+        self.targets.add(link[1])
+
+    def one_free(self, link: tuple[int, int]) -> bool:
+        return not (link[0] in self.sources and link[1] in self.targets)
+
+    def both_free(self, link: tuple[int, int]) -> bool:
+        return not (link[0] in self.sources or link[1] in self.targets)
+
+    def finish(self, directions: Iterable[Links], free: Callable[[tuple[int, int]], bool]) -> None:
+        """Add what is still free, one direction after the other, in order."""
+        for links in directions:
+            for link in sorted(links):
+                if free(link):
+                    self.add(link)
+
+
+def _grow_diag(forward: Links, backward: Links) -> _Growing:
+    """Grow from the intersection through the union: neighbours, diagonal ones too, with one word free."""
+    grown = _Growing(forward & backward)
+    candidates = sorted((forward | backward) - grown.links)
+    found = True
+    while found:
+        found = False
+        left = []
+        for i, j in candidates:
+            if grown.one_free((i, j)) and any((i + di, j + dj) in grown.links for di, dj in _NEIGHBOURS):
+                grown.add((i, j))
+                found = True
+            else:
+                left.append((i, j))
+        candidates = left
+    return grown
+
+
+_MOSES_NEIGHBOURS = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1), (1, 1))
+"""Straight ones first; as (source, target)."""
+
+
+def _moses_grow_diag(forward: Links, backward: Links) -> _Growing:
+    """The same, but seed by seed: by target and then source word, what is added behind a seed being one as well."""
+    grown = _Growing(forward & backward)
+    union = forward | backward
+    found = True
+    while found:
+        found = False
+        seeds = [(j, i) for i, j in sorted(grown.links)]
+        heapify(seeds)
+        while seeds:
+            seed = heappop(seeds)
+            for di, dj in _MOSES_NEIGHBOURS:
+                link = (seed[1] + di, seed[0] + dj)
+                if link in union and grown.one_free(link):
+                    grown.add(link)
+                    found = True
+                    if (link[1], link[0]) > seed:
+                        heappush(seeds, (link[1], link[0]))
+    return grown
+
+
+def _lilt_grow_diag(forward: Links, backward: Links) -> _Growing:
+    """Grow from the intersection, seed by seed in order: neighbours in the union with both words free."""
+    grown = _Growing(forward & backward)
+    union = forward | backward
+    found = True
+    while found:
+        found = False
+        for i, j in sorted(union):  # what is added on the way is a seed as well, if its turn is still to come
+            if (i, j) not in grown.links:
+                continue
+            for link in ((i + di, j + dj) for di, dj in _NEIGHBOURS):
+                if link in union and grown.both_free(link):
+                    grown.add(link)
+                    found = True
+    return grown
+
+
+def intersection(forward: Links, backward: Links) -> Links:
+    """Links of both directions."""
+    return forward & backward
+
+
+def union(forward: Links, backward: Links) -> Links:
+    """Links of either direction."""
+    return forward | backward
+
+
+def grow_diag(forward: Links, backward: Links) -> Links:
+    """The intersection, grown."""
+    return frozenset(_grow_diag(forward, backward).links)
+
+
+def grow_diag_final(forward: Links, backward: Links) -> Links:
+    """The same, and then every link that has a free word, the forward direction's first."""
+    grown = _grow_diag(forward, backward)
+    grown.finish((forward, backward), grown.one_free)
+    return frozenset(grown.links)
+
+
+def grow_diag_final_and(forward: Links, backward: Links) -> Links:
+    """The same, and then every link whose words are both free, the forward direction's first."""
+    grown = _grow_diag(forward, backward)
+    grown.finish((forward, backward), grown.both_free)
+    return frozenset(grown.links)
+
+
+def moses_grow_diag(forward: Links, backward: Links) -> Links:
+    """The intersection, grown in Moses' order."""
+    return frozenset(_moses_grow_diag(forward, backward).links)
+
+
+def moses_grow_diag_final(forward: Links, backward: Links) -> Links:
+    """The same, and then every link that has a free word, the forward direction's first."""
+    grown = _moses_grow_diag(forward, backward)
+    grown.finish((forward, backward), grown.one_free)
+    return frozenset(grown.links)
+
+
+def moses_grow_diag_final_and(forward: Links, backward: Links) -> Links:
+    """The same, and then every link whose words are both free, the forward direction's first."""
+    grown = _moses_grow_diag(forward, backward)
+    grown.finish((forward, backward), grown.both_free)
+    return frozenset(grown.links)
+
+
+def lilt_grow_diag(forward: Links, backward: Links) -> Links:
+    """The intersection, grown by links whose words are both free."""
+    return frozenset(_lilt_grow_diag(forward, backward).links)
+
+
+def lilt_grow_diag_final(forward: Links, backward: Links) -> Links:
+    """The same, and then every link whose words are both free, the forward direction's first."""
+    grown = _lilt_grow_diag(forward, backward)
+    grown.finish((forward, backward), grown.both_free)
+    return frozenset(grown.links)
+
+
+METHODS: dict[str, Callable[[Links, Links], Links]] = {
+    "intersection": intersection,
+    "union": union,
+    "grow-diag": grow_diag,
+    "grow-diag-final": grow_diag_final,
+    "grow-diag-final-and": grow_diag_final_and,
+    "moses-grow-diag": moses_grow_diag,
+    "moses-grow-diag-final": moses_grow_diag_final,
+    "moses-grow-diag-final-and": moses_grow_diag_final_and,
+    "lilt-grow-diag": lilt_grow_diag,
+    "lilt-grow-diag-final": lilt_grow_diag_final,
+}
+
+
+def symmetrize(forward: Links, backward: Links, method: str) -> Links:
+    """Combine the links of two directions.
+
+    Args:
+        forward: links of the direction source to target, as (source, target) from 0.
+        backward: those of the other direction, as (source, target) too.
+        method: a key of METHODS.
+
+    Raises:
+        ValueError: another method.
+    """
+    if method not in METHODS:
+        raise ValueError(f"the method is one of {', '.join(METHODS)}; not {method!r}")
+    return METHODS[method](forward, backward)

@@ -1,0 +1,170 @@
+"""Symmetrisation: set relations, a naive reading of the published pseudo-code, and other programs' own files."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.formats import parse_pharaoh, renumber
+from align.symmetrize import METHODS, symmetrize
+from align.types import Links
+from tests.conftest import ROOT, SHARED
+
+GOLDEN = ROOT / "tests" / "golden" / "symmetrize"
+PUBLISHED = SHARED / "gold" / "enfr-hansards447" / "lilt-baselines"
+
+SIZE = 7
+indices = st.integers(0, SIZE - 1)
+some_links = st.frozensets(st.tuples(indices, indices), max_size=25)
+
+
+def read(path: Path, swapped: bool = False) -> list[Links]:
+    """Links of each line of a file."""
+    return [renumber(parse_pharaoh(line), swapped=swapped) for line in path.read_text().splitlines()]
+
+
+def koehn(forward: Links, backward: Links, final: str) -> Links:
+    """GROW-DIAG and FINAL of Koehn et al. (2005), word for word: e is a target word, f a source word."""
+    alignment = {(j, i) for i, j in forward & backward}
+    union = {(j, i) for i, j in forward | backward}
+
+    def aligned_e(e: int) -> bool:
+        return any((e, f) in alignment for f in range(SIZE))
+
+    def aligned_f(f: int) -> bool:
+        return any((e, f) in alignment for e in range(SIZE))
+
+    added = True
+    while added:
+        added = False
+        for e in range(SIZE):
+            for f in range(SIZE):
+                if (e, f) not in alignment:
+                    continue
+                for de, df in ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)):
+                    new = e + de, f + df
+                    if (not aligned_e(new[0]) or not aligned_f(new[1])) and new in union - alignment:
+                        alignment.add(new)
+                        added = True
+    for direction in (forward, backward) if final else ():
+        for e in range(SIZE):
+            for f in range(SIZE):
+                free = not aligned_e(e), not aligned_f(f)
+                if (f, e) in direction and (all(free) if final == "-final-and" else any(free)):
+                    alignment.add((e, f))
+    return frozenset((f, e) for e, f in alignment)
+
+
+@pytest.mark.parametrize("final", ["", "-final", "-final-and"])
+def test_moses_is_the_published_pseudo_code(final: str) -> None:
+    numbers = random.Random(1)
+    cells = [(i, j) for i in range(SIZE) for j in range(SIZE)]
+    for _ in range(400):  # the order of growing matters in one of fifty
+        share = numbers.random()
+        forward, backward = (frozenset(cell for cell in cells if numbers.random() < share) for _ in "fb")
+        assert symmetrize(forward, backward, f"moses-grow-diag{final}") == koehn(forward, backward, final)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(forward=some_links, backward=some_links)
+def test_every_method_lies_between_intersection_and_union(method: str, forward: Links, backward: Links) -> None:
+    assert forward & backward <= symmetrize(forward, backward, method) <= forward | backward
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(links=some_links)
+def test_links_with_themselves_stay_as_they_are(method: str, links: Links) -> None:
+    assert symmetrize(links, links, method) == links
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if "-final" in method])
+@given(forward=some_links, backward=some_links)
+def test_final_only_adds(method: str, forward: Links, backward: Links) -> None:
+    grown = method.partition("-final")[0]
+    assert symmetrize(forward, backward, grown) <= symmetrize(forward, backward, method)
+
+
+@given(some_links, some_links)
+def test_final_covers_every_word_and_final_and_adds_free_words_only(forward: Links, backward: Links) -> None:
+    for grown in ("grow-diag", "moses-grow-diag"):
+        final = symmetrize(forward, backward, f"{grown}-final")
+        for side in (0, 1):
+            assert {link[side] for link in final} == {link[side] for link in forward | backward}
+        before = symmetrize(forward, backward, grown)
+        after = symmetrize(forward, backward, f"{grown}-final-and")
+        for link in after - before:
+            assert not any(link[0] == i or link[1] == j for i, j in after - {link})
+
+
+def test_neighbours_are_straight_and_diagonal() -> None:
+    for neighbour in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)):
+        forward, backward = frozenset({(1, 1), neighbour}), frozenset({(1, 1)})
+        assert symmetrize(forward, backward, "grow-diag") == forward
+        assert symmetrize(forward, backward, "moses-grow-diag") == forward
+        both_free = 1 not in neighbour  # a straight neighbour has one free word, a diagonal one two
+        assert symmetrize(forward, backward, "lilt-grow-diag") == (forward if both_free else backward)
+    far = frozenset({(1, 1), (3, 3)})
+    assert symmetrize(far, frozenset({(1, 1)}), "grow-diag") == {(1, 1)}
+    assert symmetrize(far, frozenset({(1, 1)}), "grow-diag-final-and") == far
+
+
+def test_final_and_is_not_always_part_of_final() -> None:
+    forward = frozenset({(0, 0), (0, 1), (1, 0), (1, 1)})
+    assert symmetrize(forward, frozenset(), "grow-diag-final") == forward - {(1, 1)}
+    assert symmetrize(forward, frozenset(), "grow-diag-final-and") == {(0, 0), (1, 1)}
+
+
+def test_the_forward_direction_comes_first() -> None:
+    forward, backward = frozenset({(0, 3)}), frozenset({(0, 0)})
+    for method in ("grow-diag-final-and", "moses-grow-diag-final-and", "lilt-grow-diag-final"):
+        assert symmetrize(forward, backward, method) == forward
+        assert symmetrize(backward, forward, method) == backward
+
+
+def test_another_method_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"the method is one of intersection, union, grow-diag, .*; not 'grow'"):
+        symmetrize(frozenset(), frozenset(), "grow")
+
+
+@pytest.mark.parametrize("method", ["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"])
+def test_atools_gives_the_same(method: str) -> None:
+    forward, backward, expected = (
+        read(GOLDEN / f"{name}.pharaoh") for name in ("forward", "backward", f"atools.{method}")
+    )
+    assert len(expected) == 300
+    assert [symmetrize(*both, method) for both in zip(forward, backward, strict=True)] == expected
+
+
+def test_the_dialects_differ() -> None:
+    forward, backward = read(GOLDEN / "forward.pharaoh"), read(GOLDEN / "backward.pharaoh")
+    for method in ("grow-diag", "grow-diag-final"):
+        three = [
+            [symmetrize(*both, dialect + method) for both in zip(forward, backward, strict=True)]
+            for dialect in ("", "moses-", "lilt-")
+        ]
+        assert all(a != b for a, b in ((three[0], three[1]), (three[0], three[2]), (three[1], three[2])))
+
+
+@pytest.mark.parametrize("tool", ["fastalign", "giza"])
+@pytest.mark.parametrize(
+    ("published", "method"),
+    [
+        ("intersection", "intersection"),
+        ("union", "union"),
+        ("grow-diagonal", "lilt-grow-diag"),
+        ("grow-diagonal-final", "lilt-grow-diag-final"),
+    ],
+)
+def test_lilts_published_files(tool: str, published: str, method: str) -> None:
+    folder = PUBLISHED / tool
+    if not folder.is_dir():
+        pytest.skip(f"needs {PUBLISHED.relative_to(SHARED)} in {SHARED.name}/ beside the repository")
+    forward = read(folder / "test.enfr.talp")
+    backward = read(folder / "test.enfr.reverse.talp", swapped=True)
+    expected = read(folder / f"test.enfr.{published}.talp")
+    assert len(expected) == 447
+    assert [symmetrize(*both, method) for both in zip(forward, backward, strict=True)] == expected
