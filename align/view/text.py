@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wcwidth import wcswidth, wcwidth
 
-from align.types import Alignment
+from align.types import Alignment, Gold, Links, Pair
 
 SHADES = " ░▒▓█"
 LONGEST = 14
@@ -43,6 +43,37 @@ def heat_grid(alignment: Alignment, scores: Sequence[Sequence[float]]) -> str:
             row.append("◆" if (i, j) in alignment.scores else nothing)
         cells.append(row)
     return _frame(rows, alignment.pair.target, cells)
+
+
+ERROR_SIGNS = {
+    "■": "sure, found",
+    "▣": "possible, found",
+    "□": "sure, missing",
+    "▫": "possible, left out",
+    "✗": "wrong",
+}
+
+
+def error_grid(links: Links, gold: Gold, pair: Pair | None = None) -> str:
+    """A hypothesis beside gold, by the signs of `ERROR_SIGNS`.
+
+    Without the pair, words are shown as their numbers from 0, and only those that have a link.
+    """
+    rows: Sequence[int] = sorted({i for i, _ in links | gold.possible})
+    columns: Sequence[int] = sorted({j for _, j in links | gold.possible})
+    if pair is not None:
+        rows, columns = range(len(pair.source)), range(len(pair.target))
+    source = [pair.source[i] if pair else str(i) for i in rows]
+    target = [pair.target[j] if pair else str(j) for j in columns]
+
+    def sign(link: tuple[int, int]) -> str:
+        if link in gold.sure:
+            return "■" if link in links else "□"
+        if link in gold.possible:
+            return "▣" if link in links else "▫"
+        return "✗" if link in links else "·"
+
+    return _frame(source, target, [[sign((i, j)) for j in columns] for i in rows])
 
 
 def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:

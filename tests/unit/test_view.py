@@ -1,7 +1,14 @@
-"""Grids, drawn and compared as they are."""
+"""Grids and tables, drawn and compared as they are."""
+
+import json
+
+import pytest
 
 from align import grid, heat_grid
+from align.formats import make_gold
 from align.types import Alignment, Pair
+from align.view.tables import TABLES, Column
+from align.view.text import ERROR_SIGNS, error_grid
 
 PAIR = Pair(("ich", "sehe", "dich"), ("i", "see"), 1)
 
@@ -51,3 +58,109 @@ def test_wide_and_combining_characters_keep_the_columns() -> None:
             "  o\u0308l · · ·",
         ]
     )
+
+
+def test_error_grid_has_a_sign_for_each_kind_of_link() -> None:
+    gold = make_gold([(0, 0), (1, 1)], [(2, 0), (2, 1)])
+    drawn = error_grid(frozenset({(0, 0), (2, 0), (0, 1)}), gold, PAIR)
+    assert drawn == "\n".join(
+        [
+            "       s",
+            "       e",
+            "     i e",
+            " ich ■ ✗",
+            "sehe · □",
+            "dich ▣ ▫",
+        ]
+    )
+    assert set(ERROR_SIGNS) <= set(drawn)
+
+
+def test_error_grid_without_words_has_the_numbers_of_those_with_links() -> None:
+    drawn = error_grid(frozenset({(1, 10)}), make_gold([(0, 0)], [(2, 0)]))
+    assert drawn == "\n".join(
+        [
+            "    1",
+            "  0 0",
+            "0 □ ·",
+            "1 · ✗",
+            "2 ▫ ·",
+        ]
+    )
+    assert error_grid(frozenset(), make_gold([])) == ""
+
+
+def test_error_grid_keeps_words_from_acting_on_the_terminal() -> None:
+    assert "\x1b" not in error_grid(frozenset(), make_gold([]), Pair(("\x1b[31m",), ("\x1b[0m",), 1))
+
+
+COLUMNS = [Column("system", "the system"), Column("aer", "AER", 1), Column("links", "links"), Column("p", "p", 4)]
+ROWS = [
+    {"system": "a_b", "aer": 12.34, "links": 1234, "p": None},
+    {"system": "c", "aer": None, "links": 5, "p": 0.00099},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (
+            "text",
+            [
+                "the system      AER    links       p",
+                "------------  -----  -------  ------",
+                "a_b            12.3    1,234     n/a",
+                "c               n/a        5  0.0010",
+                "a note",
+                "AER|n:2",
+            ],
+        ),
+        ("tsv", ["# AER|n:2", "system\taer\tlinks\tp", "a_b\t12.3\t1234\tn/a", "c\tn/a\t5\t0.0010"]),
+        (
+            "latex",
+            [
+                "% AER|n:2",
+                r"\begin{tabular}{lrrr}",
+                r"\toprule",
+                r" the system   &   AER &   links &      p \\",
+                r"\midrule",
+                r" a\_b          &  12.3 &   1,234 &    n/a \\",
+                r" c            &   n/a &       5 & 0.0010 \\",
+                r"\bottomrule",
+                r"\end{tabular}",
+            ],
+        ),
+    ],
+)
+def test_tables(name: str, lines: list[str]) -> None:
+    assert TABLES[name](COLUMNS, ROWS, "AER|n:2", ["a note"]) == "\n".join(lines)
+
+
+def test_a_table_in_json_has_null_for_what_is_not_defined() -> None:
+    assert json.loads(TABLES["json"](COLUMNS, ROWS, "AER|n:2", ["a note"])) == {
+        "signature": "AER|n:2",
+        "rows": [
+            {"system": "a_b", "aer": 12.3, "links": 1234, "p": None},
+            {"system": "c", "aer": None, "links": 5, "p": 0.001},
+        ],
+    }
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_name_cannot_act_on_the_terminal_or_break_a_table(name: str) -> None:
+    columns, rows = [Column("system", "system"), Column("n", "n")], [{"system": "\x1b[31mred\n\tx", "n": 1}]
+    written = TABLES[name](columns, rows, "")
+    assert "\x1b" not in written
+    assert len(written.split("\n")) == len(TABLES[name](columns, [{"system": "red", "n": 1}], "").split("\n"))
+    assert sum(line.count("\t") for line in written.split("\n")) == (2 if name == "tsv" else 0)
+
+
+def test_names_are_escaped_in_latex() -> None:
+    written = TABLES["latex"]([Column("system", "100 %")], [{"system": r"\a_b&c%d#e$f{g}~^"}], "")
+    assert r"\textbackslash{}a\_b\&c\%d\#e\$f\{g\}\textasciitilde{}\^{}" in written
+    assert r"100 \%" in written
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_may_have_no_rows(name: str) -> None:
+    assert "system" in TABLES[name]([Column("system", "system")], [], "") or name == "json"

@@ -1,0 +1,49 @@
+"""Sentence pairs on the command line: one file of both sides, two files, or stdin."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from align.stream import open_lines, read_bitext, read_lines, read_parallel
+from align.types import Pair
+
+
+def add_input_options(parser: argparse.ArgumentParser) -> None:
+    """Where the sentences come from."""
+    group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
+    group.add_argument("input", nargs="?", help="lines `source ||| target` or `source TAB target` (default: stdin)")
+    group.add_argument("-s", "--source", metavar="FILE", help="source sentences; goes with -t")
+    group.add_argument("-t", "--target", metavar="FILE", help="target sentences; goes with -s")
+    group.add_argument(
+        "--too-long",
+        choices=("stop", "blank"),
+        default="stop",
+        help="at a line longer than the model takes: stop, or give it a blank line",
+    )
+
+
+def check_inputs(parser: argparse.ArgumentParser, args: argparse.Namespace, *others: str | None) -> None:
+    """Refuse, with exit code 2, half a pair of files, both ways at once, and stdin for two of all the files."""
+    if (args.source is None) != (args.target is None):
+        parser.error("-s/--source and -t/--target go together")
+    if args.source is not None and args.input is not None:
+        parser.error("either one file of both sides, or -s and -t")
+    if (args.input, args.source, args.target, *others).count("-") > 1:
+        parser.error("only one of the files can be stdin")
+
+
+@contextmanager
+def open_pairs(args: argparse.Namespace) -> Iterator[tuple[Iterator[Pair], str]]:
+    """The input's pairs, and what to call it in messages."""
+    names = [args.source, args.target] if args.source is not None else [args.input or "-"]
+    shown = ["stdin" if name == "-" else name for name in names]
+    with ExitStack() as stack:
+        lines = [
+            read_lines(stack.enter_context(open_lines(name)), show) for name, show in zip(names, shown, strict=True)
+        ]
+        if len(lines) == 2:
+            yield read_parallel(lines[0], lines[1], (shown[0], shown[1])), " and ".join(shown)
+        else:
+            yield read_bitext(lines[0], shown[0]), shown[0]

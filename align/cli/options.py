@@ -1,0 +1,132 @@
+"""Arguments that several commands take, and what becomes of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from align.cli.common import say
+from align.recorders.folder import DEFAULT_MODEL
+from align.stream import BATCH_TOKENS, BUFFER
+from align.text import CASES, SUBWORDS, TOKENIZERS
+from align.types import Null
+
+if TYPE_CHECKING:
+    from align.aligner import Aligner
+
+
+def number_or(*words: str) -> Callable[[str], int | str]:
+    """An argument that is a number from 1 or one of some words."""
+
+    def parse(text: str) -> int | str:
+        if text in words:
+            return text
+        if text.isascii() and text.isdigit() and int(text) >= 1:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 1 nor {' or '.join(words)}")
+
+    return parse
+
+
+def positive(text: str) -> int:
+    """An argument that is a number from 1."""
+    if text.isascii() and text.isdigit() and int(text) >= 1:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+
+
+def non_negative(text: str) -> int:
+    """An argument that is a number from 0."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
+
+
+def digits(text: str) -> int:
+    """An argument that is a number of digits, from 0 to 15."""
+    if text.isascii() and text.isdigit() and len(text) < 3 and int(text) <= 15:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 15")
+
+
+class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Keeps the line breaks of the examples, and adds defaults where there are any."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return super()._get_help_string(action) if action.default not in (None, False) else action.help
+
+
+def add_model_options(parser: argparse.ArgumentParser, others: str = "") -> None:
+    """The model, and what its files do not say; `others` names what else `-m` takes."""
+    group = parser.add_argument_group("model")
+    group.add_argument(
+        "-m",
+        "--model",
+        default=DEFAULT_MODEL,
+        help="a bundled model, a folder, or a fairseq checkpoint" + others,
+    )
+    group.add_argument("--source-lang", metavar="LANG", help="source language, as in dict.LANG.txt")
+    group.add_argument("--target-lang", metavar="LANG", help="target language")
+    group.add_argument(
+        "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt (default: the model's)"
+    )
+    group.add_argument("--case", choices=CASES, help="of the text that the model read (default: keep)")
+    group.add_argument("--tokenizer", choices=tuple(TOKENIZERS), help="of that text (default: none)")
+    group.add_argument(
+        "--subwords",
+        choices=tuple(SUBWORDS),
+        help="how words are cut; none: lines hold the model's pieces already (default: by the files found)",
+    )
+    group.add_argument("--source-subwords", metavar="FILE", type=Path, help="sentencepiece model or BPE codes")
+    group.add_argument("--target-subwords", metavar="FILE", type=Path, help="the same for the target")
+
+
+def add_null_option(group: Any) -> None:
+    """What to do with the source's `</s>`."""
+    group.add_argument(
+        "--null",
+        choices=get_args(Null),
+        default="eos",
+        help="eos: words that attend to the source's </s> most stay unaligned; mask: hide </s> from attention; "
+        "none: leave </s> out of the choice",
+    )
+
+
+def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> None:
+    """Device, arithmetic and sizes."""
+    group = parser.add_argument_group("speed")
+    group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
+    group.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the model's arithmetic")
+    group.add_argument("--threads", type=positive, metavar="N", help="CPU threads (default: all cores)")
+    group.add_argument(
+        "--batch-tokens", type=positive, default=BATCH_TOKENS, metavar="N", help="pieces in a batch, padding included"
+    )
+    group.add_argument("--buffer", type=positive, default=BUFFER, metavar="N", help=buffer_help)
+
+
+def load_model(program: str, args: argparse.Namespace, **settings: Any) -> Aligner:
+    """Import what is heavy, load the model that the options name, and say which it is.
+
+    Args:
+        program: who says it.
+        args: with the options of `add_model_options` and `add_speed_options`.
+        settings: further arguments of `align.load`.
+    """
+    import torch
+
+    from align.loading import load
+    from align.recorders.folder import ModelOptions
+
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    options = ModelOptions(**{field.name: getattr(args, field.name) for field in fields(ModelOptions)})
+    names = ("device", "dtype", "buffer", "batch_tokens")
+    aligner = load(args.model, options=options, **{name: getattr(args, name) for name in names}, **settings)
+    if not args.quiet:
+        recorder = aligner.recorder
+        threads = f" ({torch.get_num_threads()} threads)" if recorder.device == "cpu" else ""
+        say(f"{program}: {recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
+    return aligner

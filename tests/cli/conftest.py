@@ -1,0 +1,59 @@
+"""Commands in this process: what they print, and how they fail."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+
+class Result(NamedTuple):
+    code: int
+    out: bytes
+    err: str
+
+
+@pytest.fixture
+def run_main(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Result]:
+    """Calls a command's `main` with arguments and stdin."""
+
+    def call(main: Callable[[], int], *arguments: object, stdin: bytes | str = b"") -> Result:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["command", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+        capfdbinary.readouterr()
+        try:
+            code = main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return Result(code, out, err.decode())
+
+    return call
+
+
+@pytest.fixture
+def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Writes files into an empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+
+    def put(**files: bytes | str) -> None:
+        for name, text in files.items():
+            (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
+
+    return put
+
+
+def failed(result: Result, *parts: str) -> None:
+    """Exit code 1, one line on stderr with these parts, no traceback."""
+    assert result.code == 1
+    errors = [line for line in result.err.splitlines() if "error" in line]
+    assert len(errors) == 1
+    assert "Traceback" not in result.err
+    for part in parts:
+        assert part in errors[0]

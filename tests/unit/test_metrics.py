@@ -1,0 +1,247 @@
+"""Scores against a naive reading of their definitions, and resampling against plain loops."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from align.formats import make_gold
+from align.metrics import METRICS, Counts, Test, aer, compare, count, count_all, estimate, worst
+from align.types import Gold, Links
+
+TESTS = get_args(Test)
+
+indices = st.integers(0, 5)
+some_links = st.frozensets(st.tuples(indices, indices), max_size=12)
+some_gold = st.builds(make_gold, some_links, some_links)
+corpora = st.lists(st.tuples(some_links, some_gold), max_size=6)
+
+
+def counted(corpus: list[tuple[Links, Gold]]) -> Counts:
+    return count_all([links for links, _ in corpus], [gold for _, gold in corpus])
+
+
+def random_counts(seed: int, sentences: int = 40, right: float = 0.7) -> Counts:
+    """Counts of a system that finds a share of the gold links."""
+    numbers = np.random.default_rng(seed)
+    sure, possible = numbers.integers(1, 10, sentences), numbers.integers(0, 5, sentences)
+    in_sure, in_possible = numbers.binomial(sure, right), numbers.binomial(possible, right)
+    wrong = numbers.integers(0, 4, sentences)
+    found = in_sure + in_possible
+    return np.stack((in_sure, found, found + wrong, sure), 1)
+
+
+def naive(corpus: list[tuple[Links, Gold]]) -> dict[str, float | None]:
+    """Link by link, and no score where a divisor is 0."""
+    in_sure = in_possible = links = sure = 0
+    for hypothesis, gold in corpus:
+        sure += len(gold.sure)
+        for link in hypothesis:
+            links += 1
+            in_sure += link in gold.sure
+            in_possible += link in gold.possible
+    p = in_possible / links if links else None
+    r = in_sure / sure if sure else None
+    return {
+        "aer": 1 - (in_sure + in_possible) / (links + sure) if links + sure else None,
+        "precision": p,
+        "recall": r,
+        "f1": 2 * p * r / (p + r) if p is not None and r is not None and p + r else None,
+    }
+
+
+# Scores
+
+
+@given(corpora)
+def test_scores_are_those_of_the_definitions(corpus: list[tuple[Links, Gold]]) -> None:
+    counts = counted(corpus)
+    for metric, expected in naive(corpus).items():
+        assert estimate(counts, metric, samples=0).value == (None if expected is None else pytest.approx(expected))
+
+
+@given(st.lists(some_gold, min_size=1))
+def test_the_sure_links_themselves_are_without_error(gold: list[Gold]) -> None:
+    counts = count_all([one.sure for one in gold], gold)
+    assert estimate(counts, samples=0).value == (0 if any(one.sure for one in gold) else None)
+    counts = count_all([one.possible for one in gold], gold)
+    assert estimate(counts, samples=0).value == (0 if any(one.possible for one in gold) else None)
+
+
+def test_an_example_by_hand() -> None:
+    gold = make_gold([(0, 0), (1, 1)], [(2, 2)])
+    counts = np.array([count(frozenset({(0, 0), (2, 2), (3, 3)}), gold)])
+    assert counts.tolist() == [[1, 2, 3, 2]]
+    values = {metric: estimate(counts, metric).value for metric in METRICS}
+    assert values == pytest.approx({"aer": 2 / 5, "precision": 2 / 3, "recall": 1 / 2, "f1": 4 / 7})
+
+
+def test_a_sentence_a_corpus_and_many_samples_have_one_formula() -> None:
+    counts = random_counts(0, 6).reshape(3, 2, 4)
+    assert aer(counts).shape == (3, 2)
+    assert aer(counts)[1, 1] == aer(counts[1, 1])
+
+
+def test_files_of_different_length_are_not_counted() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        count_all([frozenset(), frozenset()], [make_gold([])])
+
+
+def test_the_worst_sentences_come_first() -> None:
+    counts = np.array([[2, 2, 2, 2], [1, 1, 2, 2], [0, 0, 9, 1], [1, 2, 3, 2], [0, 0, 0, 1]])
+    assert worst(counts, 10) == [2, 1, 3, 4]
+    assert worst(counts, 2) == [2, 1]
+
+
+# Never NaN
+
+NOTHING = (0, 0, 0, 0)
+EDGES = {
+    "no sentence": [],
+    "one sentence": [(1, 1, 2, 2)],
+    "one sentence of nothing": [NOTHING],
+    "nothing at all": [NOTHING] * 5,
+    "no hypothesis": [(0, 0, 0, 2)] * 5,
+    "no sure links": [(0, 1, 2, 0)] * 5,
+    "no gold": [(0, 0, 2, 0)] * 5,
+    "all wrong": [(0, 0, 2, 2)] * 5,
+    "all right": [(2, 2, 2, 2)] * 5,
+    "mostly nothing": [NOTHING] * 9 + [(1, 1, 2, 2)],
+}
+
+DEGENERATE = pytest.mark.filterwarnings("ignore:The BCa confidence interval")  # scipy's words, for any method
+
+
+@DEGENERATE
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("name", EDGES)
+def test_what_is_not_defined_is_none(name: str, metric: str) -> None:
+    counts = np.array(EDGES[name], dtype=np.int64).reshape(-1, 4)
+    other = np.array([NOTHING] * len(counts), dtype=np.int64).reshape(-1, 4)
+    found = [*estimate(counts, metric, samples=50)]
+    for test, first in product(TESTS, (counts, other)):
+        found += compare(counts, first, test, metric, samples=50)
+        found += compare(first, counts, test, metric, samples=50)
+    assert all(value is None or (type(value) is float and -1 <= value <= 1) for value in found)
+
+
+def test_one_sentence_has_a_value_and_no_interval() -> None:
+    counts = np.array(EDGES["one sentence"])
+    assert estimate(counts) == (0.5, None, None)
+    assert compare(counts, counts, "bootstrap") == (0, None)
+
+
+@DEGENERATE
+def test_an_interval_is_none_where_samples_are_not_defined() -> None:
+    assert estimate(np.array(EDGES["mostly nothing"]), samples=100) == (0.5, None, None)
+
+
+# Intervals
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_interval_holds_the_value_and_comes_again_with_the_seed(metric: str) -> None:
+    counts = random_counts(1)
+    value, low, high = estimate(counts, metric)
+    assert low is not None
+    assert high is not None
+    assert value is not None
+    assert low < value < high
+    assert estimate(counts, metric) == (value, low, high)
+    assert estimate(counts, metric, seed=1) != (value, low, high)
+    assert estimate(counts, metric, seed=1).value == value
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_interval_is_that_of_a_plain_loop(metric: str) -> None:
+    counts, seed, samples = random_counts(2), 7, 200
+    numbers = np.random.default_rng(seed)
+    scores = []
+    for _ in range(samples):
+        drawn = numbers.integers(0, len(counts), len(counts))
+        total = sum(counts[n] for n in drawn)
+        scores.append(float(METRICS[metric](total)))
+    expected = np.percentile(scores, [2.5, 97.5])
+    assert estimate(counts, metric, samples, seed)[1:] == pytest.approx(expected)
+
+
+def test_many_batches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, other = random_counts(3), random_counts(4)
+    whole = estimate(counts, samples=50), compare(counts, other, "bootstrap", samples=50)
+    monkeypatch.setattr("align.metrics._BATCH", 80)
+    assert (estimate(counts, samples=50), compare(counts, other, "bootstrap", samples=50)) == whole
+
+
+@settings(max_examples=20)
+@given(st.permutations(range(12)))
+def test_the_order_of_sentences_does_not_matter(order: list[int]) -> None:
+    counts = random_counts(5, 12)
+    for metric in METRICS:
+        assert estimate(counts[order], metric, samples=0) == estimate(counts, metric, samples=0)
+
+
+# Paired tests
+
+
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_system_does_not_differ_from_itself(test: Test, metric: str) -> None:
+    counts = random_counts(6)
+    assert compare(counts, counts, test, metric) == (0, 1)
+
+
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_clearly_better_system_is_told(test: Test, metric: str) -> None:
+    first, system = random_counts(7, right=0.5), random_counts(7, right=0.9)
+    difference, p = compare(system, first, test, metric)
+    expected = float(METRICS[metric](system.sum(0)) - METRICS[metric](first.sum(0)))
+    assert difference == pytest.approx(expected)
+    assert p is not None
+    assert 0 < p < 0.01
+    assert compare(system, first, test, metric) == (difference, p)
+    assert compare(first, system, test, metric)[0] == pytest.approx(-expected)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_equally_good_systems_are_seldom_told_apart(test: Test) -> None:
+    found = [compare(random_counts(2 * n), random_counts(2 * n + 1), test, samples=200)[1] for n in range(40)]
+    assert sum(p is not None and p < 0.05 for p in found) <= 6
+
+
+def test_bootstrap_p_is_that_of_a_plain_loop() -> None:
+    system, first, seed, samples = random_counts(8), random_counts(9), 3, 300
+    numbers = np.random.default_rng(seed)
+    deltas = []
+    for _ in range(samples):
+        drawn = numbers.integers(0, len(system), len(system))
+        deltas.append(float(aer(system[drawn].sum(0)) - aer(first[drawn].sum(0))))
+    difference = float(aer(system.sum(0)) - aer(first.sum(0)))
+    extreme = sum(abs(delta - np.mean(deltas)) >= abs(difference) for delta in deltas)
+    assert compare(system, first, "bootstrap", samples=samples, seed=seed) == (
+        pytest.approx(difference),
+        pytest.approx((extreme + 1) / (samples + 1)),
+    )
+
+
+def test_permutation_p_is_that_of_all_swaps_where_they_are_few() -> None:
+    system, first = random_counts(10, 8), random_counts(11, 8)
+    difference = float(aer(system.sum(0)) - aer(first.sum(0)))
+    extreme = 0
+    for swaps in product((False, True), repeat=8):
+        swapped = np.array(swaps)[:, None]
+        delta = aer(np.where(swapped, first, system).sum(0)) - aer(np.where(swapped, system, first).sum(0))
+        extreme += abs(delta) >= abs(difference) - 1e-12
+    assert compare(system, first, "permutation")[1] == pytest.approx(extreme / 2**8)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_systems_on_other_sentences_are_not_compared(test: Test) -> None:
+    with pytest.raises(ValueError, match="40 and 39 sentences cannot be compared"):
+        compare(random_counts(0), random_counts(0)[1:], test)
