@@ -1,0 +1,90 @@
+"""GIZA++ (Och and Ney 2003), or MGIZA, its version for several threads: from text to links by IBM model 4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from align.formats import parse_a3
+from align.programs import Files, Job, program, run
+
+_OPTIONS = (
+    *("-m1", "5", "-m2", "0", "-mh", "5", "-m3", "3", "-m4", "3"),
+    *("-p0", "0.999", "-nsmooth", "4", "-model4smoothfactor", "0.4", "-nodumps", "1", "-onlyaldumps", "1"),
+)
+"""Five iterations of IBM model 1 and of the HMM, three of models 3 and 4, and what Moses sets besides."""
+
+
+def find_giza() -> Callable[[Job], Files]:
+    """MGIZA's programs on PATH, or else those of GIZA++."""
+    wanted = (("mgiza", "mkcls", "snt2cooc"), ("GIZA++", "mkcls", "snt2cooc.out"))
+    for names in wanted:
+        giza, mkcls, snt2cooc = map(program, names)
+        if giza and mkcls and snt2cooc:
+            return partial(_giza, giza, mkcls, snt2cooc)
+    raise ModuleNotFoundError("GIZA++ is not there: put " + ", or ".join(" and ".join(x) for x in wanted) + " on PATH")
+
+
+def _giza(giza: str, mkcls: str, snt2cooc: str, job: Job) -> Files:
+    """Vocabularies, classes, co-occurrences and models of both directions."""
+    multi = Path(giza).name == "mgiza"
+    vocabularies = [_vocabulary(path) for path in job.text]
+    for path, vocabulary in zip(job.text, vocabularies, strict=True):
+        run("mkcls", [mkcls, "-c50", "-n2", f"-p{path}", f"-V{vocabulary}.classes", "opt"], job)
+    output = job.folder / "forward", job.folder / "backward"
+    for backward, path in enumerate(output):
+        source, target = vocabularies[backward], vocabularies[1 - backward]
+        text, together = path.with_suffix(".snt"), path.with_suffix(".cooc")
+        with open(job.text[backward]) as given, open(job.text[1 - backward]) as words, open(text, "w") as stream:
+            stream.writelines(f"1\n{line}{other}" for line, other in zip(given, words, strict=True))
+        if multi:
+            run("snt2cooc", [snt2cooc, together, source, target, text], job)
+        else:
+            run("snt2cooc.out", [snt2cooc, source, target, text], job, together)
+        options = [*_OPTIONS, *(["-ncpus", str(job.threads)] if multi else [])]
+        files: list[str | Path] = [
+            "-S",
+            source,
+            "-T",
+            target,
+            "-C",
+            text,
+            "-CoocurrenceFile",
+            together,
+            "-o",
+            f"{path}.giza",
+        ]
+        run(Path(giza).name, [giza, *files, *options], job)
+        _collect(path, bool(backward))
+    return output
+
+
+def _vocabulary(path: Path) -> Path:
+    """Write GIZA++'s list of a text's words: number, word (here the number again), count."""
+    counts: dict[str, int] = {}
+    with open(path) as lines:
+        for line in lines:
+            for word in line.split():
+                counts[word] = counts.get(word, 0) + 1
+    output = path.with_suffix(path.suffix + ".vcb")
+    output.write_text("".join(f"{word} {word} {counts[word]}\n" for word in sorted(counts, key=int)))
+    return output
+
+
+def _collect(path: Path, backward: bool) -> None:
+    """Write the links of all of MGIZA's parts in the order of the text; of a pair that comes twice, the last."""
+    lines: dict[int, str] = {}
+    for part in sorted(path.parent.glob(f"{path.name}.giza.A3.final*")):
+        try:
+            with open(part, encoding="utf-8", newline="\n") as stream:
+                for three in zip(*[(line.rstrip("\n") for line in stream)] * 3, strict=True):
+                    number, links = parse_a3(*three)
+                    ordered = ((j - 1, i - 1) if backward else (i - 1, j - 1) for i, j in sorted(links))
+                    lines[number] = " ".join(f"{i}-{j}" for i, j in ordered)
+        except ValueError as error:
+            raise ValueError(f"giza wrote a file that cannot be read, {part.name}: {error}") from None
+    missing = next((number for number in range(1, len(lines) + 1) if number not in lines), None)
+    if missing:
+        raise ValueError(f"giza left out pair {missing:,} of the text that it trained on")
+    path.write_text("".join(f"{lines[number]}\n" for number in range(1, len(lines) + 1)))

@@ -1,0 +1,54 @@
+"""Running other programs on numbered text: what the baselines have in common."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+Files = tuple[Path, Path]
+"""Source and target text, or links of the forward and of the backward direction: a line for a pair."""
+
+
+class Job(NamedTuple):
+    """What a tool has to do: train on a text, then align `test` with what it learned, or else the text itself.
+
+    Nobody will look at the links of the first `skip` lines of the text.
+    """
+
+    folder: Path
+    text: Files
+    test: Files | None
+    skip: int
+    threads: int
+
+
+def run(tool: str, command: Sequence[str | Path], job: Job, output: Path | None = None) -> str:
+    """Run a program in the job's folder, its stdout into a file or nowhere.
+
+    Returns:
+        What it wrote to stderr.
+
+    Raises:
+        ValueError: it failed; says how, with the last lines of stderr.
+    """
+    log = job.folder / "stderr"
+    environment = os.environ | {"OMP_NUM_THREADS": str(job.threads), "TMPDIR": str(job.folder)}
+    with open(log, "wb") as errors, open(output or os.devnull, "wb") as stream:
+        code = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=stream, stderr=errors, cwd=job.folder, env=environment
+        ).returncode
+    text = log.read_text(encoding="utf-8", errors="replace")
+    if code:
+        how = f"exit code {code}" if code > 0 else f"signal {-code}, which may be for want of memory"
+        raise ValueError(f"{tool} failed ({how}):\n" + "\n".join(text.strip().splitlines()[-5:]))
+    return text
+
+
+def program(name: str) -> str | None:
+    """Where a program is, for a run in another folder; None if it is not on PATH."""
+    found = shutil.which(name)
+    return found and os.path.abspath(found)

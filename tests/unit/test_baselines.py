@@ -1,0 +1,497 @@
+"""Statistical aligners: the real ones where pip installs them, stand-ins that the test writes for programs."""
+
+import math
+import os
+import random
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from align import fast_align
+from align.baselines import TOOLS, align_with
+from align.fast_align import _SYSTRAN, Table
+from align.stream import read_bitext
+from align.symmetrize import grow_diag_final_and
+from align.types import Links, Pair, PairError, TextWarning
+
+INSTALLED = ("fast_align", "eflomal")
+EXAMPLES = Path(__file__).parents[2] / "examples" / "de-en.txt"
+
+
+@pytest.fixture(autouse=True)
+def no_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A PATH with what a test puts there and no more, and a folder for temporary files to look into."""
+    programs, temporary = tmp_path / "bin", tmp_path / "tmp"
+    programs.mkdir()
+    temporary.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    return programs
+
+
+@pytest.fixture
+def put(no_programs: Path) -> Callable[..., None]:
+    def program(name: str, code: str) -> None:
+        path = no_programs / name
+        path.write_text(f"#!{sys.executable}\nimport os, sys\nargs = sys.argv[1:]\n{code}")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    return program
+
+
+def pairs(*lines: str) -> list[Pair]:
+    return [
+        Pair(tuple(source.split()), tuple(target.split()), number)
+        for number, (source, _, target) in enumerate((line.partition("|") for line in lines), 1)
+    ]
+
+
+def dictionary(number: int = 300, seed: int = 1) -> list[Pair]:
+    """Sentences of words s0, s1, ... whose translations t0, t1, ... stand in the same order."""
+    chance = random.Random(seed)
+    texts = [chance.sample(range(25), chance.randint(3, 8)) for _ in range(number)]
+    return [Pair(tuple(f"s{w}" for w in words), tuple(f"t{w}" for w in words), i) for i, words in enumerate(texts, 1)]
+
+
+def diagonal(pair: Pair) -> Links:
+    return frozenset((i, i) for i in range(len(pair.source)))
+
+
+def examples() -> list[Pair]:
+    with open(EXAMPLES, encoding="utf-8", newline="\n") as lines:
+        return list(read_bitext((line.rstrip("\n") for line in lines), "examples"))
+
+
+# Tools that pip installs
+
+
+@pytest.mark.parametrize("tool", INSTALLED)
+@pytest.mark.parametrize("how", ["plain", "apart", "append"])
+def test_translations_are_found(tool: str, how: str) -> None:
+    text, test = dictionary(), dictionary(40, seed=2)
+    if how == "plain":
+        aligned = list(align_with(tool, test + text))[: len(test)]
+    else:
+        aligned = list(align_with(tool, test, train=iter(text), append=how == "append"))
+    wrong = sum(links != (diagonal(pair), diagonal(pair)) for pair, links in zip(test, aligned, strict=True))
+    assert wrong == 0 if tool == "fast_align" else wrong <= 4
+
+
+@pytest.mark.parametrize("tool", INSTALLED)
+def test_real_sentences_and_a_blank_line(tool: str, capfd: pytest.CaptureFixture[str]) -> None:
+    text = examples()
+    aligned = list(align_with(tool, iter(text)))
+    assert len(aligned) == len(text) == 21
+    for pair, (forward, backward) in zip(text, aligned, strict=True):
+        assert bool(forward) != pair.blank
+        assert bool(backward) != pair.blank
+        assert len({j for _, j in forward}) == len(forward)
+        assert len({i for i, _ in backward}) == len(backward)
+        assert all(i < len(pair.source) and j < len(pair.target) for i, j in forward | backward)
+    assert capfd.readouterr() == ("", "")
+    assert not os.listdir(tempfile.gettempdir())
+
+
+def test_fast_align_finds_both_directions() -> None:
+    """`zum` is `to the`: one link backward, two forward; `the house` for `haus`, in the other direction."""
+    text = pairs(*["zum haus|to the house", "zum berg|to the mountain", "haus|house", "berg|mountain"] * 20)
+    forward, backward = next(align_with("fast_align", text))
+    assert forward == {(0, 0), (0, 1), (1, 2)}
+    assert {i for i, _ in backward} == {0, 1}
+    assert (1, 2) in backward
+    turned = [Pair(pair.target, pair.source, pair.id) for pair in text]
+    other = next(align_with("fast_align", turned))
+    assert [{(j, i) for i, j in links} for links in other] == [backward, forward]
+
+
+def test_fast_align_repeats_itself_and_append_is_plain() -> None:
+    text = examples() + dictionary(50)
+    aligned = list(align_with("fast_align", text))
+    assert list(align_with("fast_align", text)) == aligned
+    assert list(align_with("fast_align", text[15:], train=text[:15], append=True)) == aligned[15:]
+
+
+def test_the_tested_pairs_are_not_trained_on_unless_appended() -> None:
+    test = pairs("neu|new")
+    text = dictionary(30)
+    unseen = next(align_with("fast_align", pairs("neu s1|t1 new"), train=text))
+    assert (1, 0) in unseen[0]
+    assert next(align_with("fast_align", test, train=text, append=True)) == ({(0, 0)}, {(0, 0)})
+
+
+ODD = [
+    "|||",
+    "<eps>",
+    "a\u00a0b",
+    "x\u0085y",
+    "p\u2028q",
+    "\0",
+    "w" * 100_000,
+    "({",
+    "})",
+    "NULL",
+    "\ud800",
+    "\u3000",
+    "2",
+]
+
+
+@pytest.mark.parametrize("tool", INSTALLED)
+def test_no_word_is_special(tool: str) -> None:
+    def odd(words: Iterable[str]) -> tuple[str, ...]:
+        return tuple(ODD[int(word[1:])] if int(word[1:]) < len(ODD) else word for word in words)
+
+    text = dictionary(200)
+    strange = [Pair(odd(pair.source), odd(pair.target), pair.id) for pair in text]
+    aligned = list(align_with(tool, strange))
+    if tool == "fast_align":
+        assert aligned == list(align_with(tool, text))
+    wrong = sum(links != (diagonal(pair), diagonal(pair)) for pair, links in zip(text, aligned, strict=True))
+    assert wrong <= 10
+
+
+def test_eflomal_takes_capitals_for_small_letters() -> None:
+    text = [Pair(tuple(w.upper() if pair.id % 2 else w for w in pair.source), pair.target, 1) for pair in dictionary()]
+    test = [Pair(tuple(w.title() for w in pair.source), pair.target, 1) for pair in dictionary(20, seed=2)]
+    aligned = list(align_with("eflomal", test, train=text))
+    assert sum(links[0] == diagonal(pair) for pair, links in zip(test, aligned, strict=True)) >= 17
+
+
+@pytest.mark.parametrize("tool", INSTALLED)
+def test_nothing_to_align(tool: str) -> None:
+    nothing = (frozenset(), frozenset())
+    assert list(align_with(tool, [])) == []
+    assert list(align_with(tool, pairs("|", "a|", "|b"))) == [nothing] * 3
+    assert list(align_with(tool, pairs("|"), train=pairs("a|b"))) == [nothing]
+    one = ({(0, 0)}, {(0, 0)})
+    assert list(align_with(tool, pairs("|", "s1|t1", "a|"), train=dictionary(100))) == [nothing, one, nothing]
+    with pytest.raises(ValueError, match=f"{tool} has no pair to train on"):
+        list(align_with(tool, pairs("a|b"), train=pairs("a|", "|")))
+
+
+def test_what_is_too_long_is_left_out_with_a_warning() -> None:
+    text = dictionary(30)
+    text[3] = Pair(("s1",) * 1024, ("t1", "t2"), 4)
+    text[5] = Pair(("s1", "s2"), ("t1",) * 5000, 6)
+    text[7] = Pair(("s1",) * 1023, ("t1", "t2"), 8)
+    with pytest.warns(TextWarning, match=r"eflomal cannot take line 4 and 1 more \(more than 1,023 words\)"):
+        aligned = list(align_with("eflomal", text))
+    assert aligned[3] == aligned[5] == (frozenset(), frozenset())
+    assert aligned[7][0] | aligned[7][1]
+    assert sum(links[0] == diagonal(pair) for pair, links in zip(text, aligned, strict=True)) >= 20
+
+
+# Tables of systran-align
+
+
+def learn(text: list[Pair], folder: Path, beam: str = "-4") -> tuple[list[tuple[str, str]], Path, Path]:
+    numbers: dict[str, str] = {}
+    lines = [
+        tuple(" ".join(numbers.setdefault(w, str(len(numbers) + 2)) for w in side) for side in (p.source, p.target))
+        for p in text
+        if not p.blank
+    ]
+    (folder / "text").write_text("".join(f"{source} ||| {target}\n" for source, target in lines))
+    tables = folder / "forward.table", folder / "backward.table"
+    subprocess.run(
+        [sys.executable, "-c", _SYSTRAN, folder / "text", *tables, beam],
+        check=True,
+        capture_output=True,
+        env={"OMP_NUM_THREADS": "1"},
+    )
+    return [(source, target) for source, target in lines], *tables
+
+
+def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
+    """Made one as the library does it, with the tension that it uses and its floor under probabilities."""
+    import systran_align
+
+    lines, *paths = learn([*examples(), *dictionary(100), *pairs("zzz|yyy")], tmp_path)
+    library = systran_align.Aligner(*map(str, paths))
+    tables = [Table(path) for path in paths]
+    for table in tables:
+        table.values = np.maximum(table.values.astype(np.float64), fast_align.UNSEEN)
+    same = 0
+    for texts in lines[:-1]:  # the library counts the last row of a table twice
+        theirs = library.align(texts[0].split(), texts[1].split())
+        ours = []
+        for table, (given, other), name in zip(tables, (texts, texts[::-1]), ("forward", "backward"), strict=True):
+            ids = table.ids(given), table.ids(other)
+            ours.append(table.best(*ids, 4.0))
+            length = 0.05 + len(ids[0])  # it adds a Poisson distribution of the length
+            score = np.log(table.joint(*ids, np.arange(len(ids[1])), 4.0).sum(1)).sum()
+            score += len(ids[1]) * math.log(length) - length - math.lgamma(len(ids[1]) + 1)
+            assert score == pytest.approx(theirs[f"{name}_log_prob"], rel=1e-9)
+        links = grow_diag_final_and(frozenset(ours[0]), frozenset((i, j) for j, i in ours[1]))
+        same += links == frozenset(map(tuple, theirs["alignments"]))
+    assert same == len(lines) - 1
+
+
+def test_long_sentences_are_done_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, path, _ = learn(dictionary(50), tmp_path)
+    table = Table(path)
+    given, words = (table.ids(" ".join(line[side] for line in lines)) for side in (0, 1))
+    whole = table.best(given, words, 5.0)
+    assert len(whole) > 200
+    monkeypatch.setattr(fast_align, "CELLS", 1000)
+    assert table.best(given, words, 5.0) == whole
+
+
+def test_words_that_the_table_does_not_know(tmp_path: Path) -> None:
+    _, path, _ = learn(dictionary(10), tmp_path)
+    table = Table(path)
+    assert list(table.ids("999999 1000000000")) == [0, 0]
+    assert table.best(table.ids("999999 2"), table.ids("777777 888888"), 4.0) == [(0, 0), (1, 1)]
+
+
+def test_a_library_that_says_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_align, "_SYSTRAN", _SYSTRAN.replace("verbose=True", "verbose=False"))
+    with pytest.raises(ValueError, match=r"as version 3\.5\.0 does"):
+        list(align_with("fast_align", examples()))
+
+
+def test_a_table_that_cannot_be_read(tmp_path: Path) -> None:
+    _, path, _ = learn(dictionary(10), tmp_path)
+    good = path.read_bytes()
+    path.write_bytes(b"\3" + good[1:])
+    with pytest.raises(ValueError, match=r"format 3, and this reads format 2: pip install systran-align==3\.5\.0"):
+        Table(path)
+    for bad in (b"", good[:6]):
+        path.write_bytes(bad)
+        with pytest.raises(ValueError, match="format 0"):
+            Table(path)
+    rows = good.rindex(b"\0t") if b"\0t" in good else 20
+    for bad in (
+        good[:20],
+        good[:-1],
+        good[:-4],
+        good[:-8],
+        good + b"\0\0\0\0",
+        good.replace(b"<eps>", b"<abc>"),
+        good[:rows],
+    ):
+        path.write_bytes(bad)
+        with pytest.raises(ValueError, match="cannot be read"):
+            Table(path)
+
+
+# Programs: fast_align
+
+FAST_ALIGN = """
+at = {a: b for a, b in zip(args, args[1:] + [""])}
+lines = [l.split() for l in open(at["-i"])]
+with open(os.environ["LOG"], "a") as log:
+    print(*(a if not os.path.isabs(a) else os.path.basename(a) for a in args), file=log)
+    print(*(" ".join(l) for l in lines), sep=" / ", file=log)
+direction = "back" if "-r" in args else "there"
+print("expected target length = source length * 1." + str(len(direction)), file=sys.stderr)
+print("     final tension: 5.5\\n     final tension: 6." + str(len(direction)), file=sys.stderr)
+if "-p" in args:
+    open(at["-p"], "w").write(direction)
+if "-f" in args:
+    assert open(at["-f"]).read() == direction
+for l in lines:
+    cut = l.index("|||")
+    links = [f"{0 if direction == 'there' else i}-{i if direction == 'there' else 0}"
+             for i in range(len(l) - cut - 1 if direction == 'there' else cut)]
+    if "-f" in args:
+        print(*l[:cut], "|||", *l[cut + 1:], "|||", *links, "|||", "-12.5")
+    else:
+        print(*links)
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "log"
+    monkeypatch.setenv("LOG", str(path))
+    return path
+
+
+STARS = [({(0, 0), (0, 1)}, {(0, 0), (1, 0), (2, 0)}), (frozenset(), frozenset()), ({(0, 0)}, {(0, 0)})]
+TEST = pairs("a b a|x y", "|z", "b|y")
+
+
+def test_the_program_on_path_comes_first(put: Callable[..., None], log: Path) -> None:
+    put("fast_align", FAST_ALIGN)
+    assert list(align_with("fast_align", TEST)) == STARS
+    text = "2 3 2 ||| 2 3 / 3 ||| 3"
+    assert log.read_text().splitlines() == ["-i text -d -o -v", text, "-i text -d -o -v -r", text]
+
+
+def test_the_program_trains_apart(put: Callable[..., None], log: Path) -> None:
+    put("fast_align", FAST_ALIGN)
+    assert list(align_with("fast_align", TEST, train=pairs("c a|y", "|"))) == STARS
+    text, test = "2 3 ||| 2", "3 4 3 ||| 3 2 / 4 ||| 2"
+    assert log.read_text().splitlines() == [
+        *("-i text -d -o -v -p table", text, "-i test -d -T 6.5 -m 1.5 -f table", test),
+        *("-i text -d -o -v -r -p table", text, "-i test -d -T 6.4 -m 1.4 -f table -r", test),
+    ]
+
+
+def test_the_program_is_given_train_and_test_together(put: Callable[..., None], log: Path) -> None:
+    put("fast_align", FAST_ALIGN)
+    assert list(align_with("fast_align", TEST, train=pairs("c|y", "|"), append=True)) == STARS
+    assert log.read_text().splitlines()[1] == "2 ||| 2 / 3 4 3 ||| 3 2 / 4 ||| 2"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("print('0-0')", "fast_align gave 1 lines of links for 2 pairs"),
+        ("print('0-0\\n0-0\\n0-0')", "fast_align gave 3 lines of links for 2 pairs"),
+        ("print('0-0\\n1-0')", r"line 3: fast_align gave .* beyond the last word \(1 and 1 words\)"),
+        ("print('0-0\\n0-1')", "line 3: fast_align gave .* beyond the last word"),
+        ("print('0-0 1-0\\n0-0')", "line 1: fast_align gave links that cannot be: a target word has two links"),
+        ("print('0-0 0-1' if '-r' in args else '0-0')\nprint('0-0')", "a source word has two links"),
+        ("print('0-0\\nNaN')", "line 3: .* 'NaN' is not a link"),
+        (
+            "sys.exit('a\\nb\\nc\\nd\\ne\\nno memory left')",
+            r"fast_align failed \(exit code 1\):\nb\nc\nd\ne\nno memory",
+        ),
+        ("os.kill(os.getpid(), 9)", r"fast_align failed \(signal 9, which may be for want of memory\)"),
+    ],
+)
+def test_output_that_cannot_be(put: Callable[..., None], code: str, message: str) -> None:
+    put("fast_align", code)
+    with pytest.raises(ValueError, match=message):
+        list(align_with("fast_align", TEST))
+    assert not os.listdir(tempfile.gettempdir())
+
+
+def test_bad_links_name_their_line(put: Callable[..., None]) -> None:
+    put("fast_align", "print('0-0\\n7-7')")
+    with pytest.raises(PairError) as caught:
+        list(align_with("fast_align", [Pair(("a",), ("b",), 70), Pair(("a",), ("b",), 71)]))
+    assert caught.value.line == 71
+
+
+def test_a_program_that_says_no_tension(put: Callable[..., None]) -> None:
+    put("fast_align", "print('0-0')")
+    with pytest.raises(ValueError, match="fast_align did not write 'final tension:' to stderr"):
+        list(align_with("fast_align", TEST, train=TEST))
+
+
+# Programs: GIZA++ and MGIZA
+
+MKCLS = """
+text, classes = (next(a for a in args if a.startswith(s))[2:] for s in ("-p", "-V"))
+assert [a for a in args if a[:2] not in ("-p", "-V")] == ["-c50", "-n2", "opt"]
+open(classes, "w").writelines(f"{w}\\t2\\n" for w in sorted(set(open(text).read().split())))
+"""
+
+SNT2COOC = """
+names = [os.path.basename(a) for a in args]
+vocabularies = ["text.source.vcb", "text.target.vcb"]
+assert names in ([*PRE, *vocabularies, "forward.snt"], [*PRE, *vocabularies[::-1], "backward.snt"]), names
+open(args[0], "w").write("together") if PRE else print("together")
+"""
+
+GIZA = """
+at = {a: b for a, b in zip(args, args[1:])}
+assert open(at["-CoocurrenceFile"]).read().strip() == "together"
+assert [at["-" + x] for x in ("m1", "m2", "mh", "m3", "m4")] == ["5", "0", "5", "3", "3"]
+assert at.get("-ncpus") == CPUS
+words = [dict(l.split()[:2] for l in open(at[x])) for x in ("-S", "-T")]
+assert all(os.path.exists(at[x] + ".classes") for x in ("-S", "-T"))
+counts = [int(l.split()[2]) for l in open(at["-S"])]
+snt = open(at["-C"]).read().splitlines()
+assert snt[::3] == ["1"] * (len(snt) // 3)
+parts = [open(at["-o"] + name, "w") for name in PARTS]
+for number in reversed(range(len(snt) // 3)):
+    source, target = ([w[i] for i in l.split()] for w, l in zip(words, snt[3 * number + 1:]))
+    if number == SKIP:
+        continue
+    rows = [[j + 1 for j in range(len(target)) if min(j, len(source)) == i] for i in range(len(source) + 1)]
+    rows = [rows[-1], *rows[:-1]]
+    print(f"# Sentence pair ({number + 1}) source length {len(source)} target length {len(target)}",
+          "alignment score : 1.5e-09", file=parts[number % len(parts)])
+    print(*target, "", file=parts[number % len(parts)])
+    print(*(f"{w} ({{ {''.join(f'{j} ' for j in r)}}})" for w, r in zip(["NULL", *source], rows)), "",
+          file=parts[number % len(parts)])
+"""
+
+
+def put_giza(put: Callable[..., None], multi: bool = True, skip: int = -1, more: str = "") -> None:
+    parts = [".A3.final.part000", ".A3.final.part001"] if multi else [".A3.final"]
+    put("mkcls", MKCLS)
+    put("snt2cooc" if multi else "snt2cooc.out", SNT2COOC.replace("PRE", "[names[0]]" if multi else "[]"))
+    giza = GIZA.replace("CPUS", "'3'" if multi else "None").replace("PARTS", repr(parts)).replace("SKIP", str(skip))
+    put("mgiza" if multi else "GIZA++", giza + more)
+
+
+@pytest.mark.parametrize("multi", [True, False])
+def test_giza(put: Callable[..., None], multi: bool) -> None:
+    put_giza(put, multi)
+    text = pairs("a b c|x y", "|", "a b|x y z", "b|y", "c a|x x")
+    aligned = list(align_with("giza", text, threads=3))
+    two, one = {(0, 0), (1, 1)}, {(0, 0)}
+    assert aligned == [(two, two), (frozenset(), frozenset()), (two, two), (one, one), (two, two)]
+    appended = align_with("giza", text[2:], train=text[:2], append=True, threads=3)
+    assert list(appended) == aligned[2:]
+
+
+def test_giza_takes_only_what_it_would_not_cut_off(put: Callable[..., None]) -> None:
+    put_giza(put)
+    text = pairs("a|" + "x " * 9, "a|" + "x " * 10, "a " * 100 + "|" + "x " * 100, "a " * 101 + "|" + "x " * 101, "a|x")
+    with pytest.warns(TextWarning, match=r"line 2 and 1 more \(more than 100 words, or a side 9 times as long as the"):
+        aligned = list(align_with("giza", text, threads=3))
+    assert [len(forward) for forward, _ in aligned] == [1, 0, 100, 0, 1]
+
+
+def test_giza_that_leaves_out_a_pair(put: Callable[..., None]) -> None:
+    put_giza(put, skip=1)
+    with pytest.raises(ValueError, match="giza left out pair 2 of the text"):
+        list(align_with("giza", pairs("a|b", "c|d", "e|f"), threads=3))
+    put_giza(put, skip=2)
+    with pytest.raises(ValueError, match="giza gave 2 lines of links for 3 pairs"):
+        list(align_with("giza", pairs("a|b", "c|d", "e|f"), threads=3))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("print('#', file=parts[1])", r"cannot be read, forward\.giza\.A3\.final\.part001: "),
+        ("print('#\\n\\n', file=parts[0])", r"cannot be read, forward\.giza\.A3\.final\.part000: '#' is not"),
+        ("sys.exit('no space left')", r"mgiza failed \(exit code 1\):\nno space left"),
+    ],
+)
+def test_giza_that_fails(put: Callable[..., None], more: str, message: str) -> None:
+    put_giza(put, more=more)
+    with pytest.raises(ValueError, match=message):
+        list(align_with("giza", pairs("a|b", "c|d"), threads=3))
+
+
+def test_giza_trains_on_what_it_aligns(put: Callable[..., None]) -> None:
+    put_giza(put)
+    with pytest.raises(ValueError, match=r"aligns only what it trains on.*append=True"):
+        align_with("giza", TEST, train=TEST)
+
+
+# What can be asked for
+
+
+def test_a_tool_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("align.fast_align.find_spec", lambda name: None)
+    monkeypatch.setattr("align.baselines.find_spec", lambda name: None)
+    for tool, message in (
+        ("fast_align", "pip install systran-align, or put fast_align on PATH"),
+        ("eflomal", "pip install eflomal"),
+        ("giza", "put mgiza and mkcls and snt2cooc, or GIZA.. and mkcls and snt2cooc.out on PATH"),
+    ):
+        with pytest.raises(ModuleNotFoundError, match=message):
+            align_with(tool, [])
+
+
+def test_what_cannot_be_asked_for() -> None:
+    assert list(TOOLS) == ["fast_align", "eflomal", "giza"]
+    with pytest.raises(ValueError, match="the tool is one of fast_align, eflomal, giza; not 'berkeley'"):
+        align_with("berkeley", TEST)
+    with pytest.raises(ValueError, match="no training text"):
+        align_with("fast_align", TEST, append=True)
