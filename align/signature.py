@@ -34,7 +34,14 @@ def _choice(asked: int | str, taken: int | str | None) -> str:
     return f"auto({taken})" if asked == "auto" and taken is not None else str(asked)
 
 
-SHOWN_AS = {"layer": "layer:", "head": "head:", "null": "null:", "dtype": "dtype:", "version": "v:"}
+SHOWN_AS = {
+    "trained": "trained:",
+    "layer": "layer:",
+    "head": "head:",
+    "null": "null:",
+    "dtype": "dtype:",
+    "version": "v:",
+}
 
 
 def signature(parts: dict[str, str]) -> str:

@@ -6,20 +6,19 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import fields
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import align
+from align.baselines import TOOLS
+from align.cli.combine import DEFAULT_METHOD, DIRECTIONS, align_statistically, combine
 from align.cli.common import Progress, keep_freed_memory, open_output, run, say, show_warnings
+from align.cli.inputs import add_input_options, check_inputs, open_pairs
+from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, load_model, number_or
 from align.formats import FORMATS
-from align.recorders.folder import DEFAULT_MODEL
 from align.signature import describe, signature
-from align.stream import BATCH_TOKENS, BUFFER, open_lines, read_bitext, read_lines, read_parallel
-from align.text import CASES, SUBWORDS, TOKENIZERS
-from align.types import Null, Pair, PairError, Position, Score, TextWarning
+from align.symmetrize import METHODS
+from align.types import Pair, PairError, Position, Score, TextWarning
 
 if TYPE_CHECKING:
     from align.aligner import Aligner
@@ -30,34 +29,9 @@ EXAMPLES = """examples:
   extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
   zcat big.tsv.gz | extract-align -o big.links           millions of lines, in a pipe
   extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl    two files and a fairseq model of your own
+  extract-align --combine de-en.links en-de.links --symmetrize grow-diag-final-and
+  extract-align -m eflomal bitext.de-en > links          a statistical aligner, to compare with
 """
-
-
-def number_or(*words: str) -> Callable[[str], int | str]:
-    """An argument that is a number from 1 or one of some words."""
-
-    def parse(text: str) -> int | str:
-        if text in words:
-            return text
-        if text.isascii() and text.isdigit() and int(text) >= 1:
-            return int(text)
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 1 nor {' or '.join(words)}")
-
-    return parse
-
-
-def positive(text: str) -> int:
-    """An argument that is a number from 1."""
-    if text.isascii() and text.isdigit() and int(text) >= 1:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
-
-
-class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Keeps the line breaks of the examples, and adds defaults where there are any."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        return super()._get_help_string(action) if action.default not in (None, False) else action.help
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -66,31 +40,18 @@ def build_parser() -> argparse.ArgumentParser:
         prog=PROGRAM,
         description="Word alignments of translated sentences, out of a translation model's attention.",
         epilog=EXAMPLES,
-        formatter_class=_Help,
+        formatter_class=Help,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {align.__version__}")
     parser.add_argument("--signature", action="store_true", help="print the signature of these settings and stop")
     parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
-    _input_options(parser)
+    add_input_options(parser)
     _output_options(parser)
-    _model_options(parser)
+    add_model_options(parser, f", or a statistical aligner: {', '.join(TOOLS)}")
     _method_options(parser)
-    _speed_options(parser)
+    _symmetrize_options(parser)
+    add_speed_options(parser, "lines read ahead and sorted by length; 1 answers every line at once")
     return parser
-
-
-def _input_options(parser: argparse.ArgumentParser) -> None:
-    """Where the sentences come from."""
-    group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
-    group.add_argument("input", nargs="?", help="lines `source ||| target` or `source TAB target` (default: stdin)")
-    group.add_argument("-s", "--source", metavar="FILE", help="source sentences; goes with -t")
-    group.add_argument("-t", "--target", metavar="FILE", help="target sentences; goes with -s")
-    group.add_argument(
-        "--too-long",
-        choices=("stop", "blank"),
-        default="stop",
-        help="at a line longer than the model takes: stop, or give it a blank line",
-    )
 
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
@@ -104,31 +65,10 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=tuple(FORMATS),
         default="pharaoh",
-        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, NULL words",
+        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, NULL words; "
+        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
     )
     group.add_argument("--scores", action="store_true", help="links as 0-1:0.83, the share of the target word's score")
-
-
-def _model_options(parser: argparse.ArgumentParser) -> None:
-    """The model, and what its files do not say."""
-    group = parser.add_argument_group("model")
-    group.add_argument(
-        "-m", "--model", default=DEFAULT_MODEL, help="a bundled model, a folder, or a fairseq checkpoint"
-    )
-    group.add_argument("--source-lang", metavar="LANG", help="source language, as in dict.LANG.txt")
-    group.add_argument("--target-lang", metavar="LANG", help="target language")
-    group.add_argument(
-        "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt (default: the model's)"
-    )
-    group.add_argument("--case", choices=CASES, help="of the text that the model read (default: keep)")
-    group.add_argument("--tokenizer", choices=tuple(TOKENIZERS), help="of that text (default: none)")
-    group.add_argument(
-        "--subwords",
-        choices=tuple(SUBWORDS),
-        help="how words are cut; none: lines hold the model's pieces already (default: by the files found)",
-    )
-    group.add_argument("--source-subwords", metavar="FILE", type=Path, help="sentencepiece model or BPE codes")
-    group.add_argument("--target-subwords", metavar="FILE", type=Path, help="the same for the target")
 
 
 def _method_options(parser: argparse.ArgumentParser) -> None:
@@ -158,83 +98,75 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="attention head, from 1; all: together; auto: as for --layer",
     )
-    group.add_argument(
-        "--null",
-        choices=get_args(Null),
-        default="eos",
-        help="eos: words that attend to the source's </s> most stay unaligned; mask: hide </s> from attention; "
-        "none: leave </s> out of the choice",
-    )
+    add_null_option(group)
 
 
-def _speed_options(parser: argparse.ArgumentParser) -> None:
-    """Device, arithmetic and sizes."""
-    group = parser.add_argument_group("speed")
-    group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
-    group.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the model's arithmetic")
-    group.add_argument("--threads", type=positive, metavar="N", help="CPU threads (default: all cores)")
+def _symmetrize_options(parser: argparse.ArgumentParser) -> None:
+    """Two directions, of two files or of a statistical aligner."""
+    group = parser.add_argument_group("two directions (no model: --combine, or -m fast_align, eflomal or giza)")
     group.add_argument(
-        "--batch-tokens", type=positive, default=BATCH_TOKENS, metavar="N", help="pieces in a batch, padding included"
+        "--combine",
+        nargs=2,
+        metavar=("FWD", "REV"),
+        help="combine two files of links, source first, counted alike; possible links (0p1) count as links",
     )
     group.add_argument(
-        "--buffer",
-        type=positive,
-        default=BUFFER,
-        metavar="N",
-        help="lines read ahead and sorted by length; 1 answers every line at once",
+        "--reverse-swapped", action="store_true", help="REV has the target side first, as lilt's .reverse files"
     )
+    group.add_argument(
+        "--symmetrize",
+        choices=(*METHODS, *DIRECTIONS),
+        help=f"how; forward and reverse: one direction of an aligner, as it is (default: {DEFAULT_METHOD})",
+    )
+    group.add_argument("--train-source", metavar="FILE", help="train the aligner on this text, not on the input")
+    group.add_argument("--train-target", metavar="FILE", help="goes with --train-source")
+    group.add_argument("--append-test", action="store_true", help="train on that text with the input appended")
 
 
 def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Refuse combinations that make no sense, with exit code 2."""
-    if (args.source is None) != (args.target is None):
-        parser.error("-s/--source and -t/--target go together")
-    if args.source is not None and args.input is not None:
-        parser.error("either one file of both sides, or -s and -t")
-    if args.source == args.target == "-":
-        parser.error("-s and -t cannot both be stdin")
-    files = [name for name in (args.input, args.source, args.target) if name and os.path.isfile(name)]
+    statistical = args.model in TOOLS
+    others = (args.train_source, args.train_target, *(args.combine or ()))
+    check_inputs(parser, args, *others)
+    if (args.train_source is None) != (args.train_target is None):
+        parser.error("--train-source and --train-target go together")
+    if args.combine and (args.input or args.source):
+        parser.error("--combine takes two files of links and no text")
+    if args.symmetrize in DIRECTIONS and args.combine:
+        parser.error(f"--symmetrize {args.symmetrize} is for statistical aligners: one of the two files has it already")
+    if (args.symmetrize or args.train_source) and not (args.combine or statistical):
+        parser.error("--symmetrize and --train-source go with --combine or -m " + ", ".join(TOOLS))
+    if args.append_test and not args.train_source:
+        parser.error("--append-test goes with --train-source and --train-target")
+    if args.combine and args.format not in ("pharaoh", "talp"):
+        parser.error(f"--combine knows neither words nor where counting starts: -f {args.format} cannot be written")
+    if args.combine and (statistical or args.train_source):
+        parser.error("--combine takes links that are there: -m and --train-source have no part in it")
+    if args.reverse_swapped and not args.combine:
+        parser.error("--reverse-swapped goes with --combine")
+    if args.scores and (args.combine or statistical):
+        parser.error("--scores are a model's: there are none here")
+    files = [name for name in (args.input, args.source, args.target, *others) if name and os.path.isfile(name)]
     for name in files if args.output and os.path.isfile(args.output) else []:
         if os.path.samefile(name, args.output):
             parser.error(f"-o would replace the input {name}")
 
 
-@contextmanager
-def open_pairs(args: argparse.Namespace) -> Iterator[tuple[Iterator[Pair], str]]:
-    """The input's pairs, and what to call it in messages."""
-    names = [args.source, args.target] if args.source is not None else [args.input or "-"]
-    shown = ["stdin" if name == "-" else name for name in names]
-    with ExitStack() as stack:
-        lines = [
-            read_lines(stack.enter_context(open_lines(name)), show) for name, show in zip(names, shown, strict=True)
-        ]
-        if len(lines) == 2:
-            yield read_parallel(lines[0], lines[1], (shown[0], shown[1])), " and ".join(shown)
-        else:
-            yield read_bitext(lines[0], shown[0]), shown[0]
-
-
 def load_aligner(args: argparse.Namespace) -> Aligner:
-    """Import what is heavy, and load the model."""
-    import torch
-
-    from align.loading import load
-    from align.recorders.folder import ModelOptions
-
-    if args.threads:
-        torch.set_num_threads(args.threads)
-    names = ("score", "position", "layer", "head", "null", "device", "dtype", "buffer", "batch_tokens", "too_long")
-    options = ModelOptions(**{field.name: getattr(args, field.name) for field in fields(ModelOptions)})
-    aligner = load(args.model, options=options, **{name: getattr(args, name) for name in names})
-    if not args.quiet:
-        recorder = aligner.recorder
-        threads = f" ({torch.get_num_threads()} threads)" if recorder.device == "cpu" else ""
-        say(f"{PROGRAM}: {recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
-    return aligner
+    """The model, with the settings asked for."""
+    names = ("score", "position", "layer", "head", "null", "too_long")
+    return load_model(PROGRAM, args, **{name: getattr(args, name) for name in names})
 
 
 def extract(args: argparse.Namespace) -> None:
     """Align all of the input."""
+    if args.combine:
+        combine(PROGRAM, args)
+        return
+    if args.model in TOOLS:
+        with open_pairs(args) as (pairs, _):
+            align_statistically(PROGRAM, pairs, args)
+        return
     keep_freed_memory()
     if args.signature:
         with open_output(None) as out:
@@ -269,7 +201,9 @@ def write_links(
         if not told and aligner.cell:
             progress.write(f"{PROGRAM}: {aligner.cell} ({aligner.reason})")
             told = True
-        out.write(write_line(alignment, args.scores).encode() + b"\n")
+        text = write_line(alignment, args.scores)
+        if text or args.format != "naacl":  # which has a line for a link, and none for none
+            out.write(text.encode() + b"\n")
         counts["blank"] += alignment.pair.blank
         counts["too long"] += alignment.skipped == "too long"
         progress.add()

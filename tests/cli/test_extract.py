@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import fcntl
 import gzip
-import io
 import json
 import lzma
 import os
@@ -19,8 +18,8 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import torch
@@ -28,51 +27,23 @@ import torch
 import align
 from align.cli import common, extract
 from tests import toy
+from tests.cli.conftest import Result, failed
 from tests.conftest import EXAMPLES, ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
 COMMAND = [sys.executable, "-m", "align.cli.extract"]
 
 
-class Result(NamedTuple):
-    code: int
-    out: bytes
-    err: str
-
-
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Result]:
+def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
     """The command in this process, which spares importing torch again."""
-
-    def call(*arguments: object, stdin: bytes | str = b"") -> Result:
-        raw = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "argv", ["extract-align", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
-        capfdbinary.readouterr()
-        try:
-            code = extract.main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capfdbinary.readouterr()
-        return Result(code, out, err.decode())
-
-    return call
+    return partial(run_main, extract.main)
 
 
 @pytest.fixture
 def toy_model(tmp_path: Path) -> Path:
     """A checkpoint with room for 40 pieces a side."""
     return toy.save_model(tmp_path / "toy")
-
-
-def failed(result: Result, *parts: str) -> None:
-    """Exit code 1, one line on stderr with these parts, no traceback."""
-    assert result.code == 1
-    errors = [line for line in result.err.splitlines() if "error" in line]
-    assert len(errors) == 1
-    assert "Traceback" not in result.err
-    for part in parts:
-        assert part in errors[0]
 
 
 # What comes out

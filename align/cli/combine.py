@@ -1,0 +1,132 @@
+"""`extract-align` without a model: two files of links made one, or a statistical aligner's two directions."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import zip_longest
+
+import align
+from align.baselines import align_with, describe_tool
+from align.cli.common import Progress, open_output
+from align.formats import FORMATS, number, parse_jsonl, parse_marked, renumber
+from align.link_files import at_line
+from align.signature import signature
+from align.stream import open_lines, read_lines, read_parallel
+from align.symmetrize import METHODS, symmetrize
+from align.types import Alignment, Gold, Links, Pair, TextWarning
+
+DEFAULT_METHOD = "grow-diag-final-and"
+DIRECTIONS = ("forward", "reverse")
+
+
+CHECKED = 1000
+"""Lines of two files that are looked at for sides or a base that do not go together."""
+
+
+def write(program: str, alignments: Iterable[Alignment], args: argparse.Namespace, signs: dict[str, str]) -> None:
+    """Write a line for each alignment, and say on stderr how many there were and what was run."""
+    sign = signature({**signs, "version": align.__version__})
+    with open_output(args.output) as out:
+        if args.signature:
+            out.write(sign.encode() + b"\n")
+            return
+        progress = Progress(program, args.quiet)
+        blank = 0
+        try:
+            for alignment in alignments:
+                out.write(FORMATS[args.format](alignment, False).encode() + b"\n")
+                blank += not alignment.scores
+                progress.add()
+        finally:
+            progress.close()
+    progress.write(f"{program}: {progress.lines:,} lines, {blank:,} without links, {progress.rate:,.0f} lines/s")
+    progress.write(sign)
+
+
+def read_two(args: argparse.Namespace) -> Iterator[Alignment]:
+    """Links of two files, combined line by line.
+
+    Raises:
+        ValueError: files of different length, or a line that is not one of links; names file and line.
+    """
+    shown = ["stdin" if name == "-" else name for name in args.combine]
+    method = args.symmetrize or DEFAULT_METHOD
+    first: list[tuple[Links, Links]] = []
+    with open_lines(args.combine[0]) as a, open_lines(args.combine[1]) as b:
+        forward, reverse = read_lines(a, shown[0]), read_lines(b, shown[1])
+        for line, (one, other) in enumerate(zip_longest(forward, reverse), 1):
+            if one is None or other is None:
+                rest = line + sum(1 for _ in forward) + sum(1 for _ in reverse)
+                counts = (line - 1, rest) if one is None else (rest, line - 1)
+                raise ValueError(f"{shown[0]} has {counts[0]:,} lines, {shown[1]} has {counts[1]:,}")
+            links = at_line(shown[0], line, _parse, one).possible
+            back = renumber(at_line(shown[1], line, _parse, other).possible, swapped=args.reverse_swapped)
+            if line <= CHECKED:
+                first.append((links, back))
+            yield Alignment(Pair((), (), line), dict.fromkeys(symmetrize(links, back, method), 1.0))
+    _warn_of_better_readings(first, shown)
+
+
+def _warn_of_better_readings(pairs: list[tuple[Links, Links]], names: list[str]) -> None:
+    """Say so where the two directions would agree on clearly more links if one of them were read otherwise."""
+
+    def agreed(convert: Callable[[Links], Links]) -> int:
+        return sum(len(links & convert(back)) for links, back in pairs)
+
+    given = agreed(lambda back: back)
+    readings: list[tuple[str, Callable[[Links], Links]]] = [
+        ("with the sides of the second swapped: is --reverse-swapped right", lambda back: renumber(back, swapped=True)),
+        ("with its indices one higher: do both count from 0", lambda back: number(back, 1)),
+        ("with its indices one lower: do both count from 0", lambda back: renumber(filter(min, back), 1)),
+    ]
+    for reading, convert in readings:
+        other = agreed(convert)
+        if other > 1.5 * given + 10:
+            message = f"{names[0]} and {names[1]} have {given:,} links in common, and {other:,} {reading}?"
+            warnings.warn(message, TextWarning, stacklevel=2)
+
+
+def _parse(line: str) -> Gold:
+    return parse_jsonl(line) if line.startswith("{") else parse_marked(line)
+
+
+def combine(program: str, args: argparse.Namespace) -> None:
+    """`--combine FWD REV`."""
+    write(program, read_two(args), args, {"method": "combine", "symmetrize": args.symmetrize or DEFAULT_METHOD})
+
+
+@contextmanager
+def open_train(args: argparse.Namespace) -> Iterator[Iterator[Pair] | None]:
+    """The text to train on, where it is not the input."""
+    if args.train_source is None:
+        yield None
+        return
+    names = args.train_source, args.train_target
+    with open_lines(names[0]) as a, open_lines(names[1]) as b:
+        yield read_parallel(read_lines(a, names[0]), read_lines(b, names[1]), names)
+
+
+def align_statistically(program: str, pairs: Iterable[Pair], args: argparse.Namespace) -> None:
+    """`-m fast_align` and its like: train, align in both directions, symmetrise."""
+    method = args.symmetrize or DEFAULT_METHOD
+
+    def pick(forward: Links, backward: Links) -> Links:
+        if method in METHODS:
+            return symmetrize(forward, backward, method)
+        return forward if method == "forward" else backward
+
+    def alignments() -> Iterator[Alignment]:
+        with open_train(args) as train:
+            kept = list(pairs)  # a statistical aligner needs all of its text before the first link
+            for pair, links in zip(
+                kept, align_with(args.model, kept, train=train, append=args.append_test), strict=True
+            ):
+                yield Alignment(pair, dict.fromkeys(pick(*links), 1.0))
+
+    tool = describe_tool(args.model)
+    trained = ("train+test" if args.append_test else "train") if args.train_source else "test"
+    signs = {"tool": tool, "trained": trained, "symmetrize": method}
+    write(program, alignments(), args, signs)

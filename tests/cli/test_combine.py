@@ -1,0 +1,209 @@
+"""`extract-align --combine` from the outside: exact bytes, and every kind of bad input."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+import align
+from align.cli import combine, extract
+from tests.cli.conftest import Result, failed
+from tests.conftest import ROOT, SHARED
+
+GOLDEN = ROOT / "tests" / "golden" / "symmetrize"
+HANSARDS = SHARED / "gold" / "enfr-hansards447" / "lilt-baselines" / "fastalign"
+
+FORWARD = "0-0 1-1 2-1\n\n0-0\n"
+REVERSE = "0-0 1-1 1-2\n\n1-1\n"
+INTERSECTION = b"0-0 1-1\n\n\n"
+UNION = b"0-0 1-1 1-2 2-1\n\n0-0 1-1\n"
+BOTH = ("--combine", "forward", "reverse")
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
+    """The command, in a folder with the links of two directions."""
+    write(forward=FORWARD, reverse=REVERSE)
+    return partial(run_main, extract.main)
+
+
+# What comes out
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("intersection", INTERSECTION),
+        ("union", UNION),
+        ("grow-diag", b"0-0 1-1 1-2 2-1\n\n\n"),
+        ("grow-diag-final", UNION),
+        ("grow-diag-final-and", UNION),
+        ("moses-grow-diag", b"0-0 1-1 1-2 2-1\n\n\n"),
+        ("lilt-grow-diag", INTERSECTION),
+        ("lilt-grow-diag-final", b"0-0 1-1\n\n0-0 1-1\n"),
+    ],
+)
+def test_bytes_of_the_methods(run: Callable[..., Result], method: str, expected: bytes) -> None:
+    assert run(*BOTH, "--symmetrize", method, "-q") == (0, expected, "")
+
+
+@pytest.mark.parametrize("method", ["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"])
+def test_the_bytes_of_atools(run: Callable[..., Result], method: str) -> None:
+    result = run("-q", "--combine", GOLDEN / "forward.pharaoh", GOLDEN / "backward.pharaoh", "--symmetrize", method)
+    assert result == (0, (GOLDEN / f"atools.{method}.pharaoh").read_bytes(), "")
+
+
+def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
+    result = run(*BOTH)
+    assert (result.code, result.out) == (0, UNION)
+    first, *rest = result.err.splitlines()
+    assert first.startswith("extract-align: 3 lines, 1 without links, ")
+    assert rest == [f"align|combine|grow-diag-final-and|v:{align.__version__}"]
+
+
+def test_formats(run: Callable[..., Result]) -> None:
+    assert run(*BOTH, "-q", "-f", "talp").out == UNION
+
+
+def test_the_reverse_file_may_have_the_target_first(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(reverse="0-0 1-1 2-1\n\n1-1\n", forward="0-0 1-1 2-1\n\n0-3\n")
+    assert run(*BOTH, "-q", "--reverse-swapped").out == b"0-0 1-1 1-2 2-1\n\n0-3 1-1\n"
+    assert run(*BOTH, "-q").out == b"0-0 1-1 2-1\n\n0-3 1-1\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [REVERSE.replace("\n", "\r\n"), "\ufeff" + REVERSE, REVERSE[:-1], "1-2\t0-0  1-1 1-1\n \n1-1\n",
+     "0-0:0.9 1p1 1?2\n\n1-1\n", '{"links": [[0, 0], [1, 1]], "possible": [[1, 2]]}\n{"links": []}\n1-1\n'],
+)  # fmt: skip
+def test_the_same_links_in_other_forms(run: Callable[..., Result], write: Callable[..., None], text: str) -> None:
+    write(reverse=text)
+    assert run(*BOTH, "-q") == (0, UNION, "")
+    write(forward=text, reverse="\n\n\n")
+    assert run(*BOTH, "-q", "--symmetrize", "union") == (0, REVERSE.encode(), "")
+
+
+def test_ways_in_and_out(run: Callable[..., Result], tmp_path: Path) -> None:
+    assert run("-q", "--combine", "forward", "-", stdin=REVERSE).out == UNION
+    assert run("-q", "--combine", "-", "reverse", stdin=FORWARD).out == UNION
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(REVERSE.encode()))
+    assert run("-q", "--combine", "forward", "packed.gz", "-o", "out.gz") == (0, b"", "")
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == UNION
+
+
+def test_empty_files(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(forward="", reverse="")
+    assert run(*BOTH, "-q") == (0, b"", "")
+
+
+def test_lines_are_read_as_they_are_needed(monkeypatch: pytest.MonkeyPatch, run: Callable[..., Result]) -> None:
+    taken = []
+
+    def endless(stream: object, name: str) -> object:
+        while True:
+            taken.append(name)
+            yield "0-0"
+
+    monkeypatch.setattr(combine, "read_lines", endless)
+    args = extract.build_parser().parse_args(BOTH)
+    assert [str(alignment) for alignment in islice(combine.read_two(args), 3)] == ["0-0"] * 3
+    assert taken == ["forward", "reverse"] * 3
+
+
+def test_lilts_published_files(run: Callable[..., Result]) -> None:
+    if not HANSARDS.is_dir():
+        pytest.skip(f"needs {HANSARDS.relative_to(SHARED)} in {SHARED.name}/ beside the repository")
+    files = HANSARDS / "test.enfr.talp", HANSARDS / "test.enfr.reverse.talp"
+    result = run("-q", "--combine", *files, "--reverse-swapped", "--symmetrize", "lilt-grow-diag-final")
+    published = (HANSARDS / "test.enfr.grow-diagonal-final.talp").read_text().splitlines()
+    assert [set(line.split()) for line in result.out.decode().splitlines()] == [set(line.split()) for line in published]
+
+
+# What is refused: file and line, after the lines before it
+
+
+@pytest.mark.parametrize(
+    ("files", "out", "parts"),
+    [
+        ({"reverse": "0-0\n"}, b"0-0 1-1 2-1\n", ("forward has 3 lines, reverse has 1",)),
+        ({"forward": "0-0\n"}, b"0-0 1-1 1-2\n", ("forward has 1 lines, reverse has 3",)),
+        ({"reverse": REVERSE + "\n"}, UNION, ("forward has 3 lines, reverse has 4",)),
+        ({"reverse": "0-0\n0-x\n\n"}, b"0-0 1-1 2-1\n", ("reverse, line 2: '0-x' is not a link such as 0-3",)),
+        ({"forward": "0-0\n1 1 1\n\n"}, b"0-0 1-1 1-2\n", ("forward, line 2: '1' is not a link such as 0-3",)),
+        ({"forward": '{"link": []}\n'}, b"", ("forward, line 1: not a JSON object with",)),
+        ({"forward": b"\xff\n"}, b"", ("forward, line 1: not UTF-8",)),
+    ],
+)
+def test_files_that_do_not_fit(
+    run: Callable[..., Result],
+    write: Callable[..., None],
+    tmp_path: Path,
+    files: dict[str, bytes | str],
+    out: bytes,
+    parts: tuple[str, ...],
+) -> None:
+    write(**files)
+    result = run(*BOTH)
+    failed(result, *parts)
+    assert result.out == out
+    failed(run(*BOTH, "-o", "out"), *parts)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["forward", "reverse"]
+
+
+def test_files_that_are_not_there(run: Callable[..., Result]) -> None:
+    for arguments in (("--combine", "forward", "gone"), ("--combine", "gone", "reverse")):
+        result = run(*arguments)
+        failed(result, "extract-align: error: gone: No such file or directory")
+        assert result.out == b""
+    failed(run("--combine", "forward", "."), ".: Is a directory")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--combine", "forward"), "expected 2 arguments"),
+        (("--combine", "-", "-"), "only one of the files can be stdin"),
+        ((*BOTH, "text"), "--combine takes two files of links and no text"),
+        ((*BOTH, "-s", "a", "-t", "b"), "--combine takes two files of links and no text"),
+        ((*BOTH, "-f", "jsonl"), "-f jsonl cannot be written"),
+        ((*BOTH, "-f", "giza"), "-f giza cannot be written"),
+        ((*BOTH, "--scores"), "--scores are a model's"),
+        ((*BOTH, "--symmetrize", "forward"), "--symmetrize forward is for statistical aligners"),
+        ((*BOTH, "--symmetrize", "grow"), "invalid choice: 'grow'"),
+        ((*BOTH, "-o", "forward"), "-o would replace the input forward"),
+        (("--symmetrize", "union"), "go with --combine or -m"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert "usage: extract-align" in result.err
+    assert message in result.err
+
+
+def test_signature_alone(run: Callable[..., Result]) -> None:
+    assert run(*BOTH, "--signature").out.decode() == f"align|combine|grow-diag-final-and|v:{align.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("forward", "reverse", "part"),
+    [
+        ("0-3 1-4 2-5\n", "3-0 4-1 5-2\n", "0 links in common, and 300 with the sides of the second swapped"),
+        ("0-0 1-1 2-2\n", "1-1 2-2 3-4\n", ""),
+        ("0-1 1-2 2-4\n", "1-2 2-3 3-5\n", "0 links in common, and 300 with its indices one lower"),
+        ("1-2 2-3 3-5\n", "0-1 1-2 2-4\n", "0 links in common, and 300 with its indices one higher"),
+    ],
+)
+def test_files_that_do_not_go_together(
+    run: Callable[..., Result], write: Callable[..., None], forward: str, reverse: str, part: str
+) -> None:
+    write(forward=100 * forward, reverse=100 * reverse)
+    result = run("--combine", "forward", "reverse", "-q")
+    assert result.code == 0
+    assert part in result.err
+    assert ("warning" in result.err) == bool(part)
