@@ -118,7 +118,7 @@ class Aligner:
                 before it come out first, as they do before any ValueError of `pairs` itself.
         """
         cell = self.cell if self._settled else None
-        for chunk in chunks(map(self._encode, _number(pairs)), self.buffer):
+        for chunk in chunks(map(self.encode, _number(pairs)), self.buffer):
             if not self._checked:
                 self._warn_of_unknown([pieces for _, pieces, _ in chunk if pieces])
                 self._warn_of_swapped([(pair, pieces) for pair, pieces, _ in chunk if pieces])
@@ -133,7 +133,7 @@ class Aligner:
         Raises:
             ValueError: a blank or too long side.
         """
-        _, pieces, _ = self._encode(next(_number([(source, target)])))
+        _, pieces, _ = self.encode(next(_number([(source, target)])))
         if pieces is None:
             raise ValueError("one side is blank, or too long for the model")
         batch = collate([pieces], self.recorder.pad)
@@ -141,8 +141,12 @@ class Aligner:
         rows: list[list[float]] = scores[0, 0].tolist()
         return rows
 
-    def _encode(self, pair: Pair) -> Item:
-        """A pair with its pieces."""
+    def encode(self, pair: Pair) -> Item:
+        """A pair with its pieces, if it has any and the model takes so many.
+
+        Raises:
+            PairError: more than the model takes, unless `too_long` is "blank".
+        """
         if pair.blank:
             return pair, None, ""
         pieces = self.recorder.encode(pair)

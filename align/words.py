@@ -46,6 +46,41 @@ def _membership(words: Tensor, columns: Tensor) -> Tensor:
     return (words.unsqueeze(-1) == columns).float()
 
 
+def merge_sources(scores: Tensor, source_words: Tensor, count: int) -> Tensor:
+    """Sum scores over the pieces of each source word.
+
+    Args:
+        scores: `[B, C, T, S]`, C ways to score at once.
+        source_words: word of each source piece `[B, S]`, -1 for `</s>`, -2 for a pad.
+        count: I, the number of source words to make room for.
+
+    Returns:
+        `[B, C, T, I+1]`; the last column is the source's `</s>`. A source word without any piece has -1
+        throughout, below every score, so that it never wins.
+    """
+    columns = torch.cat((torch.arange(count), torch.tensor([NULL]))).to(source_words.device)
+    into_source = _membership(source_words, columns)  # [B, S, I+1]
+    merged = scores @ into_source.unsqueeze(1)  # [B, C, T, I+1]
+    return merged.masked_fill_((into_source.sum(1) == 0)[:, None, None, :], -1)
+
+
+def merge_targets(scores: Tensor, target_words: Tensor, count: int) -> Tensor:
+    """Mean of scores over the pieces of each target word.
+
+    Args:
+        scores: `[B, C, T, N]`, C ways to score at once, N columns of any kind.
+        target_words: word of each target piece `[B, T]`, -2 for a pad.
+        count: J, the number of target words to make room for.
+
+    Returns:
+        `[B, C, J, N]`; a target word without any piece has 0.
+    """
+    into_target = _membership(target_words, torch.arange(count, device=target_words.device))  # [B, T, J]
+    merged = into_target.transpose(1, 2).unsqueeze(1) @ scores  # [B, C, J, N]
+    merged /= into_target.sum(1).clamp_(min=1)[:, None, :, None]
+    return merged
+
+
 def merge_words(scores: Tensor, source_words: Tensor, target_words: Tensor, words: tuple[int, int]) -> Tensor:
     """Merge piece scores to word scores: sum over a source word's pieces, mean over a target word's.
 
@@ -56,13 +91,6 @@ def merge_words(scores: Tensor, source_words: Tensor, target_words: Tensor, word
         words: (I, J), the number of source and target words to make room for.
 
     Returns:
-        `[B, C, J, I+1]`; the last column is the source's `</s>`. A source word without any piece has -1
-        throughout, below every score, so that it never wins; a target word without any piece has 0.
+        `[B, C, J, I+1]`, as `merge_sources` and `merge_targets` have it.
     """
-    source_count, target_count = words
-    columns = torch.cat((torch.arange(source_count), torch.tensor([NULL]))).to(source_words.device)
-    into_source = _membership(source_words, columns)  # [B, S, I+1]
-    into_target = _membership(target_words, torch.arange(target_count, device=target_words.device))  # [B, T, J]
-    merged = into_target.transpose(1, 2).unsqueeze(1) @ (scores @ into_source.unsqueeze(1))  # [B, C, J, I+1]
-    merged /= into_target.sum(1).clamp_(min=1)[:, None, :, None]
-    return merged.masked_fill_((into_source.sum(1) == 0)[:, None, None, :], -1)
+    return merge_targets(merge_sources(scores, source_words, words[0]), target_words, words[1])

@@ -1,0 +1,186 @@
+"""The tables of `sweep-align`: error rates by cell, what each rule takes, correlations, and the counts behind them."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.metrics import aer, estimate
+from align.rules import choose, correlate
+from align.sweep import POSITIONS, SCORES, Sweep
+from align.view.tables import TABLES, Column, Rows, plain_rows, show_interval
+
+
+def _head(head: int | None) -> str:
+    return "all" if head is None else str(head)
+
+
+def _percent(value: Any) -> float | None:
+    return 100 * float(value) if value is not None and np.isfinite(value) else None
+
+
+def cell_table(found: Sweep, marked: bool) -> tuple[list[Column], Rows]:
+    """A row for each score, position and layer, with AER (or lexical consistency) by head.
+
+    The best cell of each score and position has a star where `marked`, else it is named in a column of its own.
+    """
+    heads = [cell.head for cell in found.cells if cell.layer == 1]
+    columns = [Column(key, key) for key in ("position", "score", "layer")]
+    columns += [Column(f"head_{_head(head)}", f"head {head}" if head else "all heads", 2) for head in heads]
+    columns += [Column("null", "</s> wins, %", 1), Column("norm", "mean norm", 4)]
+    columns += [] if marked else [Column("best", "best")]
+    rows = []
+    for (p, position), (s, score) in product(enumerate(POSITIONS), enumerate(SCORES)):
+        gold = found.counts is not None
+        values = values_of(found)[0][s, p]
+        best = int(np.argmin(np.nan_to_num(values, nan=np.inf))) if gold else int(np.argmax(values))
+        for c, cell in enumerate(found.cells):
+            if cell.head is None:
+                row: dict[str, str | int | float | None] = {"position": position, "score": score, "layer": cell.layer}
+                row |= {"null": _percent(found.null[s, p, c] / max(1, found.target_words))}
+                row |= {"norm": float(found.norm[p, c]), "best": ""}
+                rows.append(row)
+            value = float(values[c]) if np.isfinite(values[c]) else None
+            row[f"head_{_head(cell.head)}"] = f"*{value:.2f}" if marked and c == best and value is not None else value
+            if c == best and value is not None:
+                row["best"] = f"head {_head(cell.head)}, chosen {'with' if gold else 'without'} gold"
+    return columns, rows
+
+
+def rule_table(found: Sweep, args: argparse.Namespace) -> tuple[list[Column], Rows]:
+    """What every rule takes, whether it saw gold, and the AER of that."""
+    columns = [Column(key, key) for key in ("position", "score", "rule", "chosen", "layer", "head")]
+    if found.reverse_cells:
+        columns += [Column("reverse", "reverse"), Column("dice", "Dice", 3)]
+    if found.counts is not None:
+        columns.append(Column("aer", "AER", 2))
+        if args.format in ("json", "tsv"):
+            columns += [Column("aer_low", "", 2), Column("aer_high", "", 2)]
+        else:
+            columns.append(Column("interval", "95 % interval"))
+    rows = []
+    for choice in choose(found):
+        s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
+        cell = found.cells[choice.cell]
+        row: dict[str, str | int | float | None] = {"position": choice.position, "score": choice.score}
+        row |= {"rule": choice.rule, "chosen": "with gold" if choice.gold else "without gold"}
+        row |= {"layer": cell.layer, "head": _head(cell.head), "reverse": "", "dice": None}
+        if choice.reverse_cell is not None:
+            row |= {"reverse": str(found.reverse_cells[choice.reverse_cell])}
+            row |= {"dice": float(found.dice[s, p, choice.cell, choice.reverse_cell])}
+        if found.counts is not None:
+            rate = estimate(found.counts[:, s, p, choice.cell], samples=args.samples, seed=args.seed)
+            row |= dict(zip(("aer", "aer_low", "aer_high"), map(_percent, rate), strict=True))
+            row["interval"] = show_interval(row["aer_low"], row["aer_high"], 2)
+        rows.append(row)
+    return columns, rows
+
+
+def correlation_table(found: Sweep) -> tuple[list[Column], Rows]:
+    """Mean norm and AER of the norm score, over layers and over heads."""
+    columns = [Column("position", "position"), Column("over", "mean norm and AER over"), Column("n", "n")]
+    for name in ("spearman", "pearson"):
+        columns += [Column(name, name.title(), 2), Column(f"{name}_p", "p", 4)]
+    return columns, [correlation._asdict() for correlation in correlate(found)]
+
+
+def count_rows(found: Sweep, per_sentence: bool) -> Iterator[dict[str, Any]]:
+    """Integer counts of every setting, of the whole text or of each sentence with gold."""
+    names = ("in_sure", "in_possible", "links", "sure")
+    for s, score in enumerate(SCORES):
+        for p, position in enumerate(POSITIONS):
+            for c, cell in enumerate(found.cells):
+                key: dict[str, Any] = {
+                    "score": score,
+                    "position": position,
+                    "layer": cell.layer,
+                    "head": cell.head or 0,
+                }
+                if per_sentence and found.counts is not None:
+                    for n, counts in enumerate(found.counts[:, s, p, c], 1):
+                        yield {**key, "line": n, **dict(zip(names, map(int, counts), strict=True))}
+                    continue
+                row = {**key, "pairs": found.pairs, "target_words": found.target_words}
+                row["null"] = int(found.null[s, p, c])
+                if found.counts is not None:
+                    row |= dict(zip(names, map(int, found.counts[:, s, p, c].sum(0)), strict=True))
+                row |= {"mean_norm": float(found.norm[p, c]), "consistency": float(found.consistency[s, p, c])}
+                yield row
+
+
+def write_counts(found: Sweep, out: BinaryIO, path: str, per_sentence: bool, sign: str) -> None:
+    """Write the counts as TSV or, where the name says so, Parquet; head 0 is all heads together."""
+    rows = list(count_rows(found, per_sentence))
+    if path.endswith(".parquet"):
+        import pyarrow.parquet
+
+        table = pyarrow.Table.from_pylist(rows)
+        pyarrow.parquet.write_table(table.replace_schema_metadata({"signature": sign}), out)
+        return
+    text = io.StringIO()
+    print(f"# {sign}", file=text)
+    writer = csv.DictWriter(text, list(rows[0]), delimiter="\t", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    out.write(text.getvalue().encode())
+
+
+def report(found: Sweep, args: argparse.Namespace, sign: str) -> str:
+    """All tables in the format asked for."""
+    tables = {"cells": cell_table(found, args.format in ("text", "latex")), "rules": rule_table(found, args)}
+    if found.counts is not None:
+        tables["correlation"] = correlation_table(found)
+    if args.format == "json":
+        rows = {name: plain_rows(*table) for name, table in tables.items()}
+        return json.dumps({"signature": sign, **rows}, ensure_ascii=False, indent=1)
+    what = "AER; * marks the lowest of its position and score, chosen WITH gold"
+    if found.counts is None:
+        what = "lexical consistency (nats per target word); * marks the highest of its position and score, without gold"
+    notes = {
+        "cells": [what, "</s> wins, mean norm: of all heads together"],
+        "rules": ["lowest AER is the oracle: only with gold can it be known"] if found.counts is not None else [],
+    }
+    last = list(tables)[-1]
+    shown = []
+    for name, table in tables.items():
+        signed = sign if name == last or args.format != "text" else ""
+        shown.append(TABLES[args.format](*table, signed, notes.get(name, ())))
+    return "\n\n".join(shown)
+
+
+def values_of(found: Sweep) -> tuple[NDArray[np.float64], str]:
+    """What there is to judge cells by, `[2, 2, C]`, and its name: AER in percent, or lexical consistency."""
+    if found.counts is None:
+        return found.consistency, "lexical consistency"
+    return 100 * aer(found.counts.sum(0)), "AER"
+
+
+def draw(values: NDArray[np.float64], what: str, layers: int, prefix: Path, title: str) -> list[Path]:
+    """Heat maps of all layers and of all heads, as files; matplotlib must be there.
+
+    Args:
+        values: `[2, 2, C]`, cells by layer, all heads first.
+        what: their name.
+        layers: how many the model has.
+        prefix: of the files' names.
+        title: above the maps.
+    """
+    from align.view.plots import head_maps, layer_map, save
+
+    grid = values.transpose(1, 0, 2).reshape(len(POSITIONS) * len(SCORES), layers, -1)
+    names = [f"{position}, {score}" for position in POSITIONS for score in SCORES]
+    figures = {
+        "layers": layer_map(grid[:, :, 0], names, what, f"{title}, all heads"),
+        "heads": head_maps(grid[:, :, 1:], names, what, title),
+    }
+    written = [save(figure, prefix.with_name(f"{prefix.name}.{name}")) for name, figure in figures.items()]
+    return [path for paths in written for path in paths]

@@ -1,0 +1,200 @@
+"""`sweep-align` from the outside: tables, counts, pictures, and bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from align.cli import common, sweep
+from tests import toy
+from tests.cli.conftest import Result
+from tests.conftest import EXAMPLES, ROOT, SHARED
+
+GOLDEN = ROOT / "tests" / "golden"
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result]) -> Callable[..., tuple[int, str, str]]:
+    """The command in this process: exit code, stdout and stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        result = run_main(sweep.main, *arguments)
+        return result.code, result.out.decode(), result.err
+
+    return call
+
+
+@pytest.fixture
+def toy_text(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """A toy model, a text of three lines, and gold for it."""
+    text, gold = tmp_path / "text", tmp_path / "gold"
+    text.write_text("das haus ist alt ||| the house is old\nwir sehen ||| we see\n\n", encoding="utf-8")
+    gold.write_text("0-0 1-1 2p2 3-3\n0-0 1-1\n\n", encoding="utf-8")
+    return toy.save_model(tmp_path / "toy"), text, gold
+
+
+def test_the_examples_against_links_of_the_model_itself(run: Callable[..., Any], tmp_path: Path) -> None:
+    """`extract-align` takes layer 1, head 3, by norm, in the input position: the sweep must find it without error."""
+    code, out, err = run("-q", EXAMPLES, "-g", GOLDEN / "examples.pharaoh", "-o", tmp_path / "counts.tsv")
+    assert (code, err) == (0, "")
+    assert out == (GOLDEN / "examples.sweep").read_text(encoding="utf-8")
+    assert (tmp_path / "counts.tsv").read_text(encoding="utf-8").splitlines()[:2] == [
+        out.splitlines()[-1].join(("# ", "")),
+        "score\tposition\tlayer\thead\tpairs\ttarget_words\tnull\tin_sure\tin_possible\tlinks\tsure"
+        "\tmean_norm\tconsistency",
+    ]
+
+
+def test_every_format_holds_the_same_numbers(run: Callable[..., Any], toy_text: tuple[Path, Path, Path]) -> None:
+    model, text, gold = toy_text
+    arguments = ("-q", "-m", model, text, "-g", gold)
+    record = json.loads(run(*arguments, "-f", "json")[1])
+    assert list(record) == ["signature", "cells", "rules", "correlation"]
+    tsv = [line.split("\t") for line in run(*arguments, "-f", "tsv")[1].splitlines()]
+    first = dict(zip(tsv[1], tsv[2], strict=True))
+    assert first["head_all"] == f"{record['cells'][0]['head_all']:.2f}"
+    assert {row["chosen"] for row in record["rules"]} == {"with gold", "without gold"}
+    assert sum("chosen with gold" in row["best"] for row in record["cells"]) == 4
+    latex = run(*arguments, "-f", "latex")[1]
+    assert latex.count("\\begin{tabular}") == 3
+    assert f"*{min(row['head_all'] for row in record['cells']):.2f}" in latex or "*" in latex
+
+
+def test_counts_by_sentence_and_as_parquet(
+    run: Callable[..., Any], toy_text: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow.parquet")
+    model, text, gold = toy_text
+    files = tmp_path / "c.parquet", tmp_path / "s.tsv"
+    assert run("-q", "-m", model, text, "-g", gold, "-o", files[0])[0] == 0
+    assert run("-q", "-m", model, text, "-g", gold, "-o", files[1], "--per-sentence")[0] == 0
+    table = pyarrow.read_table(files[0])
+    assert table.schema.metadata[b"signature"].startswith(b"sweep|fairseq:de-en@")
+    lines = [line.split("\t") for line in files[1].read_text(encoding="utf-8").splitlines()[1:]]
+    rows = [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
+    assert len(rows) == 3 * len(table) == 3 * 40
+    for n, whole in enumerate(table.to_pylist()):
+        for key in ("in_sure", "in_possible", "links", "sure"):
+            assert whole[key] == sum(int(row[key]) for row in rows[3 * n : 3 * n + 3])
+
+
+def test_pictures_are_drawn_the_same_each_time(
+    run: Callable[..., Any], toy_text: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    model, text, gold = toy_text
+    drawn = []
+    for options in (("-g", gold), ("-g", gold), ()):
+        prefix = tmp_path / f"figures{len(drawn)}" / "toy"
+        assert run("-m", model, text, *options, "--plots", prefix)[0] == 0
+        drawn.append({path.name: path.read_bytes() for path in sorted(prefix.parent.iterdir())})
+    assert list(drawn[0]) == ["toy.heads.pdf", "toy.heads.png", "toy.layers.pdf", "toy.layers.png"]
+    assert drawn[0] == drawn[1]
+    assert drawn[0]["toy.heads.png"].startswith(b"\x89PNG")
+    assert drawn[2]["toy.layers.png"] != drawn[0]["toy.layers.png"]
+
+
+def test_without_gold_nothing_is_said_to_be_chosen_with_it(
+    run: Callable[..., Any], toy_text: tuple[Path, Path, Path]
+) -> None:
+    model, text, _ = toy_text
+    code, out, _ = run("-q", "-m", model, text)
+    assert code == 0
+    assert "without gold" in out
+    assert "AER" not in out
+    assert "with gold" not in out.replace("without gold", "")
+
+
+def test_a_reverse_model_adds_agreement(run: Callable[..., Any], toy_text: tuple[Path, Path, Path]) -> None:
+    model, text, gold = toy_text
+    code, out, _ = run("-q", "-m", model, text, "-g", gold, "--reverse-model", model, "-f", "json")
+    assert code == 0
+    agreed = [row for row in json.loads(out)["rules"] if row["rule"].startswith("agreement")]
+    assert len(agreed) == 8
+    assert all(0 <= row["dice"] <= 1 and row["reverse"].startswith("layer ") for row in agreed)
+
+
+@pytest.mark.parametrize(
+    ("gold", "parts"),
+    [
+        ("1-1 2-2\n1-1\n\n", ["no index 0", "--gold-base 1"]),
+        ("0-0\n0-0\n", ["gold has 2 sentence pairs", "text has 3"]),
+        ("0-0 5-1\n0-0\n\n", ["gold, line 1: link 5-1", "4 and 4 words", "--out-of-range ignore"]),
+        ("0-0 x\n0-0\n\n", ["gold, line 1: 'x' is not a link"]),
+    ],
+)
+def test_gold_that_does_not_fit(
+    run: Callable[..., Any], toy_text: tuple[Path, Path, Path], gold: str, parts: list[str]
+) -> None:
+    model, text, file = toy_text
+    file.write_text(gold, encoding="utf-8")
+    code, out, err = run("-q", "-m", model, text, "-g", file)
+    assert (code, out) == (1, "")
+    for part in parts:
+        assert part in err
+
+
+def test_lines_that_are_too_long_or_none(run: Callable[..., Any], toy_text: tuple[Path, Path, Path]) -> None:
+    model, text, _ = toy_text
+    text.write_text("das " * 50 + "||| the\ndas ||| the\n", encoding="utf-8")
+    code, out, err = run("-q", "-m", model, text)
+    assert (code, out) == (1, "")
+    assert "line 1: source has 51 pieces" in err
+    code, out, err = run("-q", "-m", model, text, "--too-long", "blank")
+    assert (code, "1 pairs are too long" in err) == (0, True)
+    text.write_text("", encoding="utf-8")
+    code, out, err = run("-q", "-m", model, text)
+    assert (code, out, "has no sentence pairs" in err) == (1, "", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("-s", "a"), "go together"),
+        (("a", "-o", "counts.csv"), "named .tsv or .parquet"),
+        (("a", "-o", "counts.tsv", "--per-sentence"), "goes with -o and -g"),
+        (("-", "-g", "-"), "only one of the files can be stdin"),
+    ],
+)
+def test_wrong_usage(run: Callable[..., Any], arguments: tuple[str, ...], part: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out, part in err) == (2, "", True)
+
+
+@pytest.mark.parametrize(("module", "option"), [("matplotlib", "--plots"), ("pyarrow", "-o")])
+def test_missing_libraries_are_named_before_any_work(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, option: str
+) -> None:
+    monkeypatch.setattr(sweep, "find_spec", lambda name: None)
+    code, out, err = run("-q", EXAMPLES, option, tmp_path / "x.parquet")
+    assert (code, out, "pip install 'extract-align[" in err, module in err) == (1, "", True, True)
+
+
+def test_real_gold_gives_the_published_order_of_settings(run: Callable[..., Any]) -> None:
+    """On 84 real sentences: input before output, and lexical consistency takes the oracle's cell in the input."""
+    folder = SHARED / "gold" / "deen-dev84"
+    if not folder.is_dir():
+        pytest.skip(f"needs gold/deen-dev84 in {SHARED.name}/ beside the repository (or $EXTRACT_ALIGN_DATA)")
+    names = (folder / f"dev84.{name}" for name in ("de", "en", "align"))
+    code, out, _ = run("-q", "-f", "json", *(x for pair in zip(("-s", "-t", "-g"), names, strict=True) for x in pair))
+    assert code == 0
+    rules = {(row["position"], row["score"], row["rule"]): row for row in json.loads(out)["rules"]}
+    best = {key: row["aer"] for key, row in rules.items() if key[2] == "lowest AER, layers and heads"}
+    assert max(aer for (position, *_), aer in best.items() if position == "input") < 30
+    assert min(aer for (position, *_), aer in best.items() if position == "output") > 40
+    for score in ("weight", "norm"):
+        chosen, oracle = (
+            rules["input", score, rule]
+            for rule in ("lexical consistency, layers and heads", "lowest AER, layers and heads")
+        )
+        assert (chosen["layer"], chosen["head"]) == (oracle["layer"], oracle["head"])
+
+
+def test_errors_are_one_line(run: Callable[..., Any], tmp_path: Path) -> None:
+    code, out, err = run("-q", tmp_path / "nothing")
+    assert (code, out) == (common.FAILED, "")
+    assert err.count("\n") == 1

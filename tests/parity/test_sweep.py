@@ -1,0 +1,174 @@
+"""One pass over all settings gives what one `Aligner` for each setting gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from align import Aligner, Pair, Settings
+from align.calibrate import Vocabulary, lexical_consistency
+from align.extract import cell_scores, target_rows
+from align.formats import make_gold
+from align.metrics import aer, count
+from align.rules import choose, correlate
+from align.sweep import POSITIONS, SCORES, Sweep, sweep
+from align.types import Cell, Links
+from align.words import collate
+from tests.conftest import example_pairs
+
+PAIRS = example_pairs()[::3]
+
+
+def links_of(recorder: Any, pairs: list[Pair], null: str = "eos") -> dict[tuple[int, int, int], list[Links]]:
+    """Links of every setting by an aligner of its own, by score, position and cell."""
+    found = {}
+    cells = product(range(1, recorder.layers + 1), (None, *range(1, recorder.heads + 1)))
+    for c, (layer, head) in enumerate(cells):
+        for (s, score), (p, position) in product(enumerate(SCORES), enumerate(POSITIONS)):
+            aligner = Aligner(recorder, Settings(score, position, layer, head or "all", null))  # type: ignore[arg-type]
+            found[s, p, c] = [alignment.links for alignment in aligner(pairs)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def links(recorder: Any) -> dict[tuple[int, int, int], list[Links]]:
+    return links_of(recorder, PAIRS)
+
+
+@pytest.fixture(scope="module")
+def found(recorder: Any, links: dict[tuple[int, int, int], list[Links]]) -> Sweep:
+    """A sweep whose gold is one setting's links (norm, input, layer 1, head 3), every third only possible."""
+    gold = [make_gold((link for link in some if sum(link) % 3), some) for some in links[1, 0, 3]]
+    return sweep(Aligner(recorder, buffer=3), PAIRS, gold)
+
+
+def test_counts_are_those_of_an_aligner_for_each_setting(
+    found: Sweep, links: dict[tuple[int, int, int], list[Links]]
+) -> None:
+    assert found.counts is not None
+    assert found.counts.shape == (7, 2, 2, 15, 4)
+    for (s, p, c), some in links.items():
+        expected = [
+            count(one, make_gold((link for link in gold if sum(link) % 3), gold))
+            for one, gold in zip(some, links[1, 0, 3], strict=True)
+        ]
+        assert found.counts[:, s, p, c].tolist() == [list(row) for row in expected]
+    rates = aer(found.counts.sum(0))
+    assert np.unravel_index(rates.argmin(), rates.shape) == (1, 0, 3)
+    assert rates.min() == 0
+
+
+def test_unaligned_words_and_consistency(found: Sweep, links: dict[tuple[int, int, int], list[Links]]) -> None:
+    words = sum(len(pair.target) for pair in PAIRS)
+    assert (found.pairs, found.target_words, found.skipped) == (7, words, 0)
+    for (s, p, c), some in links.items():
+        assert found.null[s, p, c] == words - sum(map(len, some))
+        numbers = Vocabulary(), Vocabulary()
+        pairs = [(pair.source[i], pair.target[j]) for pair, one in zip(PAIRS, some, strict=True) for i, j in one]
+        source, target = (numbers[side].numbers(pair[side] for pair in pairs) for side in (0, 1))
+        assert found.consistency[s, p, c] == pytest.approx(lexical_consistency(source, target, words))
+
+
+def test_mean_norm_is_over_all_pairs_of_pieces(recorder: Any, found: Sweep) -> None:
+    total, pieces = np.zeros((2, 15)), 0
+    for pair in PAIRS:
+        encoded = recorder.encode(pair)
+        pieces += len(encoded.source) * len(encoded.target)
+        for layer in recorder.record(collate([encoded], recorder.pad), [1, 2, 3]):
+            scores = cell_scores(layer, [None, 1, 2, 3, 4], "norm")
+            for p, position in enumerate(POSITIONS):
+                total[p, 5 * (layer.layer - 1) :][:5] += target_rows(scores, position).sum((0, 2, 3)).numpy()
+    np.testing.assert_allclose(found.norm, total / pieces, rtol=1e-4)
+
+
+@pytest.mark.parametrize("null", ["mask", "none"])
+def test_hidden_ends_of_sentences_never_win(recorder: Any, null: str) -> None:
+    few = PAIRS[:3]
+    found = sweep(Aligner(recorder, Settings(null=null)), few)  # type: ignore[arg-type]
+    assert not found.null.any()
+    assert found.counts is None
+    expected = links_of(recorder, few, null)
+    gold = [make_gold(some) for some in expected[0, 1, 7]]
+    again = sweep(Aligner(recorder, Settings(null=null)), few, gold)  # type: ignore[arg-type]
+    assert again.counts is not None
+    assert aer(again.counts.sum(0))[0, 1, 7] == 0
+
+
+def test_blank_and_long_pairs(toy_recorder: Callable[..., Any]) -> None:
+    pairs = [
+        Pair((), ("the",), 1),
+        Pair(("das",) * 50, ("the", "house"), 2),
+        Pair(("das", "haus"), ("the", "house"), 3),
+    ]
+    gold = [make_gold([(0, 0)]), make_gold([(0, 0)]), make_gold([(0, 0), (1, 1)])]
+    found = sweep(Aligner(toy_recorder(), too_long="blank"), pairs, gold)
+    assert found.counts is not None
+    assert (found.pairs, found.target_words, found.skipped) == (3, 5, 1)
+    assert (found.null >= 3).all()
+    assert found.counts[:2, ..., :3].sum() == 0
+    assert (found.counts[..., 3].sum(0) == 4).all()
+
+
+def test_another_number_of_gold_pairs_is_refused(toy_recorder: Callable[..., Any]) -> None:
+    pairs = [Pair(("das",), ("the",), n) for n in (1, 2)]
+    for gold in ([make_gold([])], [make_gold([])] * 3):
+        with pytest.raises(ValueError, match=f"the text has 2 sentence pairs, the gold {len(gold)}"):
+            sweep(Aligner(toy_recorder()), pairs, gold)
+
+
+def test_agreement_is_the_dice_of_two_directions(recorder: Any, links: dict[tuple[int, int, int], list[Links]]) -> None:
+    """The model itself, with its sides exchanged, stands in for a reverse model: any model does for counting."""
+    turned = [Pair(pair.target, pair.source, pair.id) for pair in PAIRS]
+    found = sweep(Aligner(recorder, buffer=4), PAIRS, reverse=Aligner(recorder))
+    assert found.reverse_cells == found.cells
+    back = links_of(recorder, turned)
+    for s, p, c, other in ((0, 0, 3, 3), (1, 0, 3, 0), (1, 1, 5, 8), (0, 1, 14, 14)):
+        forward = [{(n, *link) for link in some} for n, some in enumerate(links[s, p, c])]
+        reverse = [{(n, i, j) for j, i in some} for n, some in enumerate(back[s, p, other])]
+        same = sum(len(a & b) for a, b in zip(forward, reverse, strict=True))
+        total = sum(map(len, forward)) + sum(map(len, reverse))
+        assert found.dice[s, p, c, other] == pytest.approx(2 * same / total)
+
+
+def test_rules_take_what_their_numbers_say(found: Sweep) -> None:
+    chosen = {(choice.position, choice.score, choice.rule): choice for choice in choose(found)}
+    assert len(chosen) == 4 * 5
+    oracle = chosen["input", "norm", "lowest AER, layers and heads"]
+    assert (found.cells[oracle.cell], oracle.gold) == (Cell(1, 3), True)
+    norm = chosen["output", "weight", "largest mean norm, layers"]
+    assert found.cells[norm.cell].head is None
+    assert found.norm[1, norm.cell] == max(found.norm[1, c] for c in (0, 5, 10))
+    best = chosen["input", "weight", "lexical consistency, layers and heads"]
+    assert found.consistency[0, 0, best.cell] == found.consistency[0, 0].max()
+    assert not best.gold
+
+
+def test_rules_without_gold_name_no_oracle_and_agreement_names_two_cells(found: Sweep) -> None:
+    dice = np.zeros((2, 2, 15, 10))
+    dice[:, :, 0, 5] = 0.5
+    dice[:, :, 4, 6] = 0.9
+    reverse = [Cell(layer, head) for layer in (1, 2) for head in (None, 1, 2, 3, 4)]
+    chosen = list(choose(replace(found, counts=None, dice=dice, reverse_cells=reverse)))
+    assert not any(choice.gold for choice in chosen)
+    agreed = {choice.rule: (choice.cell, choice.reverse_cell) for choice in chosen if "agreement" in choice.rule}
+    assert agreed == {
+        "agreement of directions, layers": (0, 5),
+        "agreement of directions, layers and heads": (4, 6),
+    }
+
+
+def test_correlations_of_norm_and_error(found: Sweep) -> None:
+    norm = -aer(found.counts.sum(0))[1] if found.counts is not None else None
+    assert norm is not None
+    for correlation in correlate(replace(found, norm=norm)):
+        assert (correlation.spearman, correlation.pearson) == (pytest.approx(-1), pytest.approx(-1))
+    constant = list(correlate(replace(found, norm=np.ones((2, 15)))))
+    assert [correlation.n for correlation in constant] == [3, 12, 3, 12]
+    assert all(correlation.spearman is None and correlation.pearson_p is None for correlation in constant)
+    with pytest.raises(ValueError, match="without gold"):
+        list(correlate(replace(found, counts=None)))
