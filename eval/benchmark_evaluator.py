@@ -1,0 +1,100 @@
+"""What do `sweep-align` and `eval-align` cost? Prints a table and writes it to eval/results/benchmark_evaluator.tsv.
+
+    .venv/bin/python eval/benchmark_evaluator.py -s SOURCE -t TARGET [--lines 2000]
+
+A sweep of all settings against the model's own forward pass, in turn on the same batches in one process; and seconds of
+whole `eval-align` commands, start to end, on 500 sentences with three systems made up for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmark import Row, cut, full_forward, in_turn, ratio, read, report
+
+from align import __version__, load
+from align.cli.common import keep_freed_memory
+from align.sweep import _link_layer
+from align.types import Batch
+
+SENTENCES, SYSTEMS, SAMPLES = 500, 3, 1000
+
+
+def sweep_times(args: argparse.Namespace) -> tuple[list[Row], str]:
+    """All cells, scores and positions against one full forward pass; and the model's name."""
+    aligner: Any = load(args.model, device="cpu")
+    layers = range(1, aligner.recorder.layers + 1)
+
+    def sweep(batch: Batch) -> object:
+        return [_link_layer(attention, batch, "eos") for attention in aligner.recorder.record(batch, layers)]
+
+    def record(batch: Batch) -> object:
+        return list(aligner.recorder.record(batch, layers))
+
+    data = cut(aligner, read(args.source, args.target, args.lines))
+    ways = {"sweep": sweep, "record": record, "full": full_forward(aligner)}
+    in_turn(ways, data[:10], 1)  # warm up
+    seconds = in_turn(ways, data, args.rounds)
+    settings = 4 * len(layers) * (aligner.recorder.heads + 1)
+    return [
+        ("a", f"sweep of {settings} settings / full forward pass", ratio(seconds, "sweep", "full"), "x"),
+        ("a", "of this, the model's part / full forward pass", ratio(seconds, "record", "full"), "x"),
+    ], aligner.recorder.name
+
+
+def evaluator_times(rounds: int) -> list[Row]:
+    """Whole commands, on links drawn at random with a fixed seed: 25 words a side, a tenth of the links moved."""
+    draw = random.Random(1)
+    with tempfile.TemporaryDirectory() as folder:
+        names = [Path(folder, f"links{n}") for n in range(SYSTEMS + 1)]
+        for name in names:
+            lines = [
+                [(i, i if draw.random() < 0.9 else draw.randrange(25)) for i in range(25)] for _ in range(SENTENCES)
+            ]
+            name.write_text("".join(" ".join(f"{i}-{j}" for i, j in line) + "\n" for line in lines))
+        command = [sys.executable, "-m", "align.cli.evaluate", "-g", *map(str, names), "--samples", str(SAMPLES)]
+        rows: list[Row] = []
+        for what, options in (("intervals", []), ("intervals and paired tests", ["--paired", "permutation"])):
+            spent = []
+            for _ in range(rounds):
+                start = time.perf_counter()
+                subprocess.run([*command, *options], check=True, capture_output=True)
+                spent.append(time.perf_counter() - start)
+            size = f"{SENTENCES} sentences, {SYSTEMS} systems, {SAMPLES:,} samples"
+            rows.append(("b", f"eval-align, {size}, {what}", statistics.median(spent), "s"))
+    return rows
+
+
+def main() -> None:
+    """Measure both, print it, write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-s", "--source", required=True)
+    parser.add_argument("-t", "--target", required=True)
+    parser.add_argument("-m", "--model", default="de-en")
+    parser.add_argument("--lines", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    output = Path(__file__).parent / "results" / "benchmark_evaluator.tsv"
+    parser.add_argument("-o", "--output", type=Path, default=output)
+    args = parser.parse_args()
+    keep_freed_memory()
+    rows, name = sweep_times(args)
+    about = (
+        f"python eval/benchmark_evaluator.py -s {Path(args.source).name} -t {Path(args.target).name} "
+        f"--lines {args.lines} --rounds {args.rounds}; {name}, v:{__version__}; Python {platform.python_version()}, "
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads; medians"
+    )
+    report([*rows, *evaluator_times(args.rounds)], about, args.output)
+
+
+if __name__ == "__main__":
+    main()

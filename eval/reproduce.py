@@ -1,0 +1,267 @@
+"""The paper's table, what the rules choose, and statistical aligners beside it, from models, bitext and gold.
+
+    .venv/bin/python eval/reproduce.py --data DIR [EXPERIMENT ...]
+
+Experiments are in eval/experiments.toml. Each prints three tables and writes them, with heat maps, to eval/results/:
+AER by layer (mean and sd over the models, which differ in their seed), layer and head by rules, and systems. An
+experiment whose files are missing is named and left out, unless it was asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align import Pair, __version__, load
+from align.baselines import align_with, describe_tool
+from align.cli.common import keep_freed_memory, show_warnings
+from align.cli.gold import read_numbered, read_pairs
+from align.cli.sweep_tables import draw, rule_table
+from align.metrics import SAMPLES, SEED, Counts, aer, compare, count_all, estimate
+from align.rules import choose
+from align.stream import open_lines, read_lines, read_parallel
+from align.sweep import POSITIONS, SCORES, Sweep, sweep
+from align.symmetrize import METHODS
+from align.text import Preprocessor, TextRules
+from align.types import Gold, Links, TextWarning
+from align.view.tables import TABLES, Column, Rows, Value, as_tsv, show_interval
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).parent
+SYMMETRIZED = ("grow-diag", "grow-diag-final-and")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Gold sets one behind the other: their names, pairs, gold, and how many sentences each has."""
+
+    names: list[str]
+    pairs: list[Pair]
+    gold: list[Gold]
+    sizes: list[int]
+
+    def parts(self) -> Iterator[tuple[str, slice]]:
+        """Each set's place, and that of all together where there are several."""
+        ends = np.cumsum(self.sizes).tolist()
+        for name, size, end in zip(self.names, self.sizes, ends, strict=True):
+            yield name, slice(end - size, end)
+        if len(self.names) > 1:
+            yield "all", slice(0, len(self.pairs))
+
+
+def read_gold(config: dict[str, Any], names: list[str], data: Path) -> Text:
+    """The gold sets of an experiment, each checked against its text."""
+    text = Text(names, [], [], [])
+    for name in names:
+        about = config["gold"][name]
+        pairs = read_pairs(str(data / about["source"]), str(data / about["target"]))
+        args = Namespace(gold_format=about["format"], gold_base=about["base"], gold_swapped=False)
+        args.out_of_range = about.get("out_of_range", "stop")
+        path = str(data / about["links"])
+        gold = read_numbered(path, args, "gold", pairs).padded_to(len(pairs), about["source"])
+        text.pairs.extend(Pair(p.source, p.target, len(text.pairs) + n) for n, p in enumerate(pairs, 1))
+        text.gold.extend(gold)
+        text.sizes.append(len(gold))
+    return text
+
+
+def files_of(config: dict[str, Any], experiment: dict[str, Any], data: Path) -> Iterator[Path]:
+    """Every file or folder that an experiment reads."""
+    for name in experiment["gold"]:
+        yield from (data / config["gold"][name][key] for key in ("source", "target", "links"))
+    if experiment["baselines"]:
+        yield from (data / config["train"][experiment["train"]][key] for key in ("source", "target"))
+    for model in (*experiment["models"], *experiment.get("reverse_models", ())):
+        if "/" in model:
+            yield data / model
+
+
+def lowered(pairs: list[Pair]) -> list[Pair]:
+    """The same pairs in lower case, as statistical aligners get them."""
+    return [Pair(tuple(w.lower() for w in p.source), tuple(w.lower() for w in p.target), p.id) for p in pairs]
+
+
+class Tokens:
+    """Moses tokens of one side, lower-cased."""
+
+    def __init__(self, language: str) -> None:
+        self._numbers: dict[str, int] = {}
+        self._tokens: list[str] = []
+        self._prepare = Preprocessor(TextRules(language, "lower", "moses"), self._number)
+
+    def _number(self, token: str) -> int:
+        if token not in self._numbers:
+            self._numbers[token] = len(self._tokens)
+            self._tokens.append(token)
+        return self._numbers[token]
+
+    def __call__(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The tokens of a sentence's words."""
+        return tuple(self._tokens[number] for number in self._prepare(words)[0])
+
+
+def read_train(about: dict[str, Any], data: Path) -> Iterator[Pair]:
+    """The training text, tokenised and lower-cased."""
+    source, target = (Tokens(language) for language in about["languages"])
+    names = str(data / about["source"]), str(data / about["target"])
+    with open_lines(names[0]) as a, open_lines(names[1]) as b:
+        for pair in read_parallel(read_lines(a, names[0]), read_lines(b, names[1]), names):
+            yield Pair(source(pair.source), target(pair.target), pair.id)
+
+
+def layer_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
+    """The paper's table: AER by layer, all heads together, mean (sd) over models; the layers' mean; the best layer."""
+    layers = [c for c, cell in enumerate(sweeps[0].cells) if cell.head is None]
+    columns = [Column("position", "position"), Column("score", "score")]
+    columns += [Column(f"layer_{n}", f"L{n}") for n in range(1, len(layers) + 1)]
+    columns += [Column("mean", "layer mean"), Column("best", "best layer, chosen with gold")]
+    rows = []
+    for (p, position), (s, score) in product(enumerate(POSITIONS), enumerate(SCORES)):
+        rates = np.array([100 * rates_of(found)[s, p, layers] for found in sweeps])  # [models, L]
+        row: dict[str, Value] = {"position": position, "score": score}
+        row |= {f"layer_{n}": _mean_sd(rates[:, n - 1]) for n in range(1, len(layers) + 1)}
+        rows.append(row | {"mean": _mean_sd(rates.mean(1)), "best": _mean_sd(rates.min(1))})
+    return columns, rows
+
+
+def rates_of(found: Sweep) -> NDArray[np.float64]:
+    """AER of every setting `[2, 2, C]`, as shares."""
+    assert found.counts is not None
+    return aer(found.counts.sum(0))
+
+
+def _mean_sd(values: NDArray[np.float64]) -> str:
+    return f"{values.mean():.1f}" + (f" ({values.std(ddof=1):.1f})" if len(values) > 1 else "")
+
+
+def rule_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
+    """What every rule takes in each model."""
+    found = [
+        (n, rule_table(some, Namespace(samples=SAMPLES, seed=SEED, format="text"))) for n, some in enumerate(sweeps, 1)
+    ]
+    columns = [Column("model", "model"), *found[0][1][0]]
+    return columns, [{"model": n, **row} for n, (_, rows) in found for row in rows]
+
+
+def systems(
+    experiment: dict[str, Any], config: dict[str, Any], data: Path, text: Text, sweeps: list[Sweep]
+) -> Iterator[tuple[str, Counts]]:
+    """Names and counts `[N, 4]`: models at the cell that lexical consistency takes, then statistical aligners."""
+    for model, found in zip(experiment["models"], sweeps, strict=True):
+        assert found.counts is not None
+        for choice in choose(found):
+            if choice.rule == "lexical consistency, layers and heads":
+                s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
+                cell = found.cells[choice.cell]
+                yield f"{model}: {choice.score}, {choice.position}, {cell}", found.counts[:, s, p, choice.cell]
+    for tool in experiment["baselines"]:
+        train = read_train(config["train"][experiment["train"]], data)
+        both = list(align_with(tool, lowered(text.pairs), train=train, append=True))
+        directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [b for _, b in both]}
+        directions |= {method: [METHODS[method](f, b) for f, b in both] for method in SYMMETRIZED}
+        for name, links in directions.items():
+            yield f"{tool}: {name}", count_all(links, text.gold)
+
+
+def system_rows(found: list[tuple[str, Counts]], default: str, text: Text) -> tuple[list[Column], Rows]:
+    """AER with interval on each set, and on all of them precision, recall and a paired test against the default."""
+    columns = [Column("system", "system")]
+    for name, _ in text.parts():
+        columns += [Column(f"aer_{name}", f"AER {name}", 1), Column(f"interval_{name}", "95 % interval")]
+    columns += [Column("precision", "P", 1), Column("recall", "R", 1), Column("p", "p against the default", 4)]
+    base = dict(found)[default]
+    rows = []
+    for system, counts in found:
+        row: dict[str, Value] = {"system": system + (" (default)" if system == default else "")}
+        for name, part in text.parts():
+            value, low, high = (x if x is None else 100 * x for x in estimate(counts[part]))
+            row |= {f"aer_{name}": value, f"interval_{name}": show_interval(low, high, 1)}
+        for metric in ("precision", "recall"):
+            value = estimate(counts, metric, samples=0).value
+            row[metric] = None if value is None else 100 * value
+        row["p"] = None if system == default else compare(counts, base, "permutation", samples=10_000)[1]
+        rows.append(row)
+    return columns, rows
+
+
+def run(name: str, config: dict[str, Any], args: argparse.Namespace) -> None:
+    """One experiment: its tables printed and written, its heat maps drawn."""
+    experiment = config["experiment"][name]
+    text = read_gold(config, experiment["gold"], args.data)
+    reverse = experiment.get("reverse_models") or [None] * len(experiment["models"])
+    sweeps, models = [], []
+    for model, back in zip(experiment["models"], reverse, strict=True):
+        aligners = [load(str(args.data / m) if "/" in m else m) for m in (model, back) if m]
+        sweeps.append(sweep(aligners[0], text.pairs, text.gold, *aligners[1:]))
+        models.append(aligners[0].recorder.name)
+    tools = [describe_tool(tool) for tool in experiment["baselines"]]
+    counted = list(systems(experiment, config, args.data, text, sweeps))
+    default = next(system for system, _ in counted if "norm, input" in system)
+    tables = {
+        "layers": layer_rows(sweeps),
+        "rules": rule_rows(sweeps),
+        "systems": system_rows(counted, default, text),
+    }
+    sign = "|".join(["reproduce", name, *models, *tools, "trained:train+test", f"ci:percentile-{SAMPLES}"])
+    sign += f"|test:permutation-10000|seed:{SEED}|v:{__version__}"
+    for table, (columns, rows) in tables.items():
+        print(f"\n{name}, {table}\n")
+        print(TABLES[args.format](columns, rows, sign, ()))
+        path = args.output / f"{name}.{table}.tsv"
+        path.write_text(as_tsv(columns, rows, sign) + "\n", encoding="utf-8")
+    mean = np.mean([100 * rates_of(found) for found in sweeps], axis=0)
+    draw(
+        mean,
+        "AER",
+        sweeps[0].cells[-1].layer,
+        args.output / name,
+        " and others".join([models[0], *["" for _ in models[1:2]]]),
+    )
+
+
+def main() -> int:
+    """Run the experiments that were asked for, or all whose files are there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT")
+    parser.add_argument("--data", type=Path, default=os.environ.get("EXTRACT_ALIGN_DATA"), help="folder of the data")
+    parser.add_argument("--config", type=Path, default=HERE / "experiments.toml")
+    parser.add_argument("-f", "--format", choices=tuple(TABLES), default="text", help="of what is printed")
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "results")
+    args = parser.parse_args()
+    if args.data is None:
+        parser.error("--data, or the environment variable EXTRACT_ALIGN_DATA, names the folder of the data")
+    config = tomllib.loads(args.config.read_text(encoding="utf-8"))
+    unknown = set(args.experiments) - set(config["experiment"])
+    if unknown:
+        parser.error(f"no experiment {', '.join(sorted(unknown))} in {args.config}: {', '.join(config['experiment'])}")
+    keep_freed_memory()
+    show_warnings("reproduce", TextWarning)
+    args.output.mkdir(parents=True, exist_ok=True)
+    for name in args.experiments or config["experiment"]:
+        missing = [path for path in files_of(config, config["experiment"][name], args.data) if not path.exists()]
+        if missing:
+            more = f" and {len(missing) - 1} more" if missing[1:] else ""
+            print(f"{name}: missing {missing[0]}{more}; scripts/get_data says where data comes from", file=sys.stderr)
+            if args.experiments:
+                return 1
+            continue
+        run(name, config, args)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

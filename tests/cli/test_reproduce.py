@@ -1,0 +1,102 @@
+"""`eval/reproduce.py` on toy models, a toy text and toy gold: all its tables, and what is missing."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import toy
+from tests.conftest import ROOT
+
+CONFIG = """
+[gold.toy]
+source = "gold.de"
+target = "gold.en"
+links = "gold.talp"
+format = "talp"
+base = 1
+
+[train.toy]
+source = "train.de"
+target = "train.en"
+languages = ["de", "en"]
+
+[experiment.toy]
+models = ["models/one", "models/two"]
+reverse_models = ["models/two", "models/one"]
+gold = ["toy"]
+train = "toy"
+baselines = ["fast_align", "eflomal"]
+
+[experiment.absent]
+models = ["models/none"]
+gold = ["toy"]
+baselines = []
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Sentences whose words are translated one by one, in order."""
+    for model in ("one", "two"):
+        toy.save_model(tmp_path / "models" / model, {"decoder_normalize_before": model == "two"})
+    draw = random.Random(1)
+    words = list(zip(toy.SOURCE_WORDS, toy.TARGET_WORDS, strict=False))
+    for name, lines in (("gold", 60), ("train", 300)):
+        sentences = [draw.sample(words, draw.randint(2, 8)) for _ in range(lines)]
+        for side, language in enumerate(("de", "en")):
+            text = "".join(" ".join(word[side] for word in sentence) + "\n" for sentence in sentences)
+            (tmp_path / f"{name}.{language}").write_text(text, encoding="utf-8")
+        if name == "gold":
+            links = "".join(" ".join(f"{i + 1}-{i + 1}" for i in range(len(s))) + "\n" for s in sentences)
+            (tmp_path / "gold.talp").write_text(links, encoding="utf-8")
+    (tmp_path / "experiments.toml").write_text(CONFIG, encoding="utf-8")
+    return tmp_path
+
+
+def reproduce(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    options = ("--data", str(data), "--config", str(data / "experiments.toml"), "-o", str(data / "results"))
+    command = [sys.executable, str(ROOT / "eval" / "reproduce.py"), *options, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_tables_of_two_models_and_two_aligners(data: Path) -> None:
+    result = reproduce(data, "-f", "markdown")
+    assert result.returncode == 0, result.stderr
+    assert "absent: missing" in result.stderr
+    tables = {}
+    for name in ("layers", "rules", "systems"):
+        sign, *lines = (data / "results" / f"toy.{name}.tsv").read_text(encoding="utf-8").splitlines()
+        assert sign.startswith("# reproduce|toy|fairseq:de-en@")
+        keys, *rows = (line.split("\t") for line in lines)
+        tables[name] = [dict(zip(keys, row, strict=True)) for row in rows]
+        assert f"| {rows[0][0]} " in result.stdout
+    assert len(tables["layers"]) == 4
+    assert all("(" in row["layer_1"] for row in tables["layers"])  # a deviation over the two models
+    assert {row["model"] for row in tables["rules"]} == {"1", "2"}
+    assert sum(row["rule"].startswith("agreement") for row in tables["rules"]) == 2 * 8
+    rates = {row["system"]: float(row["aer_toy"]) for row in tables["systems"]}
+    assert len(rates) == 2 * 4 + 2 * 4
+    assert rates["fast_align: grow-diag-final-and"] < 20
+    assert rates["eflomal: grow-diag-final-and"] < 20
+    assert [row["p"] for row in tables["systems"] if "(default)" in row["system"]] == ["n/a"]
+    drawn = {path.name for path in (data / "results").iterdir() if path.suffix != ".tsv"}
+    assert drawn == {f"toy.{name}.{kind}" for name in ("layers", "heads") for kind in ("png", "pdf")}
+
+
+def test_an_experiment_that_was_asked_for_must_be_there(data: Path) -> None:
+    result = reproduce(data, "absent")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert f"absent: missing {data / 'models' / 'none'}" in result.stderr
+    assert "scripts/get_data" in result.stderr
+
+
+@pytest.mark.parametrize(("arguments", "part"), [(("frobnicate",), "no experiment frob"), (("-f", "x"), "choice")])
+def test_wrong_usage(data: Path, arguments: tuple[str, ...], part: str) -> None:
+    result = reproduce(data, *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert part in result.stderr
