@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import subprocess
 import sys
 
@@ -13,3 +14,10 @@ def test_weight_and_norm_side_by_side() -> None:
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert shown.count("attention weight") == 3
     assert "0-0 3-1 3-2 4-3 5-4 6-5             0-6 2-0 3-1 4-3 5-4 6-5 7-2" in shown
+
+
+def test_the_readme_counts_as_it_says() -> None:
+    blocks = (ROOT / "README.md").read_text(encoding="utf-8").split("```pycon\n")
+    (block,) = (block.split("```")[0] for block in blocks if "count_all" in block)
+    test = doctest.DocTestParser().get_doctest(block, {}, "README.md", None, None)
+    assert doctest.DocTestRunner().run(test) == (0, 7)
