@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from align.aligner import Aligner
     from align.loading import load
     from align.recorders.folder import ModelOptions
-    from align.symmetrize import symmetrize
     from align.types import Alignment, Cell, Gold, Links, Pair, PairError, Settings
     from align.view.text import error_grid, grid, heat_grid
 
@@ -36,7 +35,6 @@ _HOMES = {
     "grid": "align.view.text",
     "heat_grid": "align.view.text",
     "load": "align.loading",
-    "symmetrize": "align.symmetrize",
 }
 
 __all__ = [
@@ -54,7 +52,6 @@ __all__ = [
     "grid",
     "heat_grid",
     "load",
-    "symmetrize",
 ]
 
 

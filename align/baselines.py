@@ -20,7 +20,6 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from align.fast_align import find_fast_align
 from align.formats import parse_pharaoh
 from align.giza import find_giza
 from align.programs import Files, Job, run
@@ -190,6 +189,13 @@ import sys, eflomal
 with open(sys.argv[5], "w") as priors:
     eflomal.write_priors(priors, *eflomal.calculate_priors(*map(open, sys.argv[1:5])))
 """
+
+
+def find_fast_align() -> Callable[[Job], Files]:
+    """The program or the library, whose reader needs numpy: not before it is wanted."""
+    from align.fast_align import find
+
+    return find()
 
 
 def find_eflomal() -> Callable[[Job], Files]:

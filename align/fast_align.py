@@ -50,7 +50,7 @@ systran_align.generate_alignment_probabilities(
 """
 
 
-def find_fast_align() -> Callable[[Job], Files]:
+def find() -> Callable[[Job], Files]:
     """The program on PATH, or else the library systran-align."""
     path = program("fast_align")
     if path:
