@@ -119,10 +119,7 @@ class Aligner:
         """
         cell = self.cell if self._settled else None
         for chunk in chunks(map(self.encode, _number(pairs)), self.buffer):
-            if not self._checked:
-                self._warn_of_unknown([pieces for _, pieces, _ in chunk if pieces])
-                self._warn_of_swapped([(pair, pieces) for pair, pieces, _ in chunk if pieces])
-                self._checked = True
+            self.warn_of_text(chunk)
             cell = yield from self._align_chunk(chunk, cell)
 
     def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
@@ -164,6 +161,13 @@ class Aligner:
                 )
         return pair, pieces, ""
 
+    def warn_of_text(self, first: Sequence[Item]) -> None:
+        """Say so, once, where a buffer of encoded pairs does not look like what the model was trained on."""
+        if not self._checked:
+            self._warn_of_unknown([pieces for _, pieces, _ in first if pieces])
+            self._warn_of_swapped([(pair, pieces) for pair, pieces, _ in first if pieces])
+            self._checked = True
+
     def _warn_of_unknown(self, encoded: Sequence[Pieces]) -> None:
         """Say so where much of the first buffer is not in the model's dictionary."""
         sources = [number for pieces in encoded for number in pieces.source[:-1]]  # without </s>
@@ -175,7 +179,7 @@ class Aligner:
                     f"{share:.0%} of the {side} pieces in the first {len(encoded):,} pairs are unknown to the model: "
                     f"is this side its {side} language, and are dictionary, case and subwords those of the model?",
                     TextWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
 
     def _warn_of_swapped(self, encoded: Sequence[tuple[Pair, Pieces]]) -> None:
@@ -189,7 +193,7 @@ class Aligner:
                 f"the text takes {as_given:,} pieces of the model's, and {swapped:,} with source and target swapped: "
                 "is the source first, as the model translates?",
                 TextWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _align_chunk(self, chunk: Sequence[Item], cell: Cell | None) -> Generator[Alignment, None, Cell | None]:

@@ -77,8 +77,13 @@ def align_with(
     if append and train is None:
         raise ValueError("there is no training text to append the pairs to")
     if train is not None and not append and not TOOLS[tool].apart:
-        raise ValueError("GIZA++ aligns only what it trains on: append the pairs to the training text (append=True)")
+        raise ValueError("GIZA++ aligns only what it trains on: append the pairs to the training text (--append-test)")
     return _align(tool, TOOLS[tool].find(), pairs, train, append, threads)
+
+
+def lower_case(pair: Pair) -> Pair:
+    """The same pair in lower case: counts of words are all that these tools have, and capitals split them."""
+    return Pair(tuple(map(str.lower, pair.source)), tuple(map(str.lower, pair.target)), pair.id)
 
 
 def describe_tool(tool: str) -> str:
@@ -90,7 +95,8 @@ def describe_tool(tool: str) -> str:
     found = TOOLS[tool].find()
     path = str(found.args[0]) if isinstance(found, partial) else ""
     package = {"fast_align": "systran-align"}.get(tool, tool)
-    return f"{tool}:{Path(path).name}" if path else f"{tool}:{package}-{version(package)}"
+    seeded = "" if tool != "eflomal" else "-unseeded"
+    return f"{tool}:{Path(path).name}" if path else f"{tool}:{package}-{version(package)}{seeded}"
 
 
 def _align(

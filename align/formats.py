@@ -17,7 +17,7 @@ from align.types import Alignment, Gold, Links
 
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})(?::[0-9.]+(?:[eE][-+]?[0-9]+)?)?")
 _NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SP]))?(?: ([0-9.]+(?:[eE][-+]?[0-9]+)?))?")
-_A3_COMMENT = re.compile(r"# Sentence pair \(([0-9]+)\) source length ([0-9]+) target length ([0-9]+) ")
+_A3_COMMENT = re.compile(r"# Sentence pair \(([0-9]{1,9})\) source length ([0-9]{1,9}) target length ([0-9]{1,9}) ")
 
 MARKS = {"pharaoh": "-", "talp": "p", "question": "?"}
 """What stands between the numbers of a possible link; Pharaoh has none."""
@@ -182,7 +182,7 @@ def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:
     fields, at, words = split_words(source), 0, -1
     while at < len(fields):  # a word, which may look like anything, then `({`, then numbers up to `})`
         words += 1
-        end = fields.index("})", at + 2) if "})" in fields[at + 2 :] else at
+        end = next((n for n in range(at + 2, len(fields)) if fields[n] == "})"), at)
         positions = fields[at + 2 : end]
         if fields[at + 1 : at + 2] != ("({",) or end == at or not all(p.isascii() and p.isdigit() for p in positions):
             raise ValueError(f"word {words} of the source is not followed by `({{ ... }})`")

@@ -23,6 +23,7 @@ _LOOKS = {
     "jsonl": re.compile(r"\{"),
     "naacl": re.compile(r"[ \t]*[0-9]+[ \t]+[0-9]+[ \t]+[0-9]+([ \t]|$)"),
 }
+_MARKED = {"talp": re.compile(r"[0-9]p[0-9]"), "question": re.compile(r"[0-9]\?[0-9]")}
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def detect_format(lines: Sequence[str]) -> str:
     for name, looks in _LOOKS.items():
         if looks.match(first):
             return name
-    found = [name for name, mark in MARKS.items() if name != "pharaoh" and any(mark in line for line in lines)]
+    found = [name for name, marked in _MARKED.items() if any(marked.search(line) for line in lines)]
     if len(found) > 1:
         raise ValueError("some possible links are marked with p, others with ?: is this one file?")
     return found[0] if found else "pharaoh"
@@ -196,8 +197,9 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
         turn = flag.replace("base", "swapped")
         raise ValueError(
             f"{file.name}: counts from 0 by its index 0 and from 1 by an index that equals its sentence's length: "
-            f"give {flag} 0 or 1 (and --out-of-range ignore), or "
-            + (f"leave out {turn}" if swapped else f"{turn} if it has the target side first")
+            "is it of this text, are -s and -t in order, and is it "
+            + (f"right to give {turn}" if swapped else f"source first (else {turn})")
+            + f"? If all of that is so, give {flag} 0 or 1, and --out-of-range ignore"
         )
     if zero or at_length:
         return int(at_length)

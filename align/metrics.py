@@ -142,7 +142,8 @@ def compare(
     Args:
         system: counts of N sentences `[N, 4]`.
         first: of the same N sentences by the system to compare with.
-        test: "bootstrap" draws sentences, "permutation" swaps the two systems' counts.
+        test: "bootstrap" draws sentences, and the smallest p is 1/(samples+1); "permutation" swaps the two systems'
+            counts, and p is scipy's, twice that of the smaller tail, at least 2/(samples+1).
         metric: a key of METRICS.
         samples: how many times.
         seed: of the samples.

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from align.metrics import aer
 from align.sweep import POSITIONS, SCORES, Sweep
 from align.types import Position, Score
 
@@ -38,7 +37,7 @@ def choose(sweep: Sweep) -> Iterator[Choice]:
     """What every rule takes, among the layers (all heads) and among all cells, for each score and position."""
     layers = np.array([cell.head is None for cell in sweep.cells])
     reverse_layers = np.array([cell.head is None for cell in sweep.reverse_cells], dtype=bool)
-    rates = None if sweep.counts is None else aer(sweep.counts.sum(0))  # [2, 2, C]
+    rates = None if sweep.counts is None else sweep.rates()  # [2, 2, C]
     for p, position in enumerate(POSITIONS):
         for s, score in enumerate(SCORES):
             yield Choice(score, position, "largest mean norm, layers", False, *_best(sweep.norm[p], layers))
@@ -76,9 +75,7 @@ def correlate(sweep: Sweep) -> Iterator[Correlation]:
     """
     from scipy.stats import pearsonr, spearmanr
 
-    if sweep.counts is None:
-        raise ValueError("no error rates to correlate with: the sweep was made without gold")
-    rates = aer(sweep.counts.sum(0))[SCORES.index("norm")]  # [2, C]
+    rates = sweep.rates()[SCORES.index("norm")]  # [2, C]
     layers = np.array([cell.head is None for cell in sweep.cells])
     for p, position in enumerate(POSITIONS):
         for over, some in (("layers", layers), ("heads", ~layers)):

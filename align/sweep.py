@@ -18,7 +18,7 @@ from torch import Tensor
 from align.aligner import Aligner
 from align.calibrate import Vocabulary, lexical_consistency
 from align.extract import best_words, cell_scores, hide_eos, target_rows
-from align.metrics import Counts
+from align.metrics import Counts, aer
 from align.stream import batches, chunks
 from align.types import Batch, Cell, CrossAttention, Gold, Null, Pair, Position, Score
 from align.words import collate, merge_sources, merge_targets
@@ -30,7 +30,7 @@ CONSISTENCY_PAIRS = 2000
 """Pairs at the start of the text that lexical consistency is computed from: more change nothing but memory."""
 
 
-class Links(NamedTuple):
+class Linked(NamedTuple):
     """What all settings link in one pair.
 
     `words` is the source word of each target word, -1 for none `[2, 2, C, J]`; `norms` the sum of the norms over
@@ -50,14 +50,14 @@ class Sweep:
     Attributes:
         cells: C of them, by layer, all heads first.
         counts: per sentence, |A∩S|, |A∩P|, |A|, |S| `[N, 2, 2, C, 4]`; None without gold.
-        target_words: of the whole text.
-        null: target words without a link, for which `</s>` has won `[2, 2, C]`.
+        target_words: of the pairs that have links.
+        null: of these, the words without a link, for which `</s>` has won `[2, 2, C]`.
         norm: mean norm over all pairs of pieces `[2, C]`, by position.
         consistency: lexical consistency over the first pairs, in nats per target word `[2, 2, C]`.
         reverse_cells: those of the reverse model, C' of them; none without one.
         dice: agreement with the reverse model's links, 2|F∩R| / (|F|+|R|) `[2, 2, C, C']`.
         pairs: sentence pairs.
-        skipped: pairs that were too long for a model, and have no links.
+        skipped: pairs that were too long for the model, and have no links.
     """
 
     cells: list[Cell]
@@ -70,6 +70,16 @@ class Sweep:
     dice: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     pairs: int = 0
     skipped: int = 0
+
+    def rates(self) -> NDArray[np.float64]:
+        """AER of every setting over the whole text `[2, 2, C]`, as shares; NaN where it is not defined.
+
+        Raises:
+            ValueError: the sweep was made without gold.
+        """
+        if self.counts is None:
+            raise ValueError("no error rates: the sweep was made without gold")
+        return aer(self.counts.sum(0))
 
 
 def all_cells(aligner: Aligner) -> list[Cell]:
@@ -107,11 +117,10 @@ def sweep(
             if gold is not None and found.pairs < len(gold):
                 counts.append(_count(links, gold[found.pairs], shape))
             found.pairs += 1
-            found.target_words += len(pair.target)
             found.skipped += links is None and not pair.blank
             if links is None:
-                found.null += len(pair.target)
                 continue
+            found.target_words += len(pair.target)
             found.null += (links.words < 0).sum(-1)
             norms += links.norms
             pieces += links.pieces
@@ -128,7 +137,7 @@ def sweep(
     return found
 
 
-def _count(links: Links | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _count(links: Linked | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """|A∩S|, |A∩P|, |A|, |S| in every setting `[2, 2, C, 4]`."""
     counts = np.zeros((*shape, 4), dtype=np.int64)
     counts[..., 3] = len(gold.sure)
@@ -154,7 +163,7 @@ class _LinkedWords:
         self._words: list[NDArray[np.int64]] = []
         self._length = 0
 
-    def add(self, links: Links) -> None:
+    def add(self, links: Linked) -> None:
         """Keep one pair's links; source words are numbered through the whole text."""
         self._sources.append(self._vocabularies[0].numbers(links.pair.source))
         self._targets.append(self._vocabularies[1].numbers(links.pair.target))
@@ -180,7 +189,7 @@ class _Agreement:
         self._links = np.zeros((*shape, cells, 1), dtype=np.int64)
         self._reverse_links = np.zeros((*shape, 1, reverse_cells), dtype=np.int64)
 
-    def add(self, links: Links, reverse: Links) -> None:
+    def add(self, links: Linked, reverse: Linked) -> None:
         """Count one pair."""
         targets = np.arange(links.words.shape[-1])
         for s in range(len(SCORES)):
@@ -198,12 +207,14 @@ class _Agreement:
         return dice
 
 
-def link_all(aligner: Aligner, pairs: Sequence[Pair]) -> Iterator[Links | None]:
+def link_all(aligner: Aligner, pairs: Sequence[Pair]) -> Iterator[Linked | None]:
     """Links of a buffer of pairs in every setting, in order; None for a pair that is blank or too long."""
-    pieces = [aligner.encode(pair)[1] for pair in pairs]
+    items = [aligner.encode(pair) for pair in pairs]
+    aligner.warn_of_text(items)
+    pieces = [some for _, some, _ in items]
     places = [place for place, some in enumerate(pieces) if some]
     encoded = [some for some in pieces if some]
-    found: list[Links | None] = [None] * len(pairs)
+    found: list[Linked | None] = [None] * len(pairs)
     for numbers in batches([(len(some.source), len(some.target)) for some in encoded], aligner.batch_tokens):
         batch = collate([encoded[n] for n in numbers], aligner.recorder.pad)
         layers = range(1, aligner.recorder.layers + 1)
@@ -213,7 +224,7 @@ def link_all(aligner: Aligner, pairs: Sequence[Pair]) -> Iterator[Links | None]:
         words, norms = (np.concatenate(part, axis=3 - which) for which, part in enumerate(zip(*parts, strict=True)))
         for b, n in enumerate(numbers):
             pair, some = pairs[places[n]], encoded[n]
-            found[places[n]] = Links(
+            found[places[n]] = Linked(
                 pair, words[b, ..., : len(pair.target)], norms[b], len(some.source) * len(some.target)
             )
     yield from found

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from align import Pair, __version__, load
-from align.baselines import align_with, describe_tool
+from align.baselines import align_with, describe_tool, lower_case
 from align.cli.common import keep_freed_memory, show_warnings
 from align.cli.gold import read_numbered, read_pairs
 from align.cli.sweep_tables import draw, rule_table
-from align.metrics import SAMPLES, SEED, Counts, aer, compare, count_all, estimate
+from align.metrics import SAMPLES, SEED, Counts, compare, count_all, estimate
 from align.rules import choose
 from align.stream import open_lines, read_lines, read_parallel
 from align.sweep import POSITIONS, SCORES, Sweep, sweep
@@ -90,11 +90,6 @@ def files_of(config: dict[str, Any], experiment: dict[str, Any], data: Path) -> 
             yield data / model
 
 
-def lowered(pairs: list[Pair]) -> list[Pair]:
-    """The same pairs in lower case, as statistical aligners get them."""
-    return [Pair(tuple(w.lower() for w in p.source), tuple(w.lower() for w in p.target), p.id) for p in pairs]
-
-
 class Tokens:
     """Moses tokens of one side, lower-cased."""
 
@@ -131,17 +126,11 @@ def layer_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
     columns += [Column("mean", "layer mean"), Column("best", "best layer, chosen with gold")]
     rows = []
     for (p, position), (s, score) in product(enumerate(POSITIONS), enumerate(SCORES)):
-        rates = np.array([100 * rates_of(found)[s, p, layers] for found in sweeps])  # [models, L]
+        rates = np.array([100 * found.rates()[s, p, layers] for found in sweeps])  # [models, L]
         row: dict[str, Value] = {"position": position, "score": score}
         row |= {f"layer_{n}": _mean_sd(rates[:, n - 1]) for n in range(1, len(layers) + 1)}
         rows.append(row | {"mean": _mean_sd(rates.mean(1)), "best": _mean_sd(rates.min(1))})
     return columns, rows
-
-
-def rates_of(found: Sweep) -> NDArray[np.float64]:
-    """AER of every setting `[2, 2, C]`, as shares."""
-    assert found.counts is not None
-    return aer(found.counts.sum(0))
 
 
 def _mean_sd(values: NDArray[np.float64]) -> str:
@@ -170,7 +159,7 @@ def systems(
                 yield f"{model}: {choice.score}, {choice.position}, {cell}", found.counts[:, s, p, choice.cell]
     for tool in experiment["baselines"]:
         train = read_train(config["train"][experiment["train"]], data)
-        both = list(align_with(tool, lowered(text.pairs), train=train, append=True))
+        both = list(align_with(tool, map(lower_case, text.pairs), train=train, append=True))
         directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [b for _, b in both]}
         directions |= {method: [METHODS[method](f, b) for f, b in both] for method in SYMMETRIZED}
         for name, links in directions.items():
@@ -223,7 +212,7 @@ def run(name: str, config: dict[str, Any], args: argparse.Namespace) -> None:
         print(TABLES[args.format](columns, rows, sign, ()))
         path = args.output / f"{name}.{table}.tsv"
         path.write_text(as_tsv(columns, rows, sign) + "\n", encoding="utf-8")
-    mean = np.mean([100 * rates_of(found) for found in sweeps], axis=0)
+    mean = np.mean([100 * found.rates() for found in sweeps], axis=0)
     draw(
         mean,
         "AER",

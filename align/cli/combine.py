@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 
 import align
-from align.baselines import align_with, describe_tool
-from align.cli.common import Progress, open_output
-from align.formats import FORMATS, number, parse_jsonl, parse_marked, renumber
+from align.baselines import align_with, describe_tool, lower_case
+from align.cli.common import Progress, open_output, write_links
+from align.formats import number, parse_jsonl, parse_marked, renumber
 from align.link_files import at_line
 from align.signature import signature
 from align.stream import open_lines, read_lines, read_parallel
@@ -28,22 +29,21 @@ CHECKED = 1000
 
 def write(program: str, alignments: Iterable[Alignment], args: argparse.Namespace, signs: dict[str, str]) -> None:
     """Write a line for each alignment, and say on stderr how many there were and what was run."""
-    sign = signature({**signs, "version": align.__version__})
     with open_output(args.output) as out:
         if args.signature:
-            out.write(sign.encode() + b"\n")
+            out.write(signature({**signs, "version": align.__version__}).encode() + b"\n")
             return
         progress = Progress(program, args.quiet)
         blank = 0
         try:
             for alignment in alignments:
-                out.write(FORMATS[args.format](alignment, False).encode() + b"\n")
+                write_links(out, alignment, args.format)
                 blank += not alignment.scores
                 progress.add()
         finally:
             progress.close()
     progress.write(f"{program}: {progress.lines:,} lines, {blank:,} without links, {progress.rate:,.0f} lines/s")
-    progress.write(sign)
+    progress.write(signature({**signs, "version": align.__version__}))  # now with how much it was trained on
 
 
 def read_two(args: argparse.Namespace) -> Iterator[Alignment]:
@@ -109,9 +109,31 @@ def open_train(args: argparse.Namespace) -> Iterator[Iterator[Pair] | None]:
         yield read_parallel(read_lines(a, names[0]), read_lines(b, names[1]), names)
 
 
+class _Counted:
+    """Passes pairs on, in lower case if asked for, and counts them; keeps their words only where they are wanted."""
+
+    def __init__(self, pairs: Iterable[Pair], lower: bool, keep: bool = False) -> None:
+        self._pairs = pairs
+        self._lower = lower
+        self._keep = keep
+        self.number = 0
+        self.kept: list[Pair] = []
+
+    def __iter__(self) -> Iterator[Pair]:
+        for pair in self._pairs:
+            self.number += 1
+            if self._keep:
+                self.kept.append(pair)
+            yield lower_case(pair) if self._lower else pair
+
+
 def align_statistically(program: str, pairs: Iterable[Pair], args: argparse.Namespace) -> None:
     """`-m fast_align` and its like: train, align in both directions, symmetrise."""
     method = args.symmetrize or DEFAULT_METHOD
+    lower = args.case == "lower"
+    tool = describe_tool(args.model)
+    signs = {"tool": tool, "case": args.case or "keep", "trained": "train" if args.train_source else "test"}
+    signs["symmetrize"] = method
 
     def pick(forward: Links, backward: Links) -> Links:
         if method in METHODS:
@@ -120,13 +142,15 @@ def align_statistically(program: str, pairs: Iterable[Pair], args: argparse.Name
 
     def alignments() -> Iterator[Alignment]:
         with open_train(args) as train:
-            kept = list(pairs)  # a statistical aligner needs all of its text before the first link
-            for pair, links in zip(
-                kept, align_with(args.model, kept, train=train, append=args.append_test), strict=True
-            ):
+            test = _Counted(pairs, lower, keep=args.format in ("jsonl", "giza"))
+            learned = None if train is None else _Counted(train, lower)
+            threads = args.threads or os.cpu_count() or 1
+            found = align_with(args.model, test, train=learned, append=args.append_test, threads=threads)
+            for number, links in enumerate(found, 1):
+                if number == 1:
+                    counts = [learned.number if learned else 0, test.number if args.append_test or not learned else 0]
+                    signs["trained"] += f"-{sum(counts)}"
+                pair = test.kept[number - 1] if test.kept else Pair((), (), number)
                 yield Alignment(pair, dict.fromkeys(pick(*links), 1.0))
 
-    tool = describe_tool(args.model)
-    trained = ("train+test" if args.append_test else "train") if args.train_source else "test"
-    signs = {"tool": tool, "trained": trained, "symmetrize": method}
     write(program, alignments(), args, signs)

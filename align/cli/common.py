@@ -16,7 +16,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, BinaryIO
 
+from align.formats import FORMATS
 from align.stream import OPENERS
+from align.types import Alignment
+from align.view.text import printable
 
 OK, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 130, 141
 
@@ -25,9 +28,9 @@ REPORT_EVERY = 10.0
 
 
 def say(message: str) -> None:
-    """A line to stderr, if there is one: `print` would take stdout for it."""
+    """A line to stderr, if there is one: `print` would take stdout for it. Nothing in it acts on the terminal."""
     if sys.stderr is not None:
-        print(message, file=sys.stderr, flush=True)
+        print("\n".join(map(printable, message.split("\n"))), file=sys.stderr, flush=True)
 
 
 def run(program: str, job: Callable[[], None]) -> int:
@@ -139,6 +142,13 @@ def _named(name: str) -> Iterator[None]:
         if error.filename is None or Path(str(error.filename)).name.startswith(f".{Path(name).name}."):
             raise OSError(error.errno, f"cannot write: {error.strerror}", name) from None
         raise
+
+
+def write_links(out: BinaryIO, alignment: Alignment, format: str, scores: bool = False) -> None:
+    """Write one pair's links: a line, or three of A3, or a line for each link of NAACL and so none for no link."""
+    text = FORMATS[format](alignment, scores)
+    if text or format != "naacl":
+        out.write(text.encode() + b"\n")
 
 
 class Progress:

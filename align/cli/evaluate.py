@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -15,7 +16,7 @@ from align.cli.gold import add_length_options, add_link_options, read_numbered, 
 from align.cli.options import Help, digits, non_negative, positive
 from align.metrics import METRICS, SAMPLES, SEED, Counts, Test, compare, count_all, estimate, worst
 from align.types import Gold, Links, Pair, TextWarning
-from align.view.tables import TABLES, Column, Rows, Value, show_interval
+from align.view.tables import TABLES, Column, Rows, Value, percent, show_interval
 from align.view.text import ERROR_SIGNS, error_grid, printable
 
 PROGRAM = "eval-align"
@@ -85,10 +86,12 @@ def read_systems(args: argparse.Namespace, text: list[Pair] | None) -> tuple[lis
     files += [read_numbered(name, args, "hyp", text) for name in args.hypotheses]
     sizes = {file.file.name: len(file.pairs) for file in files}
     longest = max(sizes, key=lambda name: sizes[name])
-    number = sizes[longest]
-    if text is not None:
-        longest, number = args.source, len(text)
-    gold, *hypotheses = (file.padded_to(number, longest) for file in files)
+    number = sizes[longest] if text is None else len(text)
+    gold, *hypotheses = (file.padded_to(number, longest, text is not None) for file in files)
+    for file in files[1:]:
+        if all(pair.sure == pair.possible for pair in gold) and any(pair.sure != pair.possible for pair in file.pairs):
+            message = f"{file.file.name} tells sure from possible links, and the gold does not: are they exchanged?"
+            warnings.warn(message, TextWarning, stacklevel=2)
     systems = []
     for file, pairs, name in zip(files[1:], hypotheses, _short(args.hypotheses), strict=True):
         links = [pair.possible for pair in pairs]
@@ -96,10 +99,6 @@ def read_systems(args: argparse.Namespace, text: list[Pair] | None) -> tuple[lis
         warn_of_better_readings(file.file.name, links, gold, systems[-1].counts)
     kinds = "+".join(sorted({file.kind for file in files[1:]}))
     return gold, systems, f"gold:{files[0].kind}|hyp:{kinds}"
-
-
-def _percent(value: float | None) -> float | None:
-    return None if value is None else 100 * value
 
 
 HEADS = {"aer": "AER", "precision": "P", "recall": "R", "f1": "F1"}
@@ -115,14 +114,14 @@ def summary(systems: Sequence[System], args: argparse.Namespace) -> tuple[list[C
             columns += [Column(f"{name}_low", "", args.width), Column(f"{name}_high", "", args.width)]
         elif name in with_interval:
             columns.append(Column("interval", "95 % interval"))
-    columns += [Column("links", "links"), Column("in_sure", "in sure"), Column("in_possible", "in possible")]
+    columns += [Column("links", "links"), Column("in_sure", "in sure"), Column("in_possible", "in sure or possible")]
     columns += [Column("difference", "- first", args.width), Column("p", "p", 4)] if args.paired else []
     rows = []
     for system in systems:
         row: dict[str, Value] = {"system": system.name}
         for name in METRICS:
             found = estimate(system.counts, name, args.samples if name in with_interval else 0, args.seed)
-            row |= dict(zip((name, f"{name}_low", f"{name}_high"), map(_percent, found), strict=True))
+            row |= dict(zip((name, f"{name}_low", f"{name}_high"), map(percent, found), strict=True))
         row["interval"] = show_interval(row["aer_low"], row["aer_high"], args.width)
         in_sure, in_possible, links, _ = (int(n) for n in system.counts.sum(0))
         row |= {"links": links, "in_sure": in_sure, "in_possible": in_possible, "difference": None, "p": None}
@@ -130,7 +129,7 @@ def summary(systems: Sequence[System], args: argparse.Namespace) -> tuple[list[C
             difference, row["p"] = compare(
                 system.counts, systems[0].counts, args.paired, samples=args.samples, seed=args.seed
             )
-            row["difference"] = _percent(difference)
+            row["difference"] = percent(difference)
         rows.append(row)
     return columns, rows
 
@@ -139,12 +138,13 @@ def per_sentence(systems: Sequence[System], args: argparse.Namespace) -> tuple[l
     """A row for each sentence and system."""
     columns = [Column("line", "line"), Column("system", "system")]
     columns += [Column(name, head, args.width) for name, head in HEADS.items()]
-    columns += [Column(key, key.replace("_", " ")) for key in ("links", "in_sure", "in_possible", "sure")]
+    columns += [Column("links", "links"), Column("in_sure", "in sure"), Column("in_possible", "in sure or possible")]
+    columns.append(Column("sure", "sure"))
     rows = []
     for n in range(len(systems[0].counts)):
         for system in systems:
             one = system.counts[n]
-            scores = {name: _percent(estimate(one[None], name, samples=0).value) for name in METRICS}
+            scores = {name: percent(estimate(one[None], name, samples=0).value) for name in METRICS}
             counts = dict(zip(("in_sure", "in_possible", "links", "sure"), map(int, one), strict=True))
             rows.append({"line": n + 1, "system": system.name, **scores, **counts})
     return columns, rows
@@ -152,28 +152,35 @@ def per_sentence(systems: Sequence[System], args: argparse.Namespace) -> tuple[l
 
 def error_rows(gold: Sequence[Gold], systems: Sequence[System], args: argparse.Namespace) -> tuple[list[Column], Rows]:
     """A row for each of the sentences with the most errors, by system: wrong links, and sure ones that are missing."""
-    columns = [Column("system", "system"), Column("line", "line"), Column("aer", "AER", args.width)]
-    columns += [Column("wrong", "wrong"), Column("missing", "missing")]
+    columns = [Column("system", "system"), Column("line", "line"), Column("errors", "errors")]
+    columns += [Column("aer", "AER", args.width), Column("wrong", "wrong"), Column("missing", "missing")]
     rows = []
     for system in systems:
         for n in worst(system.counts, args.errors):
             listed = {"wrong": system.links[n] - gold[n].possible, "missing": gold[n].sure - system.links[n]}
             shown = {key: " ".join(f"{i}-{j}" for i, j in sorted(found)) for key, found in listed.items()}
             value = estimate(system.counts[n : n + 1], samples=0).value
-            rows.append({"system": system.name, "line": n + 1, "aer": _percent(value), **shown})
+            errors = sum(map(len, listed.values()))
+            rows.append({"system": system.name, "line": n + 1, "errors": errors, "aer": percent(value), **shown})
     return columns, rows
 
 
-def draw_errors(gold: Sequence[Gold], systems: Sequence[System], text: list[Pair] | None, most: int) -> str:
+def draw_errors(
+    gold: Sequence[Gold], systems: Sequence[System], text: list[Pair] | None, args: argparse.Namespace
+) -> str:
     """The same sentences, drawn."""
     drawn = []
     for system in systems:
-        for n in worst(system.counts, most):
+        for n in worst(system.counts, args.errors):
             value = estimate(system.counts[n : n + 1], samples=0).value
-            rate = "n/a" if value is None else f"{100 * value:.1f}"
-            drawn.append(f"{printable(system.name)}, line {n + 1}: AER {rate}")
+            rate = "n/a" if value is None else f"{100 * value:.{args.width}f}"
+            in_sure, in_possible, links, sure = system.counts[n]
+            errors = f"{links - in_possible} wrong, {sure - in_sure} missing"
+            drawn.append(f"{printable(system.name)}, line {n + 1}: {errors}, AER {rate}")
             drawn.append(error_grid(system.links[n], gold[n], text[n] if text else None) + "\n")
     signs = "   ".join(f"{sign} {meaning}" for sign, meaning in ERROR_SIGNS.items())
+    if text is None:
+        signs += "\nwords without a link have no row or column; with -s and -t all words are shown"
     return "\n".join((*drawn, signs)) if drawn else "no errors"
 
 
@@ -182,7 +189,7 @@ def report(args: argparse.Namespace) -> str:
     text = read_pairs(args.source, args.target) if args.source else None
     gold, systems, files = read_systems(args, text)
     if args.brief:
-        rates = [_percent(estimate(system.counts, samples=0).value) for system in systems]
+        rates = [percent(estimate(system.counts, samples=0).value) for system in systems]
         return "\n".join("n/a" if rate is None else f"{rate:.{args.width}f}" for rate in rates)
     parts = ["AER", files, f"n:{len(gold)}"]
     if args.samples and not (args.per_sentence or args.errors):
@@ -190,7 +197,7 @@ def report(args: argparse.Namespace) -> str:
         parts += [f"test:{args.paired}"] if args.paired else []
     sign = "|".join([*parts, f"v:{align.__version__}"])
     if args.errors and args.format == "text":
-        return f"{draw_errors(gold, systems, text, args.errors)}\n{sign}"
+        return f"{draw_errors(gold, systems, text, args)}\n{sign}"
     if args.errors:
         columns, rows = error_rows(gold, systems, args)
     else:
@@ -216,6 +223,10 @@ def main() -> int:
         parser.error("-s/--source and -t/--target go together")
     if args.paired and (args.per_sentence or args.errors or args.brief or not args.samples):
         parser.error("--paired needs --samples, and goes with the summary only")
+    if args.out_of_range != "stop" and args.source is None:
+        parser.error("--out-of-range needs the text: -s and -t")
+    if args.paired and len(args.hypotheses) < 2:
+        parser.error("--paired compares systems: name two files or more")
     if args.brief and args.format != "text":
         parser.error("-b prints bare numbers: -f has no part in it")
     show_warnings(PROGRAM, TextWarning)

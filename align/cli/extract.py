@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 import align
 from align.baselines import TOOLS
 from align.cli.combine import DEFAULT_METHOD, DIRECTIONS, align_statistically, combine
-from align.cli.common import Progress, keep_freed_memory, open_output, run, say, show_warnings
+from align.cli.common import Progress, keep_freed_memory, open_output, run, say, show_warnings, write_links
 from align.cli.inputs import add_input_options, check_inputs, open_pairs
 from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, load_model, number_or
 from align.formats import FORMATS
@@ -24,6 +23,12 @@ if TYPE_CHECKING:
     from align.aligner import Aligner
 
 PROGRAM = "extract-align"
+
+MODEL_ONLY = (
+    *("source_lang", "target_lang", "dictionaries", "tokenizer", "subwords", "source_subwords", "target_subwords"),
+    *("score", "position", "layer", "head", "null", "device", "dtype", "batch_tokens", "buffer", "too_long"),
+)
+"""Options without a meaning for links that no model makes."""
 
 EXAMPLES = """examples:
   extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
@@ -140,16 +145,18 @@ def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
         parser.error("--append-test goes with --train-source and --train-target")
     if args.combine and args.format not in ("pharaoh", "talp"):
         parser.error(f"--combine knows neither words nor where counting starts: -f {args.format} cannot be written")
-    if args.combine and (statistical or args.train_source):
-        parser.error("--combine takes links that are there: -m and --train-source have no part in it")
+    if args.combine and args.train_source:
+        parser.error("--combine takes links that are there: --train-source has no part in it")
+    if args.combine or statistical:
+        idle = [*MODEL_ONLY, *(("model", "case", "threads") if args.combine else ())]
+        for name in idle:
+            if getattr(args, name) != parser.get_default(name):
+                way = "--combine" if args.combine else f"-m {args.model}"
+                parser.error(f"--{name.replace('_', '-')} is for a translation model: {way} has no use for it")
     if args.reverse_swapped and not args.combine:
         parser.error("--reverse-swapped goes with --combine")
     if args.scores and (args.combine or statistical):
         parser.error("--scores are a model's: there are none here")
-    files = [name for name in (args.input, args.source, args.target, *others) if name and os.path.isfile(name)]
-    for name in files if args.output and os.path.isfile(args.output) else []:
-        if os.path.samefile(name, args.output):
-            parser.error(f"-o would replace the input {name}")
 
 
 def load_aligner(args: argparse.Namespace) -> Aligner:
@@ -178,7 +185,7 @@ def extract(args: argparse.Namespace) -> None:
             say(f"{PROGRAM}: reading `source ||| target` lines from the keyboard; Ctrl-D ends")
         progress = Progress(PROGRAM, args.quiet)
         try:
-            counts = write_links(aligner, pairs, out, progress, args)
+            counts = write_all(aligner, pairs, out, progress, args)
         except PairError as error:
             raise ValueError(f"{name}, {error}") from None
         finally:
@@ -190,20 +197,17 @@ def extract(args: argparse.Namespace) -> None:
     progress.write(sign(aligner))
 
 
-def write_links(
+def write_all(
     aligner: Aligner, pairs: Iterator[Pair], out: BinaryIO, progress: Progress, args: argparse.Namespace
 ) -> Counter[str]:
     """Write a line for each pair as its buffer is done; counts what got none for a reason."""
     counts: Counter[str] = Counter()
-    write_line = FORMATS[args.format]
     told = False
     for alignment in aligner(pairs):
         if not told and aligner.cell:
             progress.write(f"{PROGRAM}: {aligner.cell} ({aligner.reason})")
             told = True
-        text = write_line(alignment, args.scores)
-        if text or args.format != "naacl":  # which has a line for a link, and none for none
-            out.write(text.encode() + b"\n")
+        write_links(out, alignment, args.format, args.scores)
         counts["blank"] += alignment.pair.blank
         counts["too long"] += alignment.skipped == "too long"
         progress.add()

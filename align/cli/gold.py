@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from align.formats import number, renumber
@@ -52,7 +52,8 @@ def add_range_option(group: Any) -> None:
         "--out-of-range",
         choices=("stop", "ignore"),
         default="stop",
-        help="at a link to a word that its sentence does not have: stop, or leave the link out",
+        help="at a link to a word that its sentence does not have: stop, or go on (in gold it is left out, in a "
+        "hypothesis it is wrong)",
     )
 
 
@@ -68,42 +69,56 @@ def read_pairs(source: str, target: str) -> list[Pair]:
 
 @dataclass(frozen=True)
 class NumberedFile:
-    """A file's links, source first and from 0, with what they were taken for."""
+    """A file's links, source first and from 0, with what they were taken for and how many were left out."""
 
     file: LinkFile
     base: int
     swapped: bool
     pairs: list[Gold]
+    dropped: int = 0
 
     @property
     def kind(self) -> str:
-        """Format, base and order, for the signature: `naacl-1`, `pharaoh-0-swapped`."""
-        return f"{self.file.format}-{self.base}" + ("-swapped" if self.swapped else "")
+        """Format, base, order, and links left out, for the signature: `naacl-1`, `pharaoh-0-swapped`."""
+        swapped = "-swapped" if self.swapped else ""
+        return f"{self.file.format}-{self.base}{swapped}" + (f"-without-{self.dropped}" if self.dropped else "")
 
-    def padded_to(self, number: int, longest: str) -> list[Gold]:
+    def padded_to(self, number: int, longest: str, text: bool = True) -> list[Gold]:
         """As many pairs as there are, where the format leaves out those without links.
 
         Args:
             number: of sentence pairs.
-            longest: name of the file that has so many.
+            longest: what has so many.
+            text: whether that is the text itself.
 
         Raises:
             ValueError: this file has another number; says both.
         """
-        missing = number - len(self.pairs)
-        if missing and not (self.file.open_ended and missing > 0):
-            raise ValueError(
-                f"{self.file.name} has {len(self.pairs):,} sentence pairs, {longest} has {number:,}: "
-                "a line is missing, or one too many (a blank one at the end?)"
-            )
-        if missing:
+        check_number(self.file, number, longest, text)
+        silent = number - sum(1 for line in self.file.lines if line)
+        if silent and self.file.open_ended:
             warnings.warn(
-                f"{self.file.name} names sentences up to {len(self.pairs):,}, {longest} has {number:,}: "
-                "the rest is taken to have no links there",
+                f"{self.file.name} names no link in {silent:,} of {number:,} sentences: they are taken to have none",
                 TextWarning,
                 stacklevel=2,
             )
-        return [*self.pairs, *[Gold(frozenset(), frozenset())] * missing]
+        return [*self.pairs, *[Gold(frozenset(), frozenset())] * (number - len(self.pairs))]
+
+
+def check_number(file: LinkFile, number: int, longest: str, text: bool) -> None:
+    """Refuse another number of sentence pairs than the text or the longest file has, with both numbers.
+
+    A format that leaves out sentences without links may end early, but only the text itself proves that it does.
+
+    Raises:
+        ValueError: it is another one.
+    """
+    missing = number - len(file.pairs)
+    if missing and not (file.open_ended and missing > 0 and text):
+        advice = "a line is missing, or one too many (a blank one at the end?)"
+        if file.open_ended and missing > 0:
+            advice += f"; if the last sentences have no links in {file.name}, give the text with -s and -t"
+        raise ValueError(f"{file.name} has {len(file.pairs):,} sentence pairs, {longest} {number:,}: {advice}")
 
 
 def read_numbered(name: str, args: argparse.Namespace, kind: str, text: Sequence[Pair] | None) -> NumberedFile:
@@ -111,7 +126,7 @@ def read_numbered(name: str, args: argparse.Namespace, kind: str, text: Sequence
 
     Args:
         name: the file; `-` is stdin.
-        args: with the options of `add_link_options` and `add_length_options`.
+        args: with the options of `add_link_options` and `add_range_option`.
         kind: "gold" or "hyp".
         text: the sentence pairs, where they are known.
 
@@ -122,45 +137,45 @@ def read_numbered(name: str, args: argparse.Namespace, kind: str, text: Sequence
     shown = "stdin" if name == "-" else name
     with open_lines(name) as stream:
         file = read_links(read_lines(stream, shown), shown, getattr(args, f"{kind}_format"))
-    lengths = None if text is None else [(len(pair.source), len(pair.target)) for pair in text]
+    lengths = None
+    if text is not None:
+        check_number(file, len(text), "the text", True)
+        lengths = [(len(pair.source), len(pair.target)) for pair in text]
     base = getattr(args, f"{kind}_base")
     if base is None:
         base = find_base(file, lengths, swapped, f"--{kind}-base")
-    pairs = renumber_file(file, base, swapped)
-    if lengths is not None:
-        pairs = list(_in_range(file, pairs, lengths, args.out_of_range == "ignore", (base, swapped, kind)))
-    return NumberedFile(file, base, swapped, pairs)
+    found = NumberedFile(file, base, swapped, renumber_file(file, base, swapped))
+    return found if lengths is None else _check_range(found, lengths, kind, args.out_of_range == "ignore")
 
 
-def _in_range(
-    file: LinkFile, pairs: list[Gold], lengths: list[tuple[int, int]], ignore: bool, how: tuple[int, bool, str]
-) -> Iterator[Gold]:
-    """The links that their sentences have words for; others stop it, or are left out with a warning."""
-    base, swapped, kind = how
-    dropped = 0
-    for n, (pair, (source, target)) in enumerate(zip(pairs, lengths, strict=False)):
+def _check_range(found: NumberedFile, lengths: list[tuple[int, int]], kind: str, ignore: bool) -> NumberedFile:
+    """Stop at a link to a word that is not there; or leave it out of gold, and let it be wrong in a hypothesis."""
+    file, kept, outside_all = found.file, [], 0
+    for n, (pair, (source, target)) in enumerate(zip(found.pairs, lengths, strict=False)):
         outside = {(i, j) for i, j in pair.possible if i >= source or j >= target}
         if outside and not ignore:
-            (first, second), *_ = sorted(number(outside, base, swapped))
-            fits = all(
-                i < b and j < a for other, (a, b) in zip(pairs, lengths, strict=False) for i, j in other.possible
-            )
-            advice = "is it of this text, and the base right? --out-of-range ignore leaves such links out"
+            (first, second), *_ = sorted(number(outside, found.base, found.swapped))
+            both = zip(found.pairs, lengths, strict=False)
+            fits = all(i < b and j < a for other, (a, b) in both for i, j in other.possible)
+            advice = "is it of this text, and the base right? --out-of-range ignore passes over such links"
             if fits:
-                advice = f"with{'out' if swapped else ''} --{kind}-swapped all links would be in range"
+                turn = f"with{'out' if found.swapped else ''} --{kind}-swapped"
+                advice = f"{turn}, or with -s and -t exchanged, all links would be in range"
             raise ValueError(
-                f"{file.name}, line {file.lines[n]}: link {first}-{second} (counted from {base}), where the sentences "
-                f"have {source} and {target} words: {advice}"
+                f"{file.name}, line {file.lines[n]}: link {first}-{second} (counted from {found.base}), where the "
+                f"sentences have {source} and {target} words: {advice}"
             )
-        dropped += len(outside)
-        yield Gold(pair.sure - outside, pair.possible - outside)
-    yield from pairs[len(lengths) :]  # too many: whoever counts the pairs will say so
-    if dropped:
-        warnings.warn(
-            f"{file.name}: {dropped:,} links to words that their sentences do not have are left out",
-            TextWarning,
-            stacklevel=3,
-        )
+        outside_all += len(outside)
+        kept.append(Gold(pair.sure - outside, pair.possible - outside))
+    if not outside_all:
+        return found
+    fate = "left out" if kind == "gold" else "counted as wrong"
+    warnings.warn(
+        f"{file.name}: links to words that their sentences do not have: {outside_all:,}; they are {fate}",
+        TextWarning,
+        stacklevel=3,
+    )
+    return replace(found, pairs=kept, dropped=outside_all) if kind == "gold" else found
 
 
 def warn_of_better_readings(name: str, links: Sequence[Links], gold: Sequence[Gold], counts: Counts) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -25,13 +26,17 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_inputs(parser: argparse.ArgumentParser, args: argparse.Namespace, *others: str | None) -> None:
-    """Refuse, with exit code 2, half a pair of files, both ways at once, and stdin for two of all the files."""
+    """Refuse, with exit code 2, half a pair of files, both ways at once, stdin for two files, output over input."""
     if (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
     if args.source is not None and args.input is not None:
         parser.error("either one file of both sides, or -s and -t")
     if (args.input, args.source, args.target, *others).count("-") > 1:
         parser.error("only one of the files can be stdin")
+    inputs = [name for name in (args.input, args.source, args.target, *others) if name and os.path.isfile(name)]
+    for name in inputs if args.output and os.path.isfile(args.output) else []:
+        if os.path.samefile(name, args.output):
+            parser.error(f"-o would replace the input {name}")
 
 
 @contextmanager

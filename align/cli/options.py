@@ -73,8 +73,10 @@ def add_model_options(parser: argparse.ArgumentParser, others: str = "") -> None
     group.add_argument(
         "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt (default: the model's)"
     )
-    group.add_argument("--case", choices=CASES, help="of the text that the model read (default: keep)")
-    group.add_argument("--tokenizer", choices=tuple(TOKENIZERS), help="of that text (default: none)")
+    group.add_argument("--case", choices=CASES, help="of the model's text (default: what model.toml says, else keep)")
+    group.add_argument(
+        "--tokenizer", choices=tuple(TOKENIZERS), help="of that text (default: by model.toml, else none)"
+    )
     group.add_argument(
         "--subwords",
         choices=tuple(SUBWORDS),

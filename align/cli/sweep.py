@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
 PROGRAM = "sweep-align"
 
+HOPELESS = 0.6
+"""An AER that no trained model's best setting has: something else is wrong."""
+
 EXAMPLES = """examples:
   sweep-align -s test.de -t test.en -g gold.talp             AER of all layers, heads, scores and positions
   sweep-align -s test.de -t test.en -g gold.talp -o counts.parquet --plots figures/model
-  sweep-align -s text.de -t text.en --reverse-model en-de    without gold: what each rule would choose
+  sweep-align -s text.de -t text.en --reverse-model path/to/en-de    without gold: what each rule would choose
 """
 
 
@@ -86,17 +89,25 @@ def run_sweep(args: argparse.Namespace) -> None:
         gold = file.padded_to(len(pairs), name) if file else None
         found, models = sweep_models(args, pairs, name, gold)
         parts = ["sweep", *models, "sum/mean", f"null:{args.null}", f"n:{found.pairs}"]
+        parts += [f"dtype:{args.dtype}"] if args.dtype != "float32" else []
+        parts += [f"skipped:{found.skipped}"] if found.skipped else []
         parts += [f"gold:{file.kind}", f"ci:percentile-{args.samples}", f"seed:{args.seed}"] if file else []
         sign = "|".join([*parts, f"v:{align.__version__}"])
         from align.cli.sweep_tables import draw, report, values_of, write_counts
 
+        if file and (lowest := min(found.rates().flat)) > HOPELESS:
+            best = f"the lowest AER of all settings is {100 * lowest:.1f}"
+            warnings.warn(f"{best}: is the gold of this text, and its base right?", TextWarning, stacklevel=2)
         with open_output(None) as stdout:
             stdout.write(report(found, args, sign).encode() + b"\n")
         if out:
             write_counts(found, out, args.output, args.per_sentence, sign)
     if args.plots:
-        for path in draw(*values_of(found), found.cells[-1].layer, args.plots, models[0]):
-            say(f"{PROGRAM}: {path}")
+        chosen = "framed: best, with gold" if found.counts is not None else "framed: best, without gold"
+        title = f"{models[0]}, {found.pairs:,} pairs ({chosen})"
+        for path in draw(*values_of(found), found.cells[-1].layer, args.plots, title):
+            if not args.quiet:
+                say(f"{PROGRAM}: {path}")
 
 
 def sweep_models(args: argparse.Namespace, pairs: Any, name: str, gold: Any) -> tuple[Sweep, list[str]]:
@@ -119,7 +130,7 @@ def sweep_models(args: argparse.Namespace, pairs: Any, name: str, gold: Any) -> 
     if not found.pairs:
         raise ValueError(f"{name} has no sentence pairs")
     if found.skipped:
-        message = f"{found.skipped:,} pairs are too long for the model and have no links"
+        message = f"too long for the model, and without links: {found.skipped:,} pairs"
         warnings.warn(message, TextWarning, stacklevel=2)
     return found, [aligner.recorder.name for aligner in aligners]
 
@@ -131,6 +142,10 @@ def main() -> int:
     check_inputs(parser, args, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")
+    if (args.out_of_range != "stop" or args.gold_format or args.gold_base is not None) and not args.gold:
+        parser.error("--out-of-range, --gold-format and --gold-base go with -g")
+    if args.plots and not args.plots.name:
+        parser.error("--plots takes the beginning of file names, such as figures/model")
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence goes with -o and -g")
     show_warnings(PROGRAM, TextWarning)

@@ -14,18 +14,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from align.metrics import aer, estimate
+from align.metrics import estimate
 from align.rules import choose, correlate
 from align.sweep import POSITIONS, SCORES, Sweep
-from align.view.tables import TABLES, Column, Rows, plain_rows, show_interval
+from align.view.tables import TABLES, Column, Rows, Value, percent, plain_rows, show_interval
 
 
 def _head(head: int | None) -> str:
     return "all" if head is None else str(head)
-
-
-def _percent(value: Any) -> float | None:
-    return 100 * float(value) if value is not None and np.isfinite(value) else None
 
 
 def cell_table(found: Sweep, marked: bool) -> tuple[list[Column], Rows]:
@@ -36,18 +32,19 @@ def cell_table(found: Sweep, marked: bool) -> tuple[list[Column], Rows]:
     heads = [cell.head for cell in found.cells if cell.layer == 1]
     columns = [Column(key, key) for key in ("position", "score", "layer")]
     columns += [Column(f"head_{_head(head)}", f"head {head}" if head else "all heads", 2) for head in heads]
-    columns += [Column("null", "</s> wins, %", 1), Column("norm", "mean norm", 4)]
-    columns += [] if marked else [Column("best", "best")]
+    columns.append(Column("null", "</s> wins, %", 1))
+    columns += [] if marked else [Column("metric", "metric"), Column("best", "best")]
     rows = []
     for (p, position), (s, score) in product(enumerate(POSITIONS), enumerate(SCORES)):
         gold = found.counts is not None
-        values = values_of(found)[0][s, p]
+        values, metric = values_of(found)
+        values = values[s, p]
         best = int(np.argmin(np.nan_to_num(values, nan=np.inf))) if gold else int(np.argmax(values))
         for c, cell in enumerate(found.cells):
             if cell.head is None:
-                row: dict[str, str | int | float | None] = {"position": position, "score": score, "layer": cell.layer}
-                row |= {"null": _percent(found.null[s, p, c] / max(1, found.target_words))}
-                row |= {"norm": float(found.norm[p, c]), "best": ""}
+                row: dict[str, Value] = {"position": position, "score": score, "layer": cell.layer}
+                row |= {"null": percent(found.null[s, p, c] / max(1, found.target_words))}
+                row |= {"metric": metric, "best": ""}
                 rows.append(row)
             value = float(values[c]) if np.isfinite(values[c]) else None
             row[f"head_{_head(cell.head)}"] = f"*{value:.2f}" if marked and c == best and value is not None else value
@@ -56,9 +53,22 @@ def cell_table(found: Sweep, marked: bool) -> tuple[list[Column], Rows]:
     return columns, rows
 
 
+def norm_table(found: Sweep) -> tuple[list[Column], Rows]:
+    """Mean norm over all pairs of pieces, by position, layer and head."""
+    heads = [cell.head for cell in found.cells if cell.layer == 1]
+    columns = [Column("position", "position"), Column("layer", "layer")]
+    columns += [Column(f"norm_{_head(head)}", f"head {head}" if head else "all heads", 4) for head in heads]
+    rows: dict[tuple[str, int], dict[str, Value]] = {}
+    for (p, position), (c, cell) in product(enumerate(POSITIONS), enumerate(found.cells)):
+        row = rows.setdefault((position, cell.layer), {"position": position, "layer": cell.layer})
+        row[f"norm_{_head(cell.head)}"] = float(found.norm[p, c])
+    return columns, list(rows.values())
+
+
 def rule_table(found: Sweep, args: argparse.Namespace) -> tuple[list[Column], Rows]:
     """What every rule takes, whether it saw gold, and the AER of that."""
     columns = [Column(key, key) for key in ("position", "score", "rule", "chosen", "layer", "head")]
+    columns.append(Column("consistency", "consistency", 2))
     if found.reverse_cells:
         columns += [Column("reverse", "reverse"), Column("dice", "Dice", 3)]
     if found.counts is not None:
@@ -71,18 +81,31 @@ def rule_table(found: Sweep, args: argparse.Namespace) -> tuple[list[Column], Ro
     for choice in choose(found):
         s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
         cell = found.cells[choice.cell]
-        row: dict[str, str | int | float | None] = {"position": choice.position, "score": choice.score}
+        row: dict[str, Value] = {"position": choice.position, "score": choice.score}
         row |= {"rule": choice.rule, "chosen": "with gold" if choice.gold else "without gold"}
         row |= {"layer": cell.layer, "head": _head(cell.head), "reverse": "", "dice": None}
+        row["consistency"] = float(found.consistency[s, p, choice.cell])
         if choice.reverse_cell is not None:
             row |= {"reverse": str(found.reverse_cells[choice.reverse_cell])}
             row |= {"dice": float(found.dice[s, p, choice.cell, choice.reverse_cell])}
         if found.counts is not None:
             rate = estimate(found.counts[:, s, p, choice.cell], samples=args.samples, seed=args.seed)
-            row |= dict(zip(("aer", "aer_low", "aer_high"), map(_percent, rate), strict=True))
+            row |= dict(zip(("aer", "aer_low", "aer_high"), map(percent, rate), strict=True))
             row["interval"] = show_interval(row["aer_low"], row["aer_high"], 2)
         rows.append(row)
     return columns, rows
+
+
+def best_of_all(found: Sweep) -> Iterator[str]:
+    """The one setting that lexical consistency takes of all, and the one that gold would take, as options."""
+    judged = [("without gold, by lexical consistency", found.consistency)]
+    if found.counts is not None:
+        judged.append(("WITH gold, by AER", -np.nan_to_num(values_of(found)[0], nan=np.inf)))
+    for how, values in judged:
+        s, p, c = np.unravel_index(int(np.argmax(values)), values.shape)
+        cell = found.cells[int(c)]
+        options = f"--score {SCORES[s]} --position {POSITIONS[p]} --layer {cell.layer} --head {_head(cell.head)}"
+        yield f"best of all {how}: {options}"
 
 
 def correlation_table(found: Sweep) -> tuple[list[Column], Rows]:
@@ -110,7 +133,7 @@ def count_rows(found: Sweep, per_sentence: bool) -> Iterator[dict[str, Any]]:
                         yield {**key, "line": n, **dict(zip(names, map(int, counts), strict=True))}
                     continue
                 row = {**key, "pairs": found.pairs, "target_words": found.target_words}
-                row["null"] = int(found.null[s, p, c])
+                row["null_words"] = int(found.null[s, p, c])
                 if found.counts is not None:
                     row |= dict(zip(names, map(int, found.counts[:, s, p, c].sum(0)), strict=True))
                 row |= {"mean_norm": float(found.norm[p, c]), "consistency": float(found.consistency[s, p, c])}
@@ -137,17 +160,24 @@ def write_counts(found: Sweep, out: BinaryIO, path: str, per_sentence: bool, sig
 def report(found: Sweep, args: argparse.Namespace, sign: str) -> str:
     """All tables in the format asked for."""
     tables = {"cells": cell_table(found, args.format in ("text", "latex")), "rules": rule_table(found, args)}
+    tables["norms"] = norm_table(found)
     if found.counts is not None:
         tables["correlation"] = correlation_table(found)
     if args.format == "json":
         rows = {name: plain_rows(*table) for name, table in tables.items()}
-        return json.dumps({"signature": sign, **rows}, ensure_ascii=False, indent=1)
+        return json.dumps({"signature": sign, **rows, "best": list(best_of_all(found))}, ensure_ascii=False, indent=1)
+    gold = found.counts is not None
     what = "AER; * marks the lowest of its position and score, chosen WITH gold"
-    if found.counts is None:
+    if not gold:
         what = "lexical consistency (nats per target word); * marks the highest of its position and score, without gold"
     notes = {
-        "cells": [what, "</s> wins, mean norm: of all heads together"],
-        "rules": ["lowest AER is the oracle: only with gold can it be known"] if found.counts is not None else [],
+        "cells": [what, "</s> wins: by all heads together"],
+        "norms": ["mean norm, </s> included"],
+        "rules": [
+            "consistency: lexical consistency, nats per target word",
+            *(["AER of this direction's links; the lowest is the oracle: only gold can tell"] if gold else []),
+            *best_of_all(found),
+        ],
     }
     last = list(tables)[-1]
     shown = []
@@ -161,7 +191,7 @@ def values_of(found: Sweep) -> tuple[NDArray[np.float64], str]:
     """What there is to judge cells by, `[2, 2, C]`, and its name: AER in percent, or lexical consistency."""
     if found.counts is None:
         return found.consistency, "lexical consistency"
-    return 100 * aer(found.counts.sum(0)), "AER"
+    return 100 * found.rates(), "AER"
 
 
 def draw(values: NDArray[np.float64], what: str, layers: int, prefix: Path, title: str) -> list[Path]:
@@ -169,7 +199,7 @@ def draw(values: NDArray[np.float64], what: str, layers: int, prefix: Path, titl
 
     Args:
         values: `[2, 2, C]`, cells by layer, all heads first.
-        what: their name.
+        what: their name, as `values_of` has it.
         layers: how many the model has.
         prefix: of the files' names.
         title: above the maps.
@@ -178,9 +208,10 @@ def draw(values: NDArray[np.float64], what: str, layers: int, prefix: Path, titl
 
     grid = values.transpose(1, 0, 2).reshape(len(POSITIONS) * len(SCORES), layers, -1)
     names = [f"{position}, {score}" for position in POSITIONS for score in SCORES]
+    lowest = what == "AER"
     figures = {
-        "layers": layer_map(grid[:, :, 0], names, what, f"{title}, all heads"),
-        "heads": head_maps(grid[:, :, 1:], names, what, title),
+        "layers": layer_map(grid[:, :, 0], names, what, f"{title}, all heads", lowest),
+        "heads": head_maps(grid, names, what, title, lowest),
     }
     written = [save(figure, prefix.with_name(f"{prefix.name}.{name}")) for name, figure in figures.items()]
     return [path for paths in written for path in paths]

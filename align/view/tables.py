@@ -48,6 +48,11 @@ def _tabulate(columns: Sequence[Column], rows: Rows, style: str) -> str:
     return table
 
 
+def percent(share: float | None) -> float | None:
+    """A share as percent; None, as NaN, is not defined."""
+    return None if share is None or share != share else 100 * float(share)
+
+
 def show_interval(low: Value, high: Value, digits: int) -> str:
     """`15.29 to 17.48`, for people."""
     return "n/a" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"
@@ -68,25 +73,27 @@ def plain_rows(columns: Sequence[Column], rows: Rows) -> list[dict[str, Any]]:
 
 
 def as_json(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
-    """One object: the signature, and a list of rows; what is not defined is null."""
-    return json.dumps({"signature": signature, "rows": plain_rows(columns, rows)}, ensure_ascii=False, indent=1)
+    """One object: the signature, notes, and a list of rows; what is not defined is null."""
+    record = {"signature": signature, "notes": list(notes), "rows": plain_rows(columns, rows)}
+    return json.dumps(record, ensure_ascii=False, indent=1)
 
 
 def as_tsv(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
-    """The signature behind `#`, a line of keys, and the rows; what is not defined is `n/a`."""
+    """The signature and notes behind `#`, a line of keys, and the rows; what is not defined is `n/a`."""
     lines = [[column.key for column in columns], *_cells(columns, rows, thousands=False)]
-    return "\n".join((f"# {signature}", *("\t".join(line) for line in lines)))
+    return "\n".join((f"# {signature}", *(f"# {note}" for note in notes), *("\t".join(line) for line in lines)))
 
 
 def as_latex(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
-    """A `tabular` for the booktabs package, with the signature as a comment."""
-    return f"% {signature}\n{_tabulate(columns, rows, 'latex_booktabs')}"
+    """A `tabular` for the booktabs package, with the signature and notes as comments."""
+    comments = (signature, *notes, "needs \\usepackage{booktabs}")
+    return "\n".join((*(f"% {comment}" for comment in comments), _tabulate(columns, rows, "latex_booktabs")))
 
 
 def as_markdown(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
     """A table for READMEs, and the signature below."""
     escaped = [{key: v.replace("|", "\\|") if isinstance(v, str) else v for key, v in row.items()} for row in rows]
-    return f"{_tabulate(columns, escaped, 'github')}\n\n`{signature}`"
+    return "\n\n".join((_tabulate(columns, escaped, "github"), *notes, f"`{signature}`"))
 
 
 TABLES: dict[str, Callable[[Sequence[Column], Rows, str, Sequence[str]], str]] = {

@@ -48,10 +48,10 @@ def printed(result: Result, *lines: str, err: str = "") -> None:
 def test_default(run: Callable[..., Result]) -> None:
     printed(
         run("-g", "gold", "one", "two"),
-        "system      AER  95 % interval         P      R     F1    links    in sure    in possible",
-        "--------  -----  ---------------  ------  -----  -----  -------  ---------  -------------",
-        "one       10.00  0.00 to 25.00    100.00  80.00  88.89        5          4              5",
-        "two       18.18  0.00 to 100.00    83.33  80.00  81.63        6          4              5",
+        "system      AER  95 % interval         P      R     F1    links    in sure    in sure or possible",
+        "--------  -----  ---------------  ------  -----  -----  -------  ---------  ---------------------",
+        "one       10.00  0.00 to 25.00    100.00  80.00  88.89        5          4                      5",
+        "two       18.18  0.00 to 100.00    83.33  80.00  81.63        6          4                      5",
         NOTE,
         SIGNATURE,
     )
@@ -62,6 +62,7 @@ def test_tsv(run: Callable[..., Result]) -> None:
     printed(
         run("-g", "gold", "one", "-f", "tsv", "-w", 1),
         f"# {SIGNATURE}",
+        f"# {NOTE}",
         f"system\t{intervals}\tlinks\tin_sure\tin_possible",
         "one\t10.0\t0.0\t25.0\t100.0\t100.0\t100.0\t80.0\t50.0\t100.0\t88.9\t66.7\t100.0\t5\t4\t5",
     )
@@ -70,8 +71,9 @@ def test_tsv(run: Callable[..., Result]) -> None:
 def test_json(run: Callable[..., Result]) -> None:
     result = run("-g", "gold", "one", "-f", "json")
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith(f'{{\n "signature": "{SIGNATURE}",\n "rows": [\n  {{\n   "system": "one",\n'.encode())
-    (row,) = json.loads(result.out)["rows"]
+    found = json.loads(result.out)
+    assert (list(found), found["signature"], found["notes"]) == (["signature", "notes", "rows"], SIGNATURE, [NOTE])
+    (row,) = found["rows"]
     assert row == {
         **{"system": "one", "links": 5, "in_sure": 4, "in_possible": 5},
         **{"aer": 10.0, "aer_low": 0.0, "aer_high": 25.0},
@@ -85,11 +87,13 @@ def test_latex(run: Callable[..., Result]) -> None:
     printed(
         run("-g", "gold", "one", "-f", "latex", "--samples", 0),
         f"% {SHORT}",
+        f"% {NOTE}",
+        r"% needs \usepackage{booktabs}",
         r"\begin{tabular}{lrrrrrrr}",
         r"\toprule",
-        r" system   &   AER &      P &     R &    F1 &   links &   in sure &   in possible \\",
+        r" system   &   AER &      P &     R &    F1 &   links &   in sure &   in sure or possible \\",
         r"\midrule",
-        r" one      & 10.00 & 100.00 & 80.00 & 88.89 &       5 &         4 &             5 \\",
+        r" one      & 10.00 & 100.00 & 80.00 & 88.89 &       5 &         4 &                     5 \\",
         r"\bottomrule",
         r"\end{tabular}",
     )
@@ -105,20 +109,21 @@ def test_brief(run: Callable[..., Result]) -> None:
 def test_per_sentence(run: Callable[..., Result]) -> None:
     printed(
         run("-g", "gold", "one", "two", "--per-sentence", "-w", 1),
-        "  line  system      AER      P      R     F1    links    in sure    in possible    sure",
-        "------  --------  -----  -----  -----  -----  -------  ---------  -------------  ------",
-        "     1  one        25.0  100.0   50.0   66.7        2          1              2       2",
-        "     1  two         0.0  100.0  100.0  100.0        3          2              3       2",
-        "     2  one         0.0  100.0  100.0  100.0        1          1              1       1",
-        "     2  two       100.0    0.0    0.0    n/a        1          0              0       1",
-        "     3  one         0.0  100.0  100.0  100.0        2          2              2       2",
-        "     3  two         0.0  100.0  100.0  100.0        2          2              2       2",
+        "  line  system      AER      P      R     F1    links    in sure    in sure or possible    sure",
+        "------  --------  -----  -----  -----  -----  -------  ---------  ---------------------  ------",
+        "     1  one        25.0  100.0   50.0   66.7        2          1                      2       2",
+        "     1  two         0.0  100.0  100.0  100.0        3          2                      3       2",
+        "     2  one         0.0  100.0  100.0  100.0        1          1                      1       1",
+        "     2  two       100.0    0.0    0.0    n/a        1          0                      0       1",
+        "     3  one         0.0  100.0  100.0  100.0        2          2                      2       2",
+        "     3  two         0.0  100.0  100.0  100.0        2          2                      2       2",
         NOTE,
         SHORT,
     )
     printed(
         run("-g", "gold", "two", "--per-sentence", "-w", 1, "-f", "tsv"),
         f"# {SHORT}",
+        f"# {NOTE}",
         "line\tsystem\taer\tprecision\trecall\tf1\tlinks\tin_sure\tin_possible\tsure",
         "1\ttwo\t0.0\t100.0\t100.0\t100.0\t3\t2\t3\t2",
         "2\ttwo\t100.0\t0.0\t0.0\tn/a\t1\t0\t0\t1",
@@ -132,12 +137,13 @@ def test_per_sentence(run: Callable[..., Result]) -> None:
 
 def test_errors_are_drawn(run: Callable[..., Result]) -> None:
     signs = "■ sure, found   ▣ possible, found   □ sure, missing   ▫ possible, left out   ✗ wrong"
-    two = ("two, line 2: AER 100.0", "  u v", "d □ ✗", "e · ·", "")
-    one = ("one, line 1: AER 25.0", "  x y z", "a ■ · ·", "b · ▣ ·", "c · · □", "")
+    two = ("two, line 2: 1 wrong, 1 missing, AER 100.00", "  u v", "d □ ✗", "e · ·", "")
+    one = ("one, line 1: 0 wrong, 1 missing, AER 25.00", "  x y z", "a ■ · ·", "b · ▣ ·", "c · · □", "")
     text = ("-s", "source", "-t", "target")
     printed(run("-g", "gold", "two", "one", "--errors", 5, *text), *two, *one, signs, SHORT)
-    numbers = ("two, line 2: AER 100.0", "  0 1", "0 □ ✗", "")
-    printed(run("-g", "gold", "two", "--errors", 1), *numbers, signs, SHORT)
+    numbers = ("two, line 2: 1 wrong, 1 missing, AER 100.00", "  0 1", "0 □ ✗", "")
+    fewer = "words without a link have no row or column; with -s and -t all words are shown"
+    printed(run("-g", "gold", "two", "--errors", 1), *numbers, signs, fewer, SHORT)
     printed(run("-g", "gold", "gold", "--errors", 1), "no errors", SHORT.replace("hyp:pharaoh", "hyp:talp"))
 
 
@@ -147,15 +153,16 @@ def test_errors_in_tables(run: Callable[..., Result], write: Callable[..., None]
     printed(
         run(*arguments, "-f", "tsv"),
         f"# {SHORT}",
-        "system\tline\taer\twrong\tmissing",
-        "one\t1\t33.33\t\t0-0",
-        "two\t2\t100.00\t0-1\t0-0",
+        f"# {NOTE}",
+        "system\tline\terrors\taer\twrong\tmissing",
+        "one\t1\t1\t33.33\t\t0-0",
+        "two\t2\t2\t100.00\t0-1\t0-0",
     )
     assert json.loads(run(*arguments, "-f", "json").out)["rows"] == [
-        {"system": "one", "line": 1, "aer": 33.33, "wrong": "", "missing": "0-0"},
-        {"system": "two", "line": 2, "aer": 100.0, "wrong": "0-1", "missing": "0-0"},
+        {"system": "one", "line": 1, "errors": 1, "aer": 33.33, "wrong": "", "missing": "0-0"},
+        {"system": "two", "line": 2, "errors": 2, "aer": 100.0, "wrong": "0-1", "missing": "0-0"},
     ]
-    assert b" two      &      2 & 100.00 & 0-1     & 0-0       \\\\\n" in run(*arguments, "-f", "latex").out
+    assert b" two      &      2 &        2 & 100.00 & 0-1     & 0-0       \\\\\n" in run(*arguments, "-f", "latex").out
 
 
 def test_the_seed_and_the_number_of_samples_are_taken(run: Callable[..., Result], write: Callable[..., None]) -> None:
@@ -204,7 +211,7 @@ def test_the_same_links_in_other_forms(run: Callable[..., Result], write: Callab
 
 def test_a_system_without_links(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(nothing="\n\n\n")
-    (line,) = run("-g", "gold", "nothing", "-f", "tsv").out.decode().splitlines()[2:]
+    (line,) = run("-g", "gold", "nothing", "-f", "tsv").out.decode().splitlines()[3:]
     assert line == "\t".join(["nothing", *["100.00"] * 3, *["n/a"] * 3, *["0.00"] * 3, *["n/a"] * 3, "0", "0", "0"])
 
 
@@ -213,12 +220,22 @@ def test_nothing_at_all(run: Callable[..., Result], write: Callable[..., None]) 
     printed(run("-g", "nothing", "nothing", "-b"), "n/a")
 
 
-def test_naacl_gold_may_end_before_the_systems(run: Callable[..., Result], write: Callable[..., None]) -> None:
+def test_naacl_gold_may_leave_out_sentences_that_the_text_has(
+    run: Callable[..., Result], write: Callable[..., None]
+) -> None:
     write(gold="1 1 1\n")
-    warning = "gold names sentences up to 1, one has 3: the rest is taken to have no links there"
-    result = run("-g", "gold", "-b", "one")
+    failed(run("-g", "gold", "-b", "one"), "gold has 1 sentence pairs, one 3", "give the text with -s and -t")
+    warning = "gold names no link in 2 of 3 sentences: they are taken to have none"
+    result = run("-g", "gold", "-b", "one", "-s", "source", "-t", "target")
     assert (result.code, result.out) == (0, b"66.67\n")
     assert f"eval-align: warning: {warning}\n" in result.err
+    write(gold="3 1 1\n")
+    assert f"eval-align: warning: {warning}\n" in run("-g", "gold", "-b", "one").err
+
+
+def test_gold_and_system_exchanged(run: Callable[..., Result]) -> None:
+    warning = "gold tells sure from possible links, and the gold does not: are they exchanged?"
+    assert f"eval-align: warning: {warning}\n" in run("-g", "one", "gold").err
 
 
 # Where counting starts, and which side is first
@@ -257,7 +274,7 @@ def test_swapped_sides_are_refused_where_the_text_shows_it(
 ) -> None:
     write(gold="0-0 0-1 0-2\n", one="0-0 2-0 3-0\n", source="a\n", target="x y z u\n")
     text = ("-s", "source", "-t", "target")
-    failed(run("-g", "gold", "one", *text), "one, line 1: link 2-0", "1 and 4 words", "with --hyp-swapped all links")
+    failed(run("-g", "gold", "one", *text), "one, line 1: link 2-0", "1 and 4 words", "with --hyp-swapped, or with")
     printed(run("-g", "gold", "-b", "one", *text, "--hyp-swapped"), "33.33")
 
 
@@ -267,11 +284,11 @@ def test_swapped_sides_are_refused_where_the_text_shows_it(
 @pytest.mark.parametrize(
     ("files", "parts"),
     [
-        ({"one": ONE.replace("0-0\n", "", 1)}, ("one has 2 sentence pairs, gold has 3", "a line is missing")),
-        ({"one": ONE + "\n"}, ("gold has 3 sentence pairs, one has 4", "a blank one at the end?")),
-        ({"gold": GOLD + "\n"}, ("one has 3 sentence pairs, gold has 4",)),
-        ({"one": ""}, ("one has 0 sentence pairs, gold has 3",)),
-        ({"one": "1 1 1\n4 1 1\n"}, ("gold has 3 sentence pairs, one has 4",)),
+        ({"one": ONE.replace("0-0\n", "", 1)}, ("one has 2 sentence pairs, gold 3", "a line is missing")),
+        ({"one": ONE + "\n"}, ("gold has 3 sentence pairs, one 4", "a blank one at the end?")),
+        ({"gold": GOLD + "\n"}, ("one has 3 sentence pairs, gold 4",)),
+        ({"one": ""}, ("one has 0 sentence pairs, gold 3",)),
+        ({"one": "1 1 1\n4 1 1\n"}, ("gold has 3 sentence pairs, one 4",)),
         ({"one": "0-0\n-1-0\n\n"}, ("one, line 2: '-1-0' is not a link such as 0-3",)),
         ({"one": "0-0\n1 2\n\n"}, ("one, line 2: '1' is not a link such as 0-3",)),
         ({"gold": "0-0 1p1\n1?1\n\n"}, ("gold: some possible links are marked with p, others with ?",)),
@@ -304,9 +321,9 @@ def test_files_that_are_not_there(run: Callable[..., Result]) -> None:
 def test_text_of_another_length(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(longer=SOURCE + "h\n")
     failed(run("-g", "gold", "one", "-s", "longer", "-t", "target"), "longer has 4 lines, target has 3")
-    failed(run("-g", "gold", "one", "-s", "longer", "-t", "longer"), "gold has 3 sentence pairs, longer has 4")
+    failed(run("-g", "gold", "one", "-s", "longer", "-t", "longer"), "gold has 3 sentence pairs, the text 4")
     write(one="1 1 1\n4 1 1\n")
-    failed(run("-g", "gold", "one", "-s", "source", "-t", "target"), "one has 4 sentence pairs, source has 3")
+    failed(run("-g", "gold", "one", "-s", "source", "-t", "target"), "one has 4 sentence pairs, the text 3")
 
 
 def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Callable[..., None]) -> None:
@@ -315,8 +332,14 @@ def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Ca
     result = run(*arguments)
     failed(result, "one, line 4: link 0-1 (counted from 0), where the sentences have 1 and 1 words", "--out-of-range")
     assert result.out == b""
-    warning = "eval-align: warning: one: 2 links to words that their sentences do not have are left out\n"
-    printed(run(*arguments, "--out-of-range", "ignore"), "18.18", err=warning)
+    warning = "links to words that their sentences do not have: 2; they are"
+    shown = f"eval-align: warning: one: {warning} counted as wrong\n"
+    printed(run(*arguments, "--out-of-range", "ignore"), "30.77", err=shown)  # as without the text: not forgiven
+    printed(run("-g", "gold", "-b", "one", "--hyp-base", 0), "30.77")
+    turned = run("-g", "one", "gold", "-s", "source", "-t", "target", "--gold-base", 0, "--out-of-range", "ignore")
+    assert f"eval-align: warning: one: {warning} left out\n" in turned.err
+    assert b"|hyp:talp-0|" in turned.out
+    assert b"gold:pharaoh-0-without-2|" in turned.out
 
 
 @pytest.mark.parametrize(
@@ -327,7 +350,9 @@ def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Ca
         ("-g", "gold", "one", "--hyp-format", "xml"), ("-g", "gold", "one", "--samples", "-1"),
         ("-g", "gold", "one", "--errors", "0"), ("-g", "gold", "one", "-b", "--per-sentence"),
         ("-g", "gold", "one", "--paired", "t"), ("-g", "gold", "one", "-f", "xml"),
-        ("-g", "gold", "one", "--frobnicate"),
+        ("-g", "gold", "one", "--frobnicate"), ("-g", "gold", "one", "--paired", "permutation"),
+        ("-g", "gold", "one", "two", "--paired", "permutation", "--samples", "0"),
+        ("-g", "gold", "one", "-b", "-f", "json"), ("-g", "gold", "one", "--out-of-range", "ignore"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:
@@ -380,5 +405,8 @@ def test_a_published_file_taken_the_wrong_way(run: Callable[..., Result]) -> Non
     assert (result.code, result.out) == (0, b"73.19\n")
     assert "AER 73.2, but with its sides swapped it would be 9.8: is --hyp-swapped or --gold-swapped" in result.err
     text = ("-s", hansards("test.e"), "-t", hansards("test.f"))
-    failed(run(*arguments, *text), "or --hyp-swapped if it has the target side first")
-    failed(run(*arguments, *text, "--hyp-base", 0), "with --hyp-swapped all links would be in range")
+    failed(run(*arguments, *text), "is it source first (else --hyp-swapped)?")
+    failed(
+        run(*arguments, *text, "--hyp-base", 0),
+        "with --hyp-swapped, or with -s and -t exchanged, all links would be in range",
+    )

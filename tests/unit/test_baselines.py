@@ -470,7 +470,7 @@ def test_giza_that_fails(put: Callable[..., None], more: str, message: str) -> N
 
 def test_giza_trains_on_what_it_aligns(put: Callable[..., None]) -> None:
     put_giza(put)
-    with pytest.raises(ValueError, match=r"aligns only what it trains on.*append=True"):
+    with pytest.raises(ValueError, match=r"aligns only what it trains on.*--append-test"):
         align_with("giza", TEST, train=TEST)
 
 

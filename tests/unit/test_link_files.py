@@ -185,7 +185,8 @@ def test_without_proof_the_flag_is_asked_for() -> None:
 def test_contradicting_proofs_are_refused() -> None:
     with refused(
         "links: counts from 0 by its index 0 and from 1 by an index that equals its sentence's length: "
-        "give --gold-base 0 or 1 (and --out-of-range ignore), or --gold-swapped if it has the target side first"
+        "is it of this text, are -s and -t in order, and is it source first (else --gold-swapped)? If all of that "
+        "is so, give --gold-base 0 or 1, and --out-of-range ignore"
     ):
         base("0-0\n3-3\n", [(3, 3), (3, 3)])
 
