@@ -35,6 +35,7 @@ def _choice(asked: int | str, taken: int | str | None) -> str:
 
 
 SHOWN_AS = {
+    "case": "case:",
     "trained": "trained:",
     "layer": "layer:",
     "head": "head:",

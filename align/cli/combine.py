@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import zip_longest
 
 import align
-from align.baselines import align_with, describe_tool, lower_case
+from align.baselines import TOOLS, align_with, describe_tool, lower_case
 from align.cli.common import Progress, open_output, write_links
 from align.formats import number, parse_jsonl, parse_marked, renumber
 from align.link_files import at_line
@@ -130,9 +130,9 @@ class _Counted:
 def align_statistically(program: str, pairs: Iterable[Pair], args: argparse.Namespace) -> None:
     """`-m fast_align` and its like: train, align in both directions, symmetrise."""
     method = args.symmetrize or DEFAULT_METHOD
-    lower = args.case == "lower"
+    lower = args.case == "lower" or TOOLS[args.model].lower  # which eflomal does anyway
     tool = describe_tool(args.model)
-    signs = {"tool": tool, "case": args.case or "keep", "trained": "train" if args.train_source else "test"}
+    signs = {"tool": tool, "case": "lower" if lower else "keep", "trained": "train" if args.train_source else "test"}
     signs["symmetrize"] = method
 
     def pick(forward: Links, backward: Links) -> Links:

@@ -168,3 +168,12 @@ def test_lilts_published_files(tool: str, published: str, method: str) -> None:
     expected = read(folder / f"test.enfr.{published}.talp")
     assert len(expected) == 447
     assert [symmetrize(*both, method) for both in zip(forward, backward, strict=True)] == expected
+
+
+@pytest.mark.parametrize(("tool", "lines"), [("fastalign", 91), ("giza", 32)])
+def test_how_often_atools_and_moses_differ_on_published_files(tool: str, lines: int) -> None:
+    folder = PUBLISHED / tool
+    if not folder.is_dir():
+        pytest.skip(f"needs {PUBLISHED.relative_to(SHARED)} in {SHARED.name}/ beside the repository")
+    both = zip(read(folder / "test.enfr.talp"), read(folder / "test.enfr.reverse.talp", swapped=True), strict=True)
+    assert sum(symmetrize(f, b, "grow-diag") != symmetrize(f, b, "moses-grow-diag") for f, b in both) == lines

@@ -1,0 +1,103 @@
+"""`extract-align -m fast_align` and its like from the outside: a line for a line, and what was run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+import align
+from align.baselines import describe_tool
+from align.cli import extract
+from tests import toy
+from tests.cli.conftest import Result, failed
+
+TOOL = describe_tool("fast_align")
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
+    """The command, in a folder with 200 pairs whose words are translated one by one, in order, and a text to align."""
+    draw = random.Random(1)
+    words = list(zip(toy.SOURCE_WORDS, toy.TARGET_WORDS, strict=False))
+    train = [draw.sample(words, draw.randint(2, 8)) for _ in range(200)]
+    sides = ["".join(" ".join(word[side] for word in pair) + "\n" for pair in train) for side in (0, 1)]
+    test = "das haus ||| the house\n\nwir SEHEN das ||| we see the\n ||| the\n"
+    write(**{"train.de": sides[0], "train.en": sides[1], "test": test, "alone": 20 * test})
+    return partial(run_main, extract.main, "-m", "fast_align")
+
+
+APART = ("test", "--train-source", "train.de", "--train-target", "train.en")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "trained"),
+    [(APART, "train-200"), ((*APART, "--append-test"), "train-204"), (("alone",), "test-80")],
+)
+def test_a_line_for_a_line_and_what_was_run(
+    run: Callable[..., Result], arguments: tuple[str, ...], trained: str
+) -> None:
+    result = run(*arguments, "--case", "lower", "--symmetrize", "intersection")
+    assert result.code == 0
+    lines = result.out.decode().split("\n")
+    assert len(lines) - 1 == (80 if trained == "test-80" else 4)
+    assert lines[1] == lines[3] == ""
+    if trained != "test-80":
+        assert lines[:3] == ["0-0 1-1", "", "0-0 1-1 2-2"]
+    sign = f"align|{TOOL}|case:lower|trained:{trained}|intersection|v:{align.__version__}"
+    assert result.err.splitlines()[-1] == sign
+
+
+def test_case_is_kept_unless_asked(run: Callable[..., Result]) -> None:
+    kept, lower = (run(*APART, *case, "--symmetrize", "forward") for case in ((), ("--case", "lower")))
+    assert "|case:keep|" in kept.err
+    assert kept.out != lower.out  # SEHEN is not in the training text
+
+
+def test_directions_and_formats(run: Callable[..., Result]) -> None:
+    assert run(*APART, "-f", "naacl", "--case", "lower", "--symmetrize", "reverse").out == (
+        b"1 1 1 S\n1 2 2 S\n3 1 1 S\n3 2 2 S\n3 3 3 S\n"
+    )
+    giza = run(*APART, "-f", "giza").out.decode().splitlines()
+    assert len(giza) == 3 * 4
+    assert giza[7:9] == ["we see the", giza[8]]
+    assert giza[8].startswith("NULL ({ ")
+    assert b'"target": ["we", "see", "the"]' in run(*APART, "-f", "jsonl").out
+
+
+def test_signature_alone_runs_nothing(run: Callable[..., Result]) -> None:
+    result = run(*APART, "--signature")
+    assert result.out.decode() == f"align|{TOOL}|case:keep|trained:train|grow-diag-final-and|v:{align.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("test", "--layer", "1"), "--layer is for a translation model: -m fast_align has no use for it"),
+        (("test", "--too-long", "blank"), "--too-long is for a translation model"),
+        (("test", "--scores"), "--scores are a model's"),
+        (("test", "--train-source", "train.de"), "--train-source and --train-target go together"),
+        (("test", "--append-test"), "--append-test goes with"),
+        (("--combine", "test", "test"), "--model is for a translation model: --combine has no use for it"),
+    ],
+)
+def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], part: str) -> None:
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert part in result.err
+
+
+def test_bad_text_is_named(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(**{"train.en": "the\n"})
+    result = run(*APART)
+    failed(result, "train.de has 200 lines, train.en has 1")
+    assert result.out == b""
+
+
+def test_giza_needs_the_test_text_in_training(
+    run_main: Callable[..., Result], run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    failed(run_main(extract.main, "-m", "giza", "test"), "GIZA++ is not there: put mgiza")
