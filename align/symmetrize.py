@@ -13,7 +13,7 @@ Dialects go by nearly the same names, and give different links:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
 from align.types import Links
@@ -41,13 +41,6 @@ class _Growing:
 
     def both_free(self, link: tuple[int, int]) -> bool:
         return not (link[0] in self.sources or link[1] in self.targets)
-
-    def finish(self, directions: Iterable[Links], free: Callable[[tuple[int, int]], bool]) -> None:
-        """Add what is still free, one direction after the other, in order."""
-        for links in directions:
-            for link in sorted(links):
-                if free(link):
-                    self.add(link)
 
 
 def _grow_diag(forward: Links, backward: Links) -> _Growing:
@@ -110,78 +103,36 @@ def _lilt_grow_diag(forward: Links, backward: Links) -> _Growing:
     return grown
 
 
-def intersection(forward: Links, backward: Links) -> Links:
-    """Links of both directions."""
-    return forward & backward
+def _heuristic(
+    grow: Callable[[Links, Links], _Growing], final: Callable[[_Growing, tuple[int, int]], bool] | None = None
+) -> Callable[[Links, Links], Links]:
+    """A method: grow, and then add links that are `final` to what has grown, the forward direction's first."""
 
+    def combine(forward: Links, backward: Links) -> Links:
+        grown = grow(forward, backward)
+        for links in (forward, backward) if final else ():
+            for link in sorted(links):
+                if final and final(grown, link):
+                    grown.add(link)
+        return frozenset(grown.links)
 
-def union(forward: Links, backward: Links) -> Links:
-    """Links of either direction."""
-    return forward | backward
-
-
-def grow_diag(forward: Links, backward: Links) -> Links:
-    """The intersection, grown."""
-    return frozenset(_grow_diag(forward, backward).links)
-
-
-def grow_diag_final(forward: Links, backward: Links) -> Links:
-    """The same, and then every link that has a free word, the forward direction's first."""
-    grown = _grow_diag(forward, backward)
-    grown.finish((forward, backward), grown.one_free)
-    return frozenset(grown.links)
-
-
-def grow_diag_final_and(forward: Links, backward: Links) -> Links:
-    """The same, and then every link whose words are both free, the forward direction's first."""
-    grown = _grow_diag(forward, backward)
-    grown.finish((forward, backward), grown.both_free)
-    return frozenset(grown.links)
-
-
-def moses_grow_diag(forward: Links, backward: Links) -> Links:
-    """The intersection, grown in Moses' order."""
-    return frozenset(_moses_grow_diag(forward, backward).links)
-
-
-def moses_grow_diag_final(forward: Links, backward: Links) -> Links:
-    """The same, and then every link that has a free word, the forward direction's first."""
-    grown = _moses_grow_diag(forward, backward)
-    grown.finish((forward, backward), grown.one_free)
-    return frozenset(grown.links)
-
-
-def moses_grow_diag_final_and(forward: Links, backward: Links) -> Links:
-    """The same, and then every link whose words are both free, the forward direction's first."""
-    grown = _moses_grow_diag(forward, backward)
-    grown.finish((forward, backward), grown.both_free)
-    return frozenset(grown.links)
-
-
-def lilt_grow_diag(forward: Links, backward: Links) -> Links:
-    """The intersection, grown by links whose words are both free."""
-    return frozenset(_lilt_grow_diag(forward, backward).links)
-
-
-def lilt_grow_diag_final(forward: Links, backward: Links) -> Links:
-    """The same, and then every link whose words are both free, the forward direction's first."""
-    grown = _lilt_grow_diag(forward, backward)
-    grown.finish((forward, backward), grown.both_free)
-    return frozenset(grown.links)
+    return combine
 
 
 METHODS: dict[str, Callable[[Links, Links], Links]] = {
-    "intersection": intersection,
-    "union": union,
-    "grow-diag": grow_diag,
-    "grow-diag-final": grow_diag_final,
-    "grow-diag-final-and": grow_diag_final_and,
-    "moses-grow-diag": moses_grow_diag,
-    "moses-grow-diag-final": moses_grow_diag_final,
-    "moses-grow-diag-final-and": moses_grow_diag_final_and,
-    "lilt-grow-diag": lilt_grow_diag,
-    "lilt-grow-diag-final": lilt_grow_diag_final,
+    "intersection": lambda forward, backward: forward & backward,
+    "union": lambda forward, backward: forward | backward,
+    "grow-diag": _heuristic(_grow_diag),
+    "grow-diag-final": _heuristic(_grow_diag, _Growing.one_free),
+    "grow-diag-final-and": _heuristic(_grow_diag, _Growing.both_free),
+    "moses-grow-diag": _heuristic(_moses_grow_diag),
+    "moses-grow-diag-final": _heuristic(_moses_grow_diag, _Growing.one_free),
+    "moses-grow-diag-final-and": _heuristic(_moses_grow_diag, _Growing.both_free),
+    "lilt-grow-diag": _heuristic(_lilt_grow_diag),
+    "lilt-grow-diag-final": _heuristic(_lilt_grow_diag, _Growing.both_free),
 }
+"""What each of them adds to the intersection: `grow-diag` neighbours; `final` then every link that has a free word,
+`final-and` those that have two."""
 
 
 def symmetrize(forward: Links, backward: Links, method: str) -> Links:

@@ -118,6 +118,11 @@ def read_train(about: dict[str, Any], data: Path) -> Iterator[Pair]:
             yield Pair(source(pair.source), target(pair.target), pair.id)
 
 
+def letters(pair: Pair) -> tuple[str, str]:
+    """Both sides without blanks, to find test pairs in training text that is tokenised otherwise."""
+    return "".join(pair.source), "".join(pair.target)
+
+
 def layer_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
     """The paper's table: AER by layer, all heads together, mean (sd) over models; the layers' mean; the best layer."""
     layers = [c for c, cell in enumerate(sweeps[0].cells) if cell.head is None]
@@ -157,8 +162,9 @@ def systems(
                 s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
                 cell = found.cells[choice.cell]
                 yield f"{model}: {choice.score}, {choice.position}, {cell}", found.counts[:, s, p, choice.cell]
+    tested = {letters(pair) for pair in map(lower_case, text.pairs)}
     for tool in experiment["baselines"]:
-        train = read_train(config["train"][experiment["train"]], data)
+        train = (p for p in read_train(config["train"][experiment["train"]], data) if letters(p) not in tested)
         both = list(align_with(tool, map(lower_case, text.pairs), train=train, append=True))
         directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [b for _, b in both]}
         directions |= {method: [METHODS[method](f, b) for f, b in both] for method in SYMMETRIZED}
@@ -187,6 +193,15 @@ def system_rows(found: list[tuple[str, Counts]], default: str, text: Text) -> tu
     return columns, rows
 
 
+def describe(name: str, tools: list[str]) -> Iterator[tuple[str, str]]:
+    """The statistical aligners that are there, for the signature; the others are named on stderr."""
+    for tool in tools:
+        try:
+            yield tool, describe_tool(tool)
+        except ModuleNotFoundError as error:
+            print(f"{name}: without {tool}: {error}", file=sys.stderr)
+
+
 def run(name: str, config: dict[str, Any], args: argparse.Namespace) -> None:
     """One experiment: its tables printed and written, its heat maps drawn."""
     experiment = config["experiment"][name]
@@ -197,15 +212,18 @@ def run(name: str, config: dict[str, Any], args: argparse.Namespace) -> None:
         aligners = [load(str(args.data / m) if "/" in m else m) for m in (model, back) if m]
         sweeps.append(sweep(aligners[0], text.pairs, text.gold, *aligners[1:]))
         models.append(aligners[0].recorder.name)
-    tools = [describe_tool(tool) for tool in experiment["baselines"]]
-    counted = list(systems(experiment, config, args.data, text, sweeps))
+    tools = dict(describe(name, experiment["baselines"]))
+    counted = list(systems({**experiment, "baselines": list(tools)}, config, args.data, text, sweeps))
     default = next(system for system, _ in counted if "norm, input" in system)
     tables = {
         "layers": layer_rows(sweeps),
         "rules": rule_rows(sweeps),
         "systems": system_rows(counted, default, text),
     }
-    sign = "|".join(["reproduce", name, *models, *tools, "trained:train+test", f"ci:percentile-{SAMPLES}"])
+    gold = f"gold:{'+'.join(text.names)}"
+    sign = "|".join(
+        ["reproduce", name, gold, *models, *tools.values(), "trained:train+test", f"ci:percentile-{SAMPLES}"]
+    )
     sign += f"|test:permutation-10000|seed:{SEED}|v:{__version__}"
     for table, (columns, rows) in tables.items():
         print(f"\n{name}, {table}\n")
@@ -213,13 +231,9 @@ def run(name: str, config: dict[str, Any], args: argparse.Namespace) -> None:
         path = args.output / f"{name}.{table}.tsv"
         path.write_text(as_tsv(columns, rows, sign) + "\n", encoding="utf-8")
     mean = np.mean([100 * found.rates() for found in sweeps], axis=0)
-    draw(
-        mean,
-        "AER",
-        sweeps[0].cells[-1].layer,
-        args.output / name,
-        " and others".join([models[0], *["" for _ in models[1:2]]]),
-    )
+    title = models[0] if len(models) == 1 else f"mean of {len(models)} models"
+    title += f", {len(text.pairs)} pairs (framed: best, with gold)"
+    draw(mean, "AER", sweeps[0].cells[-1].layer, args.output / name, title)
 
 
 def main() -> int:

@@ -30,7 +30,7 @@ models = ["models/one", "models/two"]
 reverse_models = ["models/two", "models/one"]
 gold = ["toy"]
 train = "toy"
-baselines = ["fast_align", "eflomal"]
+baselines = ["fast_align", "eflomal", "giza"]
 
 [experiment.absent]
 models = ["models/none"]
@@ -68,10 +68,11 @@ def test_tables_of_two_models_and_two_aligners(data: Path) -> None:
     result = reproduce(data, "-f", "markdown")
     assert result.returncode == 0, result.stderr
     assert "absent: missing" in result.stderr
+    assert "toy: without giza: GIZA++ is not there" in result.stderr
     tables = {}
     for name in ("layers", "rules", "systems"):
         sign, *lines = (data / "results" / f"toy.{name}.tsv").read_text(encoding="utf-8").splitlines()
-        assert sign.startswith("# reproduce|toy|fairseq:de-en@")
+        assert sign.startswith("# reproduce|toy|gold:toy|fairseq:de-en@")
         keys, *rows = (line.split("\t") for line in lines)
         tables[name] = [dict(zip(keys, row, strict=True)) for row in rows]
         assert f"| {rows[0][0]} " in result.stdout
