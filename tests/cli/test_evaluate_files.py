@@ -1,0 +1,243 @@
+"""`eval-align` and the files it is given: what it takes, what it refuses, and the published error rates."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import align
+from align.cli import evaluate
+from tests.cli.conftest import Result, failed
+from tests.cli.test_evaluate import GOLD, ONE, SOURCE, TARGET, TWO, printed
+from tests.conftest import SHARED
+
+HANSARDS = SHARED / "gold" / "enfr-hansards447"
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
+    """The command, in a folder with gold, two systems and their text."""
+    write(gold=GOLD, one=ONE, two=TWO, source=SOURCE, target=TARGET)
+    return partial(run_main, evaluate.main)
+
+
+# Odd files that are fine
+
+
+@pytest.mark.parametrize(
+    "text",
+    [ONE.replace("\n", "\r\n"), "\ufeff" + ONE, ONE[:-1], " 0-0\t 1-1 \n0-0 0-0\n1-1 0-0\t\n",
+     "0-0:0.5 1-1\n0-0\n0-0 1-1", '{"links": [[0, 0], [1, 1]]}\n{"links": [[0, 0]]}\n{"links": [[0, 0], [1, 1]]}\n',
+     "1 1 1\n3 1 1 S 0.5\n3 2 2\n2 1 1 P\n1 2 2 S\n"],
+)  # fmt: skip
+def test_the_same_links_in_other_forms(run: Callable[..., Result], write: Callable[..., None], text: str) -> None:
+    write(one=text)
+    printed(run("-g", "gold", "-b", "one"), "10.00")
+
+
+def test_a_system_without_links(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(nothing="\n\n\n")
+    (line,) = run("-g", "gold", "nothing", "-f", "tsv").out.decode().splitlines()[3:]
+    assert line == "\t".join(["nothing", *["100.00"] * 3, *["n/a"] * 3, *["0.00"] * 3, *["n/a"] * 3, "0", "0", "0"])
+
+
+def test_nothing_at_all(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(nothing="")
+    printed(run("-g", "nothing", "nothing", "-b"), "n/a")
+
+
+def test_naacl_gold_may_leave_out_sentences_that_the_text_has(
+    run: Callable[..., Result], write: Callable[..., None]
+) -> None:
+    write(gold="1 1 1\n")
+    failed(run("-g", "gold", "-b", "one"), "gold has 1 sentence pairs, one 3", "give the text with -s and -t")
+    warning = "gold names no link in 2 of 3 sentences: they are taken to have none"
+    result = run("-g", "gold", "-b", "one", "-s", "source", "-t", "target")
+    assert (result.code, result.out) == (0, b"66.67\n")
+    assert f"eval-align: warning: {warning}\n" in result.err
+    write(gold="3 1 1\n")
+    assert f"eval-align: warning: {warning}\n" in run("-g", "gold", "-b", "one").err
+
+
+def test_gold_and_system_exchanged(run: Callable[..., Result]) -> None:
+    warning = "gold tells sure from possible links, and the gold does not: are they exchanged?"
+    assert f"eval-align: warning: {warning}\n" in run("-g", "one", "gold").err
+
+
+# Where counting starts, and which side is first
+
+
+def test_gold_that_may_count_from_1_is_not_guessed(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(gold="1-1 2p2 3-3\n1-1\n2-2 1-1\n")
+    failed(run("-g", "gold", "one"), "gold: no index 0 in 6 links", "give --gold-base 1 (or --gold-base 0 if")
+    printed(run("-g", "gold", "-b", "one", "--gold-base", 1), "10.00")
+    printed(run("-g", "gold", "-b", "one", "-s", "source", "-t", "target"), "10.00")
+    result = run("-g", "gold", "-b", "one", "--gold-base", 0)
+    assert result.code == 0
+    assert "eval-align: warning: one: AER 60.0, but with all its indices one higher it would be 10.0: is" in result.err
+
+
+def test_a_system_that_counts_from_1(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(one="1-1 2-2\n1-1\n1-1 2-2\n")
+    failed(run("-g", "gold", "one"), "one: no index 0 in 5 links", "give --hyp-base 1 (or --hyp-base 0 if")
+    printed(run("-g", "gold", "-b", "one", "--hyp-base", 1), "10.00")
+    failed(run("-g", "gold", "two", "--hyp-base", 1), "two, line 1: link 0-0 has index 0, but counting starts at 1")
+
+
+def test_swapped_sides_are_warned_about(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(gold="0-1 0-2\n1-0 2-0\n", one="1-0 2-0\n0-1 0-2\n")
+    result = run("-g", "gold", "-b", "one")
+    assert (result.code, result.out) == (0, b"100.00\n")
+    warning = "one: AER 100.0, but with its sides swapped it would be 0.0: is --hyp-swapped or --gold-swapped right?"
+    assert result.err == f"eval-align: warning: {warning}\n"
+    printed(run("-g", "gold", "-b", "one", "--hyp-swapped"), "0.00")
+    printed(run("-g", "gold", "-b", "one", "--gold-swapped"), "0.00")
+    assert b"hyp:pharaoh-0-swapped" in run("-g", "gold", "one", "--hyp-swapped").out
+
+
+def test_swapped_sides_are_refused_where_the_text_shows_it(
+    run: Callable[..., Result], write: Callable[..., None]
+) -> None:
+    write(gold="0-0 0-1 0-2\n", one="0-0 2-0 3-0\n", source="a\n", target="x y z u\n")
+    text = ("-s", "source", "-t", "target")
+    failed(run("-g", "gold", "one", *text), "one, line 1: link 2-0", "1 and 4 words", "with --hyp-swapped, or with")
+    printed(run("-g", "gold", "-b", "one", *text, "--hyp-swapped"), "33.33")
+
+
+# What is refused: nothing on stdout, and why on stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "parts"),
+    [
+        ({"one": ONE.replace("0-0\n", "", 1)}, ("one has 2 sentence pairs, gold 3", "a line is missing")),
+        ({"one": ONE + "\n"}, ("gold has 3 sentence pairs, one 4", "a blank one at the end?")),
+        ({"gold": GOLD + "\n"}, ("one has 3 sentence pairs, gold 4",)),
+        ({"one": ""}, ("one has 0 sentence pairs, gold 3",)),
+        ({"one": "1 1 1\n4 1 1\n"}, ("gold has 3 sentence pairs, one 4",)),
+        ({"one": "0-0\n-1-0\n\n"}, ("one, line 2: '-1-0' is not a link such as 0-3",)),
+        ({"one": "0-0\n1 2\n\n"}, ("one, line 2: '1' is not a link such as 0-3",)),
+        ({"gold": "0-0 1p1\n1?1\n\n"}, ("gold: some possible links are marked with p, others with ?",)),
+        ({"one": b"0-0\n\xff\x00\n\n"}, ("one, line 2: not UTF-8",)),
+        ({"one": '{"links": [[0.0, 0]]}\n'}, ("one, line 1: a link in JSON is two numbers from 0",)),
+        ({"gold": "1 0 1 S\n"}, ("gold: index 0 in naacl format", "give --gold-base 0")),
+    ],
+)
+def test_files_that_do_not_fit(
+    run: Callable[..., Result], write: Callable[..., None], files: dict[str, bytes | str], parts: tuple[str, ...]
+) -> None:
+    write(**files)
+    result = run("-g", "gold", "one", "two")
+    failed(result, *parts)
+    assert result.out == b""
+
+
+def test_files_that_are_not_there(run: Callable[..., Result]) -> None:
+    for arguments in (
+        ("-g", "gold", "gone"),
+        ("-g", "gone", "one"),
+        ("-g", "gold", "one", "-s", "gone", "-t", "target"),
+    ):
+        result = run(*arguments)
+        failed(result, "eval-align: error: gone: No such file or directory")
+        assert result.out == b""
+    failed(run("-g", "gold", "."), ".: Is a directory")
+
+
+def test_text_of_another_length(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(longer=SOURCE + "h\n")
+    failed(run("-g", "gold", "one", "-s", "longer", "-t", "target"), "longer has 4 lines, target has 3")
+    failed(run("-g", "gold", "one", "-s", "longer", "-t", "longer"), "gold has 3 sentence pairs, the text 4")
+    write(one="1 1 1\n4 1 1\n")
+    failed(run("-g", "gold", "one", "-s", "source", "-t", "target"), "one has 4 sentence pairs, the text 3")
+
+
+def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(one=ONE + "0-1 999999999-0\n", gold=GOLD + "0-0\n", source=SOURCE + "d\n", target=TARGET + "u\n")
+    arguments = ("-g", "gold", "-b", "one", "-s", "source", "-t", "target", "--hyp-base", 0)
+    result = run(*arguments)
+    failed(result, "one, line 4: link 0-1 (counted from 0), where the sentences have 1 and 1 words", "--out-of-range")
+    assert result.out == b""
+    warning = "links to words that their sentences do not have: 2; they are"
+    shown = f"eval-align: warning: one: {warning} counted as wrong\n"
+    printed(run(*arguments, "--out-of-range", "ignore"), "30.77", err=shown)  # as without the text: not forgiven
+    printed(run("-g", "gold", "-b", "one", "--hyp-base", 0), "30.77")
+    turned = run("-g", "one", "gold", "-s", "source", "-t", "target", "--gold-base", 0, "--out-of-range", "ignore")
+    assert f"eval-align: warning: one: {warning} left out\n" in turned.err
+    assert b"|hyp:talp-0|" in turned.out
+    assert b"gold:pharaoh-0-without-2|" in turned.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (), ("one",), ("-g", "gold"), ("-g", "-", "-"), ("-g", "gold", "one", "-s", "source"),
+        ("-g", "gold", "one", "-t", "target"), ("-g", "gold", "one", "--gold-base", "2"),
+        ("-g", "gold", "one", "--hyp-format", "xml"), ("-g", "gold", "one", "--samples", "-1"),
+        ("-g", "gold", "one", "--errors", "0"), ("-g", "gold", "one", "-b", "--per-sentence"),
+        ("-g", "gold", "one", "--paired", "t"), ("-g", "gold", "one", "-f", "xml"),
+        ("-g", "gold", "one", "--frobnicate"), ("-g", "gold", "one", "--paired", "permutation"),
+        ("-g", "gold", "one", "two", "--paired", "permutation", "--samples", "0"),
+        ("-g", "gold", "one", "-b", "-f", "json"), ("-g", "gold", "one", "--out-of-range", "ignore"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert "usage: eval-align" in result.err
+
+
+def test_help_and_version_answer_without_torch() -> None:
+    check = "import sys; sys.argv = ['eval-align', '{}']\nfrom align.cli.evaluate import main\n"
+    check += "try: main()\nfinally: assert not {{'torch', 'scipy', 'fairseq'}} & set(sys.modules)"
+    for flag, expected in (("--help", "examples:"), ("--version", f"eval-align {align.__version__}")):
+        result = subprocess.run([sys.executable, "-c", check.format(flag)], capture_output=True, text=True, check=True)
+        assert expected in result.stdout
+        assert result.stderr == ""
+
+
+# What others have published
+
+
+def hansards(name: str) -> Path:
+    if not HANSARDS.is_dir():
+        pytest.skip(f"needs {HANSARDS.relative_to(SHARED)} in {SHARED.name}/ beside the repository")
+    return HANSARDS / name
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("fastalign/test.enfr.talp", "16.39"),
+        ("fastalign/test.enfr.reverse.talp", "15.89"),
+        ("fastalign/test.enfr.grow-diagonal.talp", "10.48"),
+        ("fastalign/test.enfr.grow-diagonal-final.talp", "12.09"),
+        ("giza/test.enfr.talp", "7.99"),
+        ("giza/test.enfr.reverse.talp", "9.75"),
+        ("giza/test.enfr.grow-diagonal.talp", "5.94"),
+        ("giza/test.enfr.grow-diagonal-final.talp", "6.16"),
+    ],
+)
+def test_published_error_rates(run: Callable[..., Result], name: str, published: str) -> None:
+    arguments = ["-g", hansards("test.wa.nonullalign"), "-b", hansards(f"lilt-baselines/{name}")]
+    arguments += ["--hyp-swapped"] if "reverse" in name else []
+    printed(run(*arguments), published)
+    printed(run(*arguments, "-s", hansards("test.e"), "-t", hansards("test.f")), published)
+
+
+def test_a_published_file_taken_the_wrong_way(run: Callable[..., Result]) -> None:
+    arguments = ["-g", hansards("test.wa.nonullalign"), hansards("lilt-baselines/giza/test.enfr.reverse.talp"), "-b"]
+    result = run(*arguments)
+    assert (result.code, result.out) == (0, b"73.19\n")
+    assert "AER 73.2, but with its sides swapped it would be 9.8: is --hyp-swapped or --gold-swapped" in result.err
+    text = ("-s", hansards("test.e"), "-t", hansards("test.f"))
+    failed(run(*arguments, *text), "is it source first (else --hyp-swapped)?")
+    failed(
+        run(*arguments, *text, "--hyp-base", 0),
+        "with --hyp-swapped, or with -s and -t exchanged, all links would be in range",
+    )
