@@ -232,7 +232,7 @@ def run(name: str, config: dict[str, Any], args: argparse.Namespace) -> None:
         path.write_text(as_tsv(columns, rows, sign) + "\n", encoding="utf-8")
     mean = np.mean([100 * found.rates() for found in sweeps], axis=0)
     title = models[0] if len(models) == 1 else f"mean of {len(models)} models"
-    title += f", {len(text.pairs)} pairs (framed: best, with gold)"
+    title += f", {len(text.pairs)} pairs\nframed: best, with gold"
     draw(mean, "AER", sweeps[0].cells[-1].layer, args.output / name, title)
 
 

@@ -104,7 +104,7 @@ def run_sweep(args: argparse.Namespace) -> None:
             write_counts(found, out, args.output, args.per_sentence, sign)
     if args.plots:
         chosen = "framed: best, with gold" if found.counts is not None else "framed: best, without gold"
-        title = f"{models[0]}, {found.pairs:,} pairs ({chosen})"
+        title = f"{models[0]}, {found.pairs:,} pairs\n{chosen}"
         for path in draw(*values_of(found), found.cells[-1].layer, args.plots, title):
             if not args.quiet:
                 say(f"{PROGRAM}: {path}")

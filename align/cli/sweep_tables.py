@@ -210,7 +210,7 @@ def draw(values: NDArray[np.float64], what: str, layers: int, prefix: Path, titl
     names = [f"{position}, {score}" for position in POSITIONS for score in SCORES]
     lowest = what == "AER"
     figures = {
-        "layers": layer_map(grid[:, :, 0], names, what, f"{title}, all heads", lowest),
+        "layers": layer_map(grid[:, :, 0], names, what, f"{title}; all heads", lowest),
         "heads": head_maps(grid, names, what, title, lowest),
     }
     written = [save(figure, prefix.with_name(f"{prefix.name}.{name}")) for name, figure in figures.items()]
