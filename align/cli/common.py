@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from align.formats import FORMATS
 from align.stream import OPENERS
 from align.types import Alignment
-from align.view.text import printable
+from align.view.escape import printable
 
 OK, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 130, 141
 

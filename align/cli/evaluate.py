@@ -16,8 +16,9 @@ from align.cli.gold import add_length_options, add_link_options, read_numbered, 
 from align.cli.options import Help, digits, non_negative, positive
 from align.metrics import METRICS, SAMPLES, SEED, Counts, Test, compare, count_all, estimate, worst
 from align.types import Gold, Links, Pair, TextWarning
+from align.view.escape import printable
 from align.view.tables import TABLES, Column, Rows, Value, percent, show_interval
-from align.view.text import ERROR_SIGNS, error_grid, printable
+from align.view.text import ERROR_SIGNS, error_grid
 
 PROGRAM = "eval-align"
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
-from align.view.text import printable
+from align.view.escape import printable
 
 Value = str | int | float | None
 

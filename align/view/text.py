@@ -7,14 +7,10 @@ from collections.abc import Sequence
 from wcwidth import wcswidth, wcwidth
 
 from align.types import Alignment, Gold, Links, Pair
+from align.view.escape import printable
 
 SHADES = " ░▒▓█"
 LONGEST = 14
-
-
-def printable(word: str) -> str:
-    """A word that cannot move the cursor or change colours: what is not printable is shown as its escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in word)
 
 
 def grid(alignment: Alignment) -> str:
