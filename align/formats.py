@@ -53,6 +53,14 @@ def number(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = Fals
     return frozenset((j + base, i + base) if swapped else (i + base, j + base) for i, j in links)
 
 
+OTHER_READINGS: dict[str, Callable[[Links], Links]] = {
+    "swapped": lambda links: renumber(links, swapped=True),
+    "one higher": lambda links: number(links, 1),
+    "one lower": lambda links: renumber(filter(min, links), 1),
+}
+"""What a file's links may have been meant as, where its sides or its base were taken wrongly."""
+
+
 def parse_marked(line: str) -> Gold:
     """Read a line of `3-4` (sure) and `3p4` or `3?4` (possible) links; a score behind a colon is passed over.
 

@@ -13,8 +13,7 @@ Dialects go by nearly the same names, and give different links:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Sequence
 
 from align.types import Links
 
@@ -65,42 +64,38 @@ _MOSES_NEIGHBOURS = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1
 """Straight ones first; as (source, target)."""
 
 
-def _moses_grow_diag(forward: Links, backward: Links) -> _Growing:
-    """The same, but seed by seed: by target and then source word, what is added behind a seed being one as well."""
-    grown = _Growing(forward & backward)
-    union = forward | backward
+def _grow_by_seed(
+    grown: _Growing,
+    union: Sequence[tuple[int, int]],
+    neighbours: Sequence[tuple[int, int]],
+    free: Callable[[tuple[int, int]], bool],
+) -> _Growing:
+    """Add free neighbours within the union, seed by seed: what is added is a seed too, now if its turn is to come."""
+    candidates = frozenset(union)
     found = True
     while found:
         found = False
-        seeds = [(j, i) for i, j in sorted(grown.links)]
-        heapify(seeds)
-        while seeds:
-            seed = heappop(seeds)
-            for di, dj in _MOSES_NEIGHBOURS:
-                link = (seed[1] + di, seed[0] + dj)
-                if link in union and grown.one_free(link):
+        for i, j in union:
+            if (i, j) not in grown.links:
+                continue
+            for link in ((i + di, j + dj) for di, dj in neighbours):
+                if link in candidates and free(link):
                     grown.add(link)
                     found = True
-                    if (link[1], link[0]) > seed:
-                        heappush(seeds, (link[1], link[0]))
     return grown
+
+
+def _moses_grow_diag(forward: Links, backward: Links) -> _Growing:
+    """Grow by links with one word free, seeds in order of their target and then source words."""
+    grown = _Growing(forward & backward)
+    union = sorted(forward | backward, key=lambda link: link[::-1])
+    return _grow_by_seed(grown, union, _MOSES_NEIGHBOURS, grown.one_free)
 
 
 def _lilt_grow_diag(forward: Links, backward: Links) -> _Growing:
-    """Grow from the intersection, seed by seed in order: neighbours in the union with both words free."""
+    """Grow by links with both words free, seeds in order of their source and then target words."""
     grown = _Growing(forward & backward)
-    union = forward | backward
-    found = True
-    while found:
-        found = False
-        for i, j in sorted(union):  # what is added on the way is a seed as well, if its turn is still to come
-            if (i, j) not in grown.links:
-                continue
-            for link in ((i + di, j + dj) for di, dj in _NEIGHBOURS):
-                if link in union and grown.both_free(link):
-                    grown.add(link)
-                    found = True
-    return grown
+    return _grow_by_seed(grown, sorted(forward | backward), _NEIGHBOURS, grown.both_free)
 
 
 def _heuristic(

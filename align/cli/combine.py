@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 
 import align
 from align.baselines import TOOLS, align_with, describe_tool, lower_case
 from align.cli.common import Progress, open_output, write_links
-from align.formats import number, parse_jsonl, parse_marked, renumber
+from align.formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
 from align.link_files import at_line
 from align.signature import signature
 from align.stream import open_lines, read_lines, read_parallel
@@ -72,20 +72,14 @@ def read_two(args: argparse.Namespace) -> Iterator[Alignment]:
 
 def _warn_of_better_readings(pairs: list[tuple[Links, Links]], names: list[str]) -> None:
     """Say so where the two directions would agree on clearly more links if one of them were read otherwise."""
-
-    def agreed(convert: Callable[[Links], Links]) -> int:
-        return sum(len(links & convert(back)) for links, back in pairs)
-
-    given = agreed(lambda back: back)
-    readings: list[tuple[str, Callable[[Links], Links]]] = [
-        ("with the sides of the second swapped: is --reverse-swapped right", lambda back: renumber(back, swapped=True)),
-        ("with its indices one higher: do both count from 0", lambda back: number(back, 1)),
-        ("with its indices one lower: do both count from 0", lambda back: renumber(filter(min, back), 1)),
-    ]
-    for reading, convert in readings:
-        other = agreed(convert)
+    given = sum(len(links & back) for links, back in pairs)
+    for reading, convert in OTHER_READINGS.items():
+        words = f"its indices {reading}: do both count from 0"
+        if reading == "swapped":
+            words = "the sides of the second swapped: is --reverse-swapped right"
+        other = sum(len(links & convert(back)) for links, back in pairs)
         if other > 1.5 * given + 10:
-            message = f"{names[0]} and {names[1]} have {given:,} links in common, and {other:,} {reading}?"
+            message = f"{names[0]} and {names[1]} have {given:,} links in common, and {other:,} with {words}?"
             warnings.warn(message, TextWarning, stacklevel=2)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from align.formats import number, renumber
+from align.formats import OTHER_READINGS, number
 from align.link_files import GOLD_FORMATS, LinkFile, find_base, read_links, renumber_file
 from align.metrics import Counts, aer, count_all
 from align.stream import open_lines, read_lines, read_parallel
@@ -181,20 +181,14 @@ def _check_range(found: NumberedFile, lengths: list[tuple[int, int]], kind: str,
 def warn_of_better_readings(name: str, links: Sequence[Links], gold: Sequence[Gold], counts: Counts) -> None:
     """Say so where the error rate would be clearly lower with sides swapped, or counting from one less or more."""
     given = float(aer(counts.sum(0)))
-    readings: list[tuple[str, str, Callable[[Links], Links]]] = [
-        ("with its sides swapped", "--hyp-swapped or --gold-swapped", lambda found: renumber(found, swapped=True)),
-        ("with all its indices one higher", "--hyp-base or --gold-base", lambda found: number(found, 1)),
-        (
-            "with all its indices one lower",
-            "--hyp-base or --gold-base",
-            lambda found: renumber((link for link in found if min(link)), 1),
-        ),
-    ]
-    for reading, flags, convert in readings:
-        rate = float(aer(count_all([convert(found) for found in links], gold).sum(0)))
+    for reading, convert in OTHER_READINGS.items():
+        words = "its sides swapped" if reading == "swapped" else f"all its indices {reading}"
+        flag = "swapped" if reading == "swapped" else "base"
+        rate = float(aer(count_all(map(convert, links), gold).sum(0)))
         if rate < given - CLEARLY:
             warnings.warn(
-                f"{name}: AER {100 * given:.1f}, but {reading} it would be {100 * rate:.1f}: is {flags} right?",
+                f"{name}: AER {100 * given:.1f}, but with {words} it would be {100 * rate:.1f}: "
+                f"is --hyp-{flag} or --gold-{flag} right?",
                 TextWarning,
                 stacklevel=2,
             )
