@@ -30,9 +30,9 @@ import torch
 from tabulate import tabulate
 
 from align import Pair, Settings, __version__, load
-from align.cli.common import keep_freed_memory
 from align.extract import target_rows
 from align.formats import FORMATS
+from align.memory import keep_freed_memory
 from align.signature import describe, signature
 from align.stream import batches, open_lines, read_lines, read_parallel
 from align.types import Batch, Cell, CrossAttention

@@ -24,8 +24,8 @@ import torch
 from benchmark import Row, cut, full_forward, in_turn, ratio, read, report
 
 from align import __version__, load
-from align.cli.common import keep_freed_memory
 from align.formats import make_gold
+from align.memory import keep_freed_memory
 from align.sweep import sweep
 from align.types import Pair
 

@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 from align import Pair, __version__, load
 from align.baselines import align_with, describe_tool, lower_case
-from align.cli.common import keep_freed_memory, show_warnings
+from align.cli.common import show_warnings
 from align.cli.gold import read_numbered, read_pairs
 from align.cli.sweep_tables import draw, rule_table
+from align.memory import keep_freed_memory
 from align.metrics import SAMPLES, SEED, Counts, compare, count_all, estimate
 from align.rules import choose
 from align.stream import open_lines, read_lines, read_parallel

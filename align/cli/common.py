@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import stat
@@ -76,20 +75,6 @@ def show_warnings(program: str, category: type[Warning]) -> None:
     warnings.showwarning = show
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", category)
-
-
-def keep_freed_memory() -> None:
-    """Tell glibc to keep big freed blocks: batches of one size after the other need the same ones again.
-
-    Given back to the kernel and asked for anew they cost page faults, several times the arithmetic on some
-    virtual machines. Elsewhere than on glibc nothing happens.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        return
-    mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: the highest that glibc takes
-    mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
 
 
 @contextmanager

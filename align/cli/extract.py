@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 import align
 from align.baselines import TOOLS
 from align.cli.combine import DEFAULT_METHOD, DIRECTIONS, align_statistically, combine
-from align.cli.common import Progress, keep_freed_memory, open_output, run, say, show_warnings, write_links
+from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.inputs import add_input_options, check_inputs, open_pairs
 from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, load_model, number_or
 from align.formats import FORMATS
+from align.memory import keep_freed_memory
 from align.signature import describe, signature
 from align.symmetrize import METHODS
 from align.types import Pair, PairError, Position, Score, TextWarning

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import align
-from align.cli.common import keep_freed_memory, open_output, run, say, show_warnings
+from align.cli.common import open_output, run, say, show_warnings
 from align.cli.gold import add_link_options, add_range_option, read_numbered
 from align.cli.inputs import add_input_options, check_inputs, open_pairs
 from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, load_model, non_negative
+from align.memory import keep_freed_memory
 from align.metrics import SAMPLES, SEED
 from align.types import PairError, TextWarning
 from align.view.tables import TABLES

@@ -41,7 +41,7 @@ class FairseqRecorder:
         self, model: Any, source: Preprocessor, target: Preprocessor, *, dictionary: Any, name: str, text: str
     ) -> None:
         self._attentions = [layer.encoder_attn for layer in model.decoder.layers]
-        self._model = model.eval().requires_grad_(False)
+        self._model = model.eval()
         self._source, self._target = source, target
         self._eos = dictionary.eos()
         self.pad = dictionary.pad()
@@ -162,7 +162,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     fingerprint = _fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
     source, target = (Preprocessor(rule, _index(d)) for rule, d in zip(rules, dictionaries, strict=True))
     return FairseqRecorder(
-        model.to(device=device, dtype=getattr(torch, dtype)),
+        model.requires_grad_(False).to(device=device, dtype=getattr(torch, dtype)),
         source,
         target,
         dictionary=dictionaries[0],

@@ -1,0 +1,258 @@
+"""From a bitext to what fairseq trains on: cleaned, in the model's tokens and case, in pieces, binarised."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from align.stream import split_words
+from align.text import Preprocessor, TextRules
+from align.training.corpus import Cleaner, Words, read_pairs
+from align.training.recipe import Recipe, TextRecipe
+
+
+@dataclass(frozen=True)
+class Bitext:
+    """Where the text is.
+
+    Attributes:
+        languages: source and target.
+        train: source and target file.
+        valid: the same to validate on; None takes the end of the training text.
+        labels: file with a label for each training pair.
+        take: patterns of the labels to take; none takes all.
+        exclude: source and target files whose pairs must not be trained on.
+    """
+
+    languages: tuple[str, str]
+    train: tuple[Path, Path]
+    valid: tuple[Path, Path] | None = None
+    labels: Path | None = None
+    take: tuple[str, ...] = ()
+    exclude: tuple[tuple[Path, Path], ...] = ()
+
+
+@dataclass
+class Prepared:
+    """What preparing made, in `folder`, and the figures for the model's card.
+
+    Attributes:
+        folder: holds `bin/` (what fairseq reads), `LANG.spm` and `valid.LANG` (the words of the validation text).
+        kept: pairs trained on, by label.
+        dropped: pairs left out, by reason.
+        valid: pairs validated on.
+        pieces: target pieces trained on, `</s>` not counted.
+    """
+
+    folder: Path
+    kept: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    valid: int = 0
+    pieces: int = 0
+
+
+def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Prepared:
+    """Do all of it, or nothing where an earlier run has already done it with the same text and recipe.
+
+    Args:
+        bitext: the text.
+        recipe: the data and text tables decide.
+        folder: to work in; made if missing.
+        say: told what is being done.
+
+    Raises:
+        ValueError: text that cannot be used, or a folder in which something else was prepared; says which.
+        OSError: a file cannot be read or written, or the disk is full.
+    """
+    done = folder / "prepared.json"
+    asked = repr((bitext, [_stamp(path) for path in _files(bitext)], recipe.data, recipe.text))
+    if done.is_file():
+        stored = json.loads(done.read_text(encoding="utf-8"))
+        if stored.pop("asked") != asked:
+            raise ValueError(f"{folder}: was prepared from another text or recipe; remove it, or name another folder")
+        return Prepared(folder, **stored)
+    shutil.rmtree(folder, ignore_errors=True)  # what a run that was stopped has left
+    folder.mkdir(parents=True)
+    prepared = Prepared(folder)
+    say(f"cleaning {bitext.train[0]} and {bitext.train[1]}")
+    _clean(bitext, recipe, prepared)
+    for language in bitext.languages:
+        say(f"learning {recipe.text.vocabulary:,} pieces of {language}")
+        _learn_pieces(folder, language, recipe.text)
+    say("cutting into pieces")
+    _cut(bitext, recipe.text, prepared)
+    say("binarising")
+    _binarise(bitext, recipe.text, folder)
+    content = {name: value for name, value in vars(prepared).items() if name != "folder"}
+    part = done.with_suffix(".part")
+    part.write_text(json.dumps({"asked": asked, **content}), encoding="utf-8")
+    part.replace(done)
+    return prepared
+
+
+def _files(bitext: Bitext) -> Iterator[Path]:
+    for pair in (bitext.train, bitext.valid or (), *bitext.exclude):
+        yield from pair
+    if bitext.labels:
+        yield bitext.labels
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    """Tells whether a file is still the same.
+
+    Raises:
+        OSError: there is none.
+    """
+    status = path.stat()
+    return str(path.resolve()), status.st_size, status.st_mtime_ns
+
+
+@contextmanager
+def _writers(folder: Path, name: str, languages: Sequence[str]) -> Iterator[list[TextIO]]:
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context((folder / f"{name}.{language}").open("w", encoding="utf-8", newline="\n"))
+            for language in languages
+        ]
+
+
+def _clean(bitext: Bitext, recipe: Recipe, prepared: Prepared) -> None:
+    """Write the words of both texts and, for learning pieces, the tokens of the training text."""
+    folder, languages = prepared.folder, bitext.languages
+    held_out: list[tuple[Words, Words]] = []
+    if bitext.valid:
+        held_out = [(source, target) for source, target, _ in read_pairs(*bitext.valid) if source and target]
+    excluded = [(source, target) for files in bitext.exclude for source, target, _ in read_pairs(*files)]
+    cleaner = Cleaner(recipe.data, bitext.take, [*held_out, *excluded])
+    with _writers(folder, "train", languages) as outs:
+        for pair in cleaner(read_pairs(*bitext.train, bitext.labels)):
+            for words, out in zip(pair, outs, strict=True):
+                out.write(" ".join(words) + "\n")
+    if not bitext.valid:
+        held_out = _take_last(folder, languages, recipe.data.valid_lines)
+    kept = sum(cleaner.kept.values()) - (0 if bitext.valid else len(held_out))
+    if not (kept and held_out):
+        raise ValueError(f"{bitext.train[0]}: no pairs left to train on; left out: {dict(cleaner.dropped)}")
+    with _writers(folder, "valid", languages) as outs:
+        for pair in held_out:
+            for words, out in zip(pair, outs, strict=True):
+                out.write(" ".join(words) + "\n")
+    prepared.kept, prepared.dropped = dict(cleaner.kept), dict(cleaner.dropped)
+    for language in languages:
+        _write_pieces(folder, ["train"], "tokens", language, _rules(language, recipe.text, None))
+
+
+def _take_last(folder: Path, languages: Sequence[str], count: int) -> list[tuple[Words, Words]]:
+    """Move the last pairs of the training text elsewhere."""
+    sides = []
+    for language in languages:
+        path = folder / f"train.{language}"
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        path.write_text("".join(line + "\n" for line in lines[:-count]), encoding="utf-8", newline="\n")
+        sides.append([split_words(line) for line in lines[-count:]])
+    return list(zip(*sides, strict=True))
+
+
+def _rules(language: str, text: TextRecipe, pieces: Path | None) -> TextRules:
+    return TextRules(language, text.case, text.tokenizer, "sentencepiece" if pieces else "none", pieces)
+
+
+def _write_pieces(folder: Path, names: Sequence[str], suffix: str, language: str, rules: TextRules) -> None:
+    """The words of NAME.LANG as tokens or pieces to NAME.SUFFIX.LANG."""
+    pieces: list[str] = []
+    ids: dict[str, int] = {}
+
+    def index(piece: str) -> int:
+        if piece not in ids:
+            ids[piece] = len(pieces)
+            pieces.append(piece)
+        return ids[piece]
+
+    preprocess = Preprocessor(rules, index)
+    for name in names:
+        with (
+            (folder / f"{name}.{language}").open(encoding="utf-8", newline="\n") as lines,
+            _writers(folder, f"{name}.{suffix}", [language]) as (out,),
+        ):
+            for line in lines:
+                sentence, _ = preprocess(split_words(line.removesuffix("\n")))
+                out.write(" ".join(pieces[i] for i in sentence) + "\n")
+
+
+def _learn_pieces(folder: Path, language: str, text: TextRecipe) -> None:
+    """Train sentencepiece BPE on the tokens.
+
+    Raises:
+        ValueError: the text is too small for so many pieces.
+    """
+    from sentencepiece import SentencePieceTrainer
+
+    try:
+        SentencePieceTrainer.train(
+            input=str(folder / f"train.tokens.{language}"),
+            model_prefix=str(folder / language),
+            model_type="bpe",
+            vocab_size=text.vocabulary,
+            add_dummy_prefix=text.dummy_prefix,
+            max_sentence_length=1 << 16,
+            input_sentence_size=5_000_000,
+            shuffle_input_sentence=True,
+            minloglevel=2,
+        )
+    except (RuntimeError, OSError) as error:
+        reason = str(error).strip().split("\n")[-1]
+        raise ValueError(f"sentencepiece cannot learn {text.vocabulary:,} pieces of {language}: {reason}") from None
+    (folder / f"{language}.model").replace(folder / f"{language}.spm")
+    (folder / f"{language}.vocab").unlink()
+
+
+def _cut(bitext: Bitext, text: TextRecipe, prepared: Prepared) -> None:
+    """Cut both texts into pieces; leave out pairs that are longer than the model is to take, or have no piece."""
+    folder, languages = prepared.folder, bitext.languages
+    for language in languages:
+        _write_pieces(
+            folder, ["train", "valid"], "pieces", language, _rules(language, text, folder / f"{language}.spm")
+        )
+    for name in ("train", "valid"):
+        with (
+            (folder / f"{name}.pieces.{languages[0]}").open(encoding="utf-8", newline="\n") as sources,
+            (folder / f"{name}.pieces.{languages[1]}").open(encoding="utf-8", newline="\n") as targets,
+            _writers(folder, f"{name}.cut", languages) as outs,
+        ):
+            for pair in zip(sources, targets, strict=True):
+                sizes = [len(split_words(line.removesuffix("\n"))) for line in pair]
+                fits = min(sizes) > 0 and max(sizes) < text.max_pieces
+                if fits:
+                    for line, out in zip(pair, outs, strict=True):
+                        out.write(line)
+                if name == "valid":
+                    prepared.valid += fits
+                elif fits:
+                    prepared.pieces += sizes[1]
+                else:
+                    reason = f"a side has no piece, or {text.max_pieces} and more"
+                    prepared.dropped[reason] = prepared.dropped.get(reason, 0) + 1
+
+
+def _binarise(bitext: Bitext, text: TextRecipe, folder: Path) -> None:
+    """Let fairseq-preprocess make dictionaries and binary files.
+
+    Raises:
+        ValueError: it failed; with its last words.
+    """
+    command: list[Any] = [sys.executable, "-m", "align.fairseq_cli", "preprocess"]
+    command += ["-s", bitext.languages[0], "-t", bitext.languages[1], "--destdir", folder / "bin"]
+    command += ["--trainpref", folder / "train.cut", "--validpref", folder / "valid.cut"]
+    command += ["--thresholdsrc", text.min_count, "--thresholdtgt", text.min_count]
+    command += ["--workers", str(os.cpu_count() or 1)]
+    run = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    if run.returncode:
+        raise ValueError(f"fairseq-preprocess failed: {(run.stderr or run.stdout).strip().splitlines()[-1]}")

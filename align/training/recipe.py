@@ -1,0 +1,154 @@
+"""A training recipe: one TOML file with all that decides what comes out of a training run, but for the text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from align.text import CASES, TOKENIZERS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # its forerunner, under a name that mypy need not know
+    import tomli as tomllib
+
+SELECTIONS = ("best", "last", "average")
+OURS = (
+    "user-dir", "save-dir", "source-lang", "target-lang", "task", "seed", "cpu", "bf16", "fp16", "cpu-bf16",
+    "max-source-positions", "max-target-positions", "data",
+)  # fmt: skip
+"""fairseq's options that a recipe must leave to us."""
+
+
+@dataclass(frozen=True)
+class DataRecipe:
+    """Which pairs are trained on.
+
+    Attributes:
+        valid_lines: pairs taken from the end of the training text to validate on, where there is no such text.
+        max_words: pairs with a longer side are left out.
+        max_ratio: pairs with a side so many times longer than the other are left out.
+    """
+
+    valid_lines: int = 1000
+    max_words: int = 120
+    max_ratio: float = 9.0
+
+
+@dataclass(frozen=True)
+class TextRecipe:
+    """How text becomes pieces.
+
+    Attributes:
+        case: "lower" or "keep".
+        tokenizer: a key of `align.text.TOKENIZERS`.
+        vocabulary: pieces of each language's sentencepiece BPE.
+        min_count: pieces that are rarer in the training text are unknown, so that the model learns what unknown is.
+    dummy_prefix: whether a sentence's first word is cut like any other, as if a blank stood before it.
+        max_pieces: pairs with more on one side, `</s>` included, are left out; the model takes no more.
+    """
+
+    case: str = "lower"
+    tokenizer: str = "moses"
+    vocabulary: int = 4000
+    min_count: int = 10
+    dummy_prefix: bool = True
+    max_pieces: int = 256
+
+
+@dataclass(frozen=True)
+class CheckpointRecipe:
+    """Which weights are kept: those of the best validation, the last ones, or the mean of the last few saved.
+
+    Attributes:
+        select: "best", "last" or "average".
+        average: how many.
+    """
+
+    select: str = "best"
+    average: int = 5
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole recipe; `fairseq` holds options of fairseq-train without their dashes, `seeds` what to begin with."""
+
+    name: str
+    seeds: tuple[int, ...]
+    data: DataRecipe
+    text: TextRecipe
+    checkpoint: CheckpointRecipe
+    fairseq: Mapping[str, Any] = field(default_factory=dict)
+
+    def flags(self) -> list[str]:
+        """fairseq-train's options, as a shell would give them."""
+        given = []
+        for name, value in self.fairseq.items():
+            if value is not False:
+                given += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+        return given
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read and check.
+
+    Raises:
+        ValueError: no such file, not TOML, or something in it has no meaning; names the file.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        known = ("seeds", "data", "text", "checkpoint", "fairseq")
+        _check_names("the file", content, known)
+        options = content.get("fairseq", {})
+        if taken := [name for name in options if name.lstrip("-").replace("_", "-") in OURS]:
+            raise ValueError(f"[fairseq] {', '.join(taken)} is not for a recipe to say")
+        recipe = Recipe(
+            path.stem,
+            tuple(int(seed) for seed in content.get("seeds", [1])),
+            _table(DataRecipe, content, "data"),
+            _table(TextRecipe, content, "text"),
+            _table(CheckpointRecipe, content, "checkpoint"),
+            options,
+        )
+        for value, allowed, where in (
+            (recipe.text.case, CASES, "[text] case"),
+            (recipe.text.tokenizer, tuple(TOKENIZERS), "[text] tokenizer"),
+            (recipe.checkpoint.select, SELECTIONS, "[checkpoint] select"),
+        ):
+            if value not in allowed:
+                raise ValueError(f"{where} is one of {', '.join(allowed)}; not {value!r}")
+        if not recipe.seeds:
+            raise ValueError("seeds is empty")
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    return recipe
+
+
+def _check_names(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for name in table:
+        if name not in known:
+            raise ValueError(f"{where} has {name}, but only {', '.join(known)} mean something there")
+
+
+def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
+    """One table of the file as its dataclass.
+
+    Raises:
+        ValueError: an unknown name, or a value of another type than the default's.
+    """
+    table = content.get(name, {})
+    defaults = {f.name: f.default for f in fields(kind)}
+    _check_names(f"[{name}]", table, tuple(defaults))
+    values = {}
+    for key, value in table.items():
+        wanted = type(defaults[key])
+        given = float(value) if wanted is float and type(value) is int else value
+        if type(given) is not wanted:
+            raise ValueError(f"[{name}] {key} is {value!r}, but must be of type {wanted.__name__}")
+        values[key] = given
+    return kind(**values)
