@@ -95,7 +95,7 @@ class Cleaner:
             return f"a side is more than {recipe.max_ratio:g} times as long as the other"
         key = _key(source, target)
         if key in self._excluded:
-            return "in an excluded text"
+            return "in the validation or an excluded text"
         if key in self._seen:
             return "seen before"
         self._seen.add(key)

@@ -46,8 +46,9 @@ class Prepared:
 
     Attributes:
         folder: holds `bin/` (what fairseq reads), `LANG.spm` and `valid.LANG` (the words of the validation text).
-        kept: pairs trained on, by label.
+        kept: pairs that are worth training on, by label; the validation text may be among them.
         dropped: pairs left out, by reason.
+        train: pairs trained on.
         valid: pairs validated on.
         pieces: target pieces trained on, `</s>` not counted.
     """
@@ -55,6 +56,7 @@ class Prepared:
     folder: Path
     kept: dict[str, int] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
+    train: int = 0
     valid: int = 0
     pieces: int = 0
 
@@ -79,8 +81,14 @@ def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], N
         if stored.pop("asked") != asked:
             raise ValueError(f"{folder}: was prepared from another text or recipe; remove it, or name another folder")
         return Prepared(folder, **stored)
-    shutil.rmtree(folder, ignore_errors=True)  # what a run that was stopped has left
-    folder.mkdir(parents=True)
+    begun = folder / "preparing"
+    if begun.exists():
+        shutil.rmtree(folder)  # what a run that was stopped has left
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise ValueError(f"{folder}: is there and is not ours to work in; move it, or name another folder") from None
+    begun.touch()
     prepared = Prepared(folder)
     say(f"cleaning {bitext.train[0]} and {bitext.train[1]}")
     _clean(bitext, recipe, prepared)
@@ -95,6 +103,7 @@ def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], N
     part = done.with_suffix(".part")
     part.write_text(json.dumps({"asked": asked, **content}), encoding="utf-8")
     part.replace(done)
+    begun.unlink()
     return prepared
 
 
@@ -236,6 +245,7 @@ def _cut(bitext: Bitext, text: TextRecipe, prepared: Prepared) -> None:
                 if name == "valid":
                     prepared.valid += fits
                 elif fits:
+                    prepared.train += 1
                     prepared.pieces += sizes[1]
                 else:
                     reason = f"a side has no piece, or {text.max_pieces} and more"

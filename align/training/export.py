@@ -1,0 +1,122 @@
+"""A training run's checkpoints to one small file: averaged, half precision, nothing of the optimiser or the machine."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from align.fairseq_compat import load_checkpoint
+from align.training.recipe import CheckpointRecipe
+
+_DEAD = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
+"""Parameters that fairseq 0.12.2 makes for a fast path and never uses."""
+
+_PLAIN = {
+    "arch": "transformer", "task": "translation", "criterion": "label_smoothed_cross_entropy", "data": ".",
+    "save_dir": "checkpoints", "user_dir": None, "log_file": None,
+}  # fmt: skip
+"""Settings that only meant something where and how the model was trained."""
+
+
+def select(folder: Path, recipe: CheckpointRecipe) -> list[Path]:
+    """The checkpoints of a run whose mean is to be the model.
+
+    Raises:
+        ValueError: there is none.
+    """
+    name = "last" if recipe.select == "average" else recipe.select  # a short run may have saved no other
+    found = [path for path in [folder / f"checkpoint_{name}.pt"] if path.is_file()]
+    if recipe.select == "average":
+        saved = sorted(folder.glob("checkpoint_*_*.pt"), key=_updates)
+        epochs = sorted(folder.glob("checkpoint[0-9]*.pt"), key=_updates)
+        found = (saved or epochs)[-recipe.average :] or found
+    if not found:
+        raise ValueError(f"{folder}: no checkpoint there to take ({recipe.select}); has the training saved any?")
+    return found
+
+
+def _updates(path: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path.stem)][::-1]
+
+
+def average(paths: Sequence[Path]) -> dict[str, Any]:
+    """The last checkpoint's state with the mean of all their weights.
+
+    Raises:
+        ValueError: a file is not a checkpoint, or they differ in shape; says which.
+    """
+    state = load_checkpoint(paths[-1])
+    if len(paths) == 1:
+        return state
+    total: dict[str, Tensor] = {name: weight.double() for name, weight in state["model"].items()}
+    for path in paths[:-1]:
+        weights = load_checkpoint(path)["model"]
+        if {name: weight.shape for name, weight in weights.items()} != {name: w.shape for name, w in total.items()}:
+            raise ValueError(f"{path}: not of the same model as {paths[-1]}")
+        for name, weight in weights.items():
+            total[name] += weight
+    state["model"] = {name: (weight / len(paths)).float() for name, weight in total.items()}
+    return state
+
+
+def shrink(state: dict[str, Any]) -> dict[str, Any]:
+    """What of a state is needed to use the model, for any fairseq, with or without our plugin.
+
+    Raises:
+        ValueError: a weight is not finite in half precision.
+    """
+    weights = {}
+    tied = getattr(state["cfg"]["model"], "share_decoder_input_output_embed", False)
+    for name, weight in state["model"].items():
+        if _DEAD.search(name) or (tied and name == "decoder.output_projection.weight"):
+            continue
+        if name.endswith("embed_positions._float_tensor"):  # never set nor read: it only has a type and a device
+            weight = torch.zeros_like(weight)
+        weights[name] = weight.half().clone()
+        if not weights[name].isfinite().all():
+            raise ValueError(f"{name} is not finite in half precision: the training has failed")
+    config = {name: dict(table) if isinstance(table, dict) else table for name, table in state["cfg"].items()}
+    model = {name: _PLAIN.get(name, value) for name, value in vars(config["model"]).items() if _stock(name)}
+    config["model"] = Namespace(**{**model, "_name": _PLAIN["arch"]})
+    for name, table in config.items():
+        if isinstance(table, dict):
+            config[name] = {key: _PLAIN.get(key, value) for key, value in table.items() if _stock(key)}
+    config["task"]["_name"], config["criterion"]["_name"] = _PLAIN["task"], _PLAIN["criterion"]
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
+    history["num_updates"] = state["optimizer_history"][-1]["num_updates"]
+    return {
+        "args": None,
+        "cfg": config,
+        "model": weights,
+        "optimizer_history": [history],  # which fairseq misses where it is not there
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}, "val_loss": None},
+        "last_optimizer_state": None,
+    }
+
+
+def _stock(name: str) -> bool:
+    """Whether an option is fairseq's own."""
+    return not name.startswith("align_") and name not in ("cpu_bf16", "write_alignment")
+
+
+def export(folder: Path, recipe: CheckpointRecipe, path: Path) -> list[Path]:
+    """Select, average, shrink and write; returns what was selected.
+
+    Raises:
+        ValueError: no usable checkpoint.
+        OSError: the file cannot be written.
+    """
+    found = select(folder, recipe)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        torch.save(shrink(average(found)), part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return found

@@ -1,0 +1,184 @@
+"""fairseq-train on prepared text: begins or goes on, tells how far it is, and leaves checkpoints and a curve."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from align.fairseq_plugin import FOLDER
+from align.training.recipe import Recipe
+
+_RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
+
+
+class TrainingError(ValueError):
+    """A program of fairseq's has failed; its last words are in the message, all of them in its log."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where to train.
+
+    Attributes:
+        device: "cpu" or "cuda".
+        threads: CPU threads of one run.
+        bf16: whether matrix products are done in bfloat16 (on a GPU without it: in float16).
+    """
+
+    device: str
+    threads: int
+    bf16: bool = True
+
+    def flags(self, training: bool = False) -> list[str]:
+        """Fairseq's options for it."""
+        if self.device == "cpu":
+            return ["--cpu", *(["--cpu-bf16"] if training and self.bf16 else [])]
+        if not (training and self.bf16):
+            return []
+        import torch
+
+        return ["--bf16" if torch.cuda.is_bf16_supported() else "--fp16"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of the training curve; losses in nats per target piece, `</s>` counted.
+
+    Attributes:
+        updates: so far.
+        loss: training loss, label smoothing included, over the last updates; None at a validation.
+        valid: negative log likelihood of the validation text; None in between.
+        speed: target pieces per second; None at a validation.
+    """
+
+    updates: int
+    loss: float | None
+    valid: float | None
+    speed: float | None
+
+
+def fairseq(program: str, arguments: Sequence[object], machine: Machine) -> subprocess.Popen[str]:
+    """Start one of fairseq's programs with the plugin, its output one stream of lines."""
+    command = [sys.executable, "-m", "align.fairseq_cli", program, *map(str, arguments)]
+    command += ["--user-dir", FOLDER, "--task", "translation_align"]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(machine.threads), "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", env=environment
+    )
+
+
+@contextmanager
+def lines_of(process: subprocess.Popen[str], log: Path) -> Iterator[Iterator[str]]:
+    """A program's lines, which go to a log too. It ends with the context, whatever the reason.
+
+    Raises:
+        TrainingError: it failed.
+    """
+    assert process.stdout is not None
+    stdout = process.stdout
+    last = ""
+
+    def lines() -> Iterator[str]:
+        nonlocal last
+        with log.open("a", encoding="utf-8") as out:
+            for line in stdout:
+                out.write(line)
+                out.flush()
+                last = line.strip() or last
+                yield line
+
+    try:
+        yield lines()
+        if process.wait():
+            raise TrainingError(f"fairseq stopped with `{last}`; all that it said is in {log}")
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+
+
+def train(
+    binary: Path,
+    languages: tuple[str, str],
+    recipe: Recipe,
+    seed: int,
+    folder: Path,
+    machine: Machine,
+    say: Callable[[str], None],
+) -> None:
+    """Train until the recipe says so; where a checkpoint_last.pt is there, go on from it.
+
+    Args:
+        binary: what fairseq-preprocess wrote.
+        languages: source and target.
+        recipe: the [fairseq] table, and how many checkpoints to keep.
+        seed: of this run.
+        folder: gets checkpoints and `log`.
+        machine: where.
+        say: told how far it is, at every point of the curve.
+
+    Raises:
+        TrainingError: fairseq failed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / "checkpoint_last.pt").exists():
+        say(f"going on from {folder / 'checkpoint_last.pt'}")
+    longest = recipe.text.max_pieces
+    arguments: list[object] = [
+        binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,
+        "--max-source-positions", longest, "--max-target-positions", longest, "--skip-invalid-size-inputs-valid-test",
+        "--log-format", "json", "--log-interval", 100, "--num-workers", 0 if machine.device == "cpu" else 2,
+        *machine.flags(training=True), *recipe.flags(),
+    ]  # fmt: skip
+    with lines_of(fairseq("train", arguments, machine), folder / "log") as lines:
+        for line in lines:
+            if point := read_point(line):
+                say(describe_point(point))
+
+
+def read_point(line: str) -> Point | None:
+    """What a line of fairseq's log says of the training's course, if anything."""
+    found = _RECORD.search(line)
+    if not found:
+        return None
+    record: Mapping[str, Any] = json.loads(found[2])
+    nats = math.log(2)
+    if found[1] == "valid":
+        return Point(int(record["valid_num_updates"]), None, float(record["valid_nll_loss"]) * nats, None)
+    return Point(int(record["num_updates"]), float(record["loss"]) * nats, None, float(record["wps"].replace(",", "")))
+
+
+def describe_point(point: Point) -> str:
+    """A line for a person."""
+    if point.valid is not None:
+        return f"update {point.updates:,}: validation loss {point.valid:.3f} nats per piece"
+    return f"update {point.updates:,}: loss {point.loss:.3f}, {point.speed:,.0f} target pieces/s"
+
+
+def read_curve(log: Path) -> list[Point]:
+    """The curve that a log holds; what was done again after a stop counts once, the last time."""
+    points: dict[tuple[int, bool], Point] = {}
+    with log.open(encoding="utf-8") as lines:
+        for line in lines:
+            if point := read_point(line):
+                points[point.updates, point.valid is not None] = point
+    return [points[key] for key in sorted(points)]
+
+
+def write_curve(points: Sequence[Point], path: Path) -> None:
+    """The curve as TSV."""
+    rows = ["updates\ttraining_loss\tvalidation_nll\ttarget_pieces_per_second"]
+    for point in points:
+        cells = (point.loss, point.valid, point.speed)
+        texts = ["" if cell is None else f"{cell:.4f}" for cell in cells[:2]]
+        rows.append("\t".join([str(point.updates), *texts, "" if point.speed is None else f"{point.speed:.0f}"]))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")

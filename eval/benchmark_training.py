@@ -1,0 +1,98 @@
+"""How fast does training go? Prints a table and writes it to eval/results/benchmark_training.tsv.
+
+    .venv/bin/python eval/benchmark_training.py MODEL/work/bin -s de -t en
+
+fairseq-train as it comes, in float32, and with the plugin, one after the other and again, on the same binary text (as
+scripts/train_model leaves it) and the same cores: the same architecture, batches and seed, from the same start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from benchmark import Row, report
+
+from align import __version__
+from align.fairseq_plugin import FOLDER
+from align.training.run import read_point
+
+SIDES = [
+    f"--{side}-{name}={size}"
+    for side in ("encoder", "decoder")
+    for name, size in (("layers", 3), ("embed-dim", 256), ("ffn-embed-dim", 1024), ("attention-heads", 4))
+]
+SHAPE = ["--arch", "transformer_iwslt_de_en", *SIDES, "--share-decoder-input-output-embed", "--dropout", "0.1"]
+"""The bundled models' shape in fairseq's own words."""
+
+RESULTS = Path(__file__).parent / "results"
+PLUGIN = ["--user-dir", FOLDER, "--task", "translation_align"]
+BLOCKWISE = ["--criterion", "blockwise_label_smoothed_cross_entropy"]
+WAYS: dict[str, list[str]] = {
+    "fairseq-train, float32": ["--criterion", "label_smoothed_cross_entropy"],
+    "with the plugin, float32": [*PLUGIN, *BLOCKWISE],
+    "with the plugin, bfloat16": [*PLUGIN, *BLOCKWISE, "--cpu-bf16"],
+}
+STOCK = next(iter(WAYS))
+
+
+def speed(binary: Path, languages: tuple[str, str], way: list[str], updates: int, threads: int) -> float:
+    """Target pieces per second, after the first fifth of the updates: medians of fairseq's own figures.
+
+    Raises:
+        ChildProcessError: fairseq failed.
+    """
+    every = max(1, updates // 10)
+    command: list[object] = [
+        sys.executable, "-m", "align.fairseq_cli", "train", binary, "-s", languages[0], "-t", languages[1],
+        *SHAPE, *way, "--label-smoothing", 0.1, "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)",
+        "--lr", 0.001, "--clip-norm", 1.0, "--lr-scheduler", "inverse_sqrt", "--warmup-updates", 500,
+        "--max-tokens", 2500, "--max-update", updates, "--cpu", "--num-workers", 0, "--no-save",
+        "--disable-validation", "--log-format", "json", "--log-interval", every, "--seed", 1,
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.run([*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True)
+    points = [point for line in run.stdout.split("\n") if (point := read_point(line))]
+    speeds = [point.speed for point in points if point.speed and point.updates > updates // 5]
+    if run.returncode or not speeds:
+        raise ChildProcessError(run.stderr.strip().split("\n")[-1])
+    return statistics.median(speeds)
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary", type=Path, help="what fairseq-preprocess wrote")
+    parser.add_argument("-s", "--source-lang", default="de")
+    parser.add_argument("-t", "--target-lang", default="en")
+    parser.add_argument("--updates", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "benchmark_training.tsv")
+    args = parser.parse_args()
+    languages = (args.source_lang, args.target_lang)
+    found: dict[str, list[float]] = {name: [] for name in WAYS}
+    for _ in range(args.rounds):
+        for name, way in WAYS.items():
+            found[name].append(speed(args.binary.resolve(), languages, way, args.updates, args.threads))
+            print(f"{name}: {found[name][-1]:,.0f} target pieces/s", file=sys.stderr)
+    rows: list[Row] = [("a", name, statistics.median(speeds), "target pieces/s") for name, speeds in found.items()]
+    for name, speeds in found.items():
+        if name != STOCK:
+            ratios = [ours / stock for ours, stock in zip(speeds, found[STOCK], strict=True)]
+            rows.append(("b", f"{name} / {STOCK}", statistics.median(ratios), "x"))
+    command = f"python eval/benchmark_training.py BIN -s {languages[0]} -t {languages[1]} --updates {args.updates}"
+    versions = f"v:{__version__}; Python {platform.python_version()}, torch {torch.__version__}, {args.threads} threads"
+    report(rows, f"{command} --rounds {args.rounds}; {versions}; medians", args.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""`scripts/train_model` from text to a model that aligns: stopped and resumed, and refusing what makes no sense."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from align import load
+from align.training.__main__ import main
+from tests.cli.conftest import Result
+from tests.conftest import example_pairs
+
+RECIPE = """
+[data]
+valid_lines = 4
+[text]
+vocabulary = 120
+min_count = 1
+max_pieces = 200
+[checkpoint]
+select = "average"
+average = 2
+[fairseq]
+arch = "align_small"
+encoder-layers = 1
+decoder-layers = 2
+encoder-embed-dim = 16
+decoder-embed-dim = 16
+criterion = "blockwise_label_smoothed_cross_entropy"
+optimizer = "adam"
+lr = 0.01
+max-tokens = 400
+max-update = {updates}
+save-interval-updates = 2
+keep-interval-updates = 3
+no-epoch-checkpoints = true
+"""
+LONG = " ".join(map(str, range(1000, 1110)))
+LANGUAGES = ("--source-lang", "de", "--target-lang", "en")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Examples as two files, with what a bitext of the wild has: a blank side, a pair twice, a side too long."""
+    pairs = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pairs() if not pair.blank]
+    pairs[1:1] = [pairs[0], ("leer", ""), (LONG, LONG)]
+    for language, side in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
+        (tmp_path / f"text.{language}").write_text("".join(line + "\n" for line in side), encoding="utf-8")
+    return tmp_path
+
+
+def arguments(folder: Path, updates: int) -> list[str]:
+    recipe = folder / "tiny.toml"
+    recipe.write_text(RECIPE.format(updates=updates), encoding="utf-8")
+    files = ["-s", str(folder / "text.de"), "-t", str(folder / "text.en")]
+    return [str(folder / "model"), *files, *LANGUAGES, "--recipe", str(recipe), "--threads", "1", "--device", "cpu"]
+
+
+def start(folder: Path, updates: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "align.training", *arguments(folder, updates)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+
+def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path) -> None:
+    process = start(folder, updates=100_000)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "update 4: validation" in line:
+            process.send_signal(signal.SIGTERM)
+            break
+    rest = process.stderr.read()
+    assert process.wait() == 128 + signal.SIGTERM
+    assert "stopped; the same command goes on" in rest
+    assert not (folder / "model" / "checkpoint.pt").exists()
+
+    process = start(folder, updates=8)
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+    assert "cleaning" not in said  # the text was prepared already
+    assert "going on from" in said
+    assert "update 2: validation" not in said
+    model = folder / "model"
+    files = {"README.md", "checkpoint.pt", "model.toml", "training.tsv"}
+    files |= {"de.spm", "en.spm", "dict.de.txt", "dict.en.txt"}
+    assert {path.name for path in model.iterdir()} == files | {"work"}
+    curve = (model / "training.tsv").read_text(encoding="utf-8").split("\n")
+    validated = [row.split("\t")[0] for row in curve[1:-1]]
+    assert {"2", "4", "6", "8"} <= set(validated)  # and at the ends of epochs
+    assert validated == sorted(set(validated), key=int)
+    card = (model / "README.md").read_text(encoding="utf-8")
+    for expected in ("seen before | 1 |", "a side is empty | 1 |", "has no piece, or 200 and more | 1 |", "8 updates"):
+        assert expected in card
+    aligner = load(str(model), device="cpu")
+    pairs = example_pairs()
+    alignments = list(aligner(pairs))
+    assert len(alignments) == len(pairs)
+    assert aligner.recorder.name.startswith("fairseq:de-en@")
+
+
+def test_a_full_disk_is_said_and_the_same_command_begins_again(folder: Path) -> None:
+    program = [sys.executable, "-m", "align.training", *arguments(folder, updates=2)]
+    full = subprocess.run(
+        program,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+    )
+    assert full.returncode == 1
+    assert "train_model: error: " in full.stderr
+    assert "File too large" in full.stderr
+    assert not (folder / "model" / "work" / "prepared.json").exists()
+    process = start(folder, updates=2)
+    for line in process.stderr or ():
+        if "pairs to train on" in line:
+            process.terminate()
+            break
+    assert "left out: 1 (a side has no piece" in line
+    process.communicate()
+
+
+def test_another_recipe_for_the_same_folder_is_refused(folder: Path, run_main: object) -> None:
+    from align.training.prepare import Bitext, prepare
+    from align.training.recipe import read_recipe
+
+    arguments(folder, updates=2)
+    recipe = folder / "tiny.toml"
+    bitext = Bitext(("de", "en"), (folder / "text.de", folder / "text.en"))
+    first = prepare(bitext, read_recipe(recipe), folder / "work", print)
+    assert prepare(bitext, read_recipe(recipe), folder / "work", print) == first
+    recipe.write_text(RECIPE.format(updates=2).replace("120", "121"), encoding="utf-8")
+    with pytest.raises(ValueError, match="prepared from another text or recipe; remove it"):
+        prepare(bitext, read_recipe(recipe), folder / "work", print)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--valid-source", "x"], "--valid-source and --valid-target go together"),
+        (["--take", "x"], "--take and --labels go together"),
+        (["--labels", "x"], "--take and --labels go together"),
+        (["--target-lang", "de"], "are the same"),
+        (["--threads", "0"], "is not a number from 1"),
+    ],
+)
+def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: str) -> None:
+    result: Result = run_main(main, *arguments(folder, 2), *extra)  # type: ignore[operator]
+    assert result.code == 2
+    assert message in result.err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: (folder / "text.en").unlink(), "text.en: No such file"),
+        (lambda folder: (folder / "text.en").write_text("x\n"), "text.en ends after 1 lines"),
+        (lambda folder: (folder / "text.de").write_bytes(b"\xff\n" * 23), "text.de, line 1: not UTF-8"),
+        (lambda folder: (folder / "tiny.toml").write_text("x"), "tiny.toml: "),
+    ],
+)
+def test_bad_data_ends_with_one_line(folder: Path, run_main: object, change: object, message: str) -> None:
+    given = arguments(folder, 2)
+    change(folder)  # type: ignore[operator]
+    result: Result = run_main(main, *given)  # type: ignore[operator]
+    assert result.code == 1
+    assert result.out == b""
+    assert message in result.err
+    assert "Traceback" not in result.err
+
+
+def test_what_fairseq_refuses_is_shown(folder: Path, run_main: object) -> None:
+    given = arguments(folder, 2)
+    recipe = folder / "tiny.toml"
+    recipe.write_text(recipe.read_text(encoding="utf-8") + 'nonsense = "3"\n', encoding="utf-8")
+    result: Result = run_main(main, *given)  # type: ignore[operator]
+    assert result.code == 1
+    assert "unrecognized arguments: --nonsense 3" in result.err
