@@ -2,9 +2,9 @@
 
     .venv/bin/python eval/reproduce.py --data DIR [EXPERIMENT ...]
 
-Experiments are in eval/experiments.toml. Each prints three tables and writes them, with heat maps, to eval/results/:
-AER by layer (mean and sd over the models, which differ in their seed), layer and head by rules, and systems. An
-experiment whose files are missing is named and left out, unless it was asked for.
+Experiments are in eval/experiments.toml. Each prints four tables and writes them, with heat maps, to eval/results/:
+AER by layer (mean and sd over the models, which differ in their seed), layer and head by rules, scores and positions
+paired, and systems. An experiment whose files are missing is named and left out, unless it was asked for.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
-from align import Pair, __version__, load
+from align import Aligner, Pair, __version__, load
 from align.baselines import align_with, describe_tool, lower_case
 from align.cli.common import show_warnings
 from align.cli.gold import read_numbered, read_pairs
-from align.cli.sweep_tables import draw, rule_table
+from align.cli.sweep_tables import draw
 from align.memory import keep_freed_memory
 from align.metrics import SAMPLES, SEED, Counts, compare, count_all, estimate
 from align.rules import choose
-from align.stream import open_lines, read_lines, read_parallel
 from align.sweep import POSITIONS, SCORES, Sweep, sweep
 from align.symmetrize import METHODS
 from align.text import Preprocessor, TextRules
-from align.types import Gold, Links, TextWarning
+from align.training.corpus import read_pairs as read_bitext
+from align.types import Gold, Links, Settings, TextWarning
 from align.view.tables import TABLES, Column, Rows, Value, as_tsv, show_interval
 
 if sys.version_info >= (3, 11):
@@ -85,7 +85,8 @@ def files_of(config: dict[str, Any], experiment: dict[str, Any], data: Path) -> 
     for name in experiment["gold"]:
         yield from (data / config["gold"][name][key] for key in ("source", "target", "links"))
     if experiment["baselines"]:
-        yield from (data / config["train"][experiment["train"]][key] for key in ("source", "target"))
+        train = config["train"][experiment["train"]]
+        yield from (data / train[key] for key in ("source", "target", "labels") if key in train)
     for model in (*experiment["models"], *experiment.get("reverse_models", ())):
         if "/" in model:
             yield data / model
@@ -111,12 +112,14 @@ class Tokens:
 
 
 def read_train(about: dict[str, Any], data: Path) -> Iterator[Pair]:
-    """The training text, tokenised and lower-cased."""
+    """The training text, tokenised and lower-cased: all of it, or the pairs with one of the labels to take."""
     source, target = (Tokens(language) for language in about["languages"])
-    names = str(data / about["source"]), str(data / about["target"])
-    with open_lines(names[0]) as a, open_lines(names[1]) as b:
-        for pair in read_parallel(read_lines(a, names[0]), read_lines(b, names[1]), names):
-            yield Pair(source(pair.source), target(pair.target), pair.id)
+    labels = data / about["labels"] if "labels" in about else None
+    for number, (words, other, label) in enumerate(
+        read_bitext(data / about["source"], data / about["target"], labels), 1
+    ):
+        if labels is None or any(fnmatchcase(label, pattern) for pattern in about["take"]):
+            yield Pair(source(words), target(other), number)
 
 
 def letters(pair: Pair) -> tuple[str, str]:
@@ -124,45 +127,38 @@ def letters(pair: Pair) -> tuple[str, str]:
     return "".join(pair.source), "".join(pair.target)
 
 
-def layer_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
-    """The paper's table: AER by layer, all heads together, mean (sd) over models; the layers' mean; the best layer."""
-    layers = [c for c, cell in enumerate(sweeps[0].cells) if cell.head is None]
-    columns = [Column("position", "position"), Column("score", "score")]
-    columns += [Column(f"layer_{n}", f"L{n}") for n in range(1, len(layers) + 1)]
-    columns += [Column("mean", "layer mean"), Column("best", "best layer, chosen with gold")]
-    rows = []
-    for (p, position), (s, score) in product(enumerate(POSITIONS), enumerate(SCORES)):
-        rates = np.array([100 * found.rates()[s, p, layers] for found in sweeps])  # [models, L]
-        row: dict[str, Value] = {"position": position, "score": score}
-        row |= {f"layer_{n}": _mean_sd(rates[:, n - 1]) for n in range(1, len(layers) + 1)}
-        rows.append(row | {"mean": _mean_sd(rates.mean(1)), "best": _mean_sd(rates.min(1))})
-    return columns, rows
-
-
-def _mean_sd(values: NDArray[np.float64]) -> str:
-    return f"{values.mean():.1f}" + (f" ({values.std(ddof=1):.1f})" if len(values) > 1 else "")
-
-
-def rule_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
-    """What every rule takes in each model."""
-    found = [
-        (n, rule_table(some, Namespace(samples=SAMPLES, seed=SEED, format="text"))) for n, some in enumerate(sweeps, 1)
-    ]
-    columns = [Column("model", "model"), *found[0][1][0]]
-    return columns, [{"model": n, **row} for n, (_, rows) in found for row in rows]
+def two_ways(name: str, back: str, aligners: list[Aligner], text: Text) -> Iterator[tuple[str, Counts]]:
+    """The reverse model's links and both directions' made one, by either score, each model on the cell it chooses."""
+    swapped = [Pair(pair.target, pair.source, pair.id) for pair in text.pairs]
+    for score in SCORES:
+        forward, reverse = (Aligner(aligner.recorder, Settings(score)) for aligner in aligners)
+        there = [alignment.links for alignment in forward(text.pairs)]
+        again = [frozenset((i, j) for j, i in alignment.links) for alignment in reverse(swapped)]
+        yield f"{back} (reverse): {score}, input, {reverse.cell}", count_all(again, text.gold)
+        for method in SYMMETRIZED:
+            links = [METHODS[method](a, b) for a, b in zip(there, again, strict=True)]
+            yield f"{name} and {back}: {score}, input, {method}", count_all(links, text.gold)
 
 
 def systems(
-    experiment: dict[str, Any], config: dict[str, Any], data: Path, text: Text, sweeps: list[Sweep]
+    experiment: dict[str, Any],
+    config: dict[str, Any],
+    data: Path,
+    text: Text,
+    sweeps: list[Sweep],
+    loaded: list[list[Aligner]],
 ) -> Iterator[tuple[str, Counts]]:
     """Names and counts `[N, 4]`: models at the cell that lexical consistency takes, then statistical aligners."""
-    for model, found in zip(experiment["models"], sweeps, strict=True):
+    backs = experiment.get("reverse_models", ())
+    for n, (model, found) in enumerate(zip(experiment["models"], sweeps, strict=True)):
         assert found.counts is not None
         for choice in choose(found):
             if choice.rule == "lexical consistency, layers and heads":
                 s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
                 cell = found.cells[choice.cell]
                 yield f"{model}: {choice.score}, {choice.position}, {cell}", found.counts[:, s, p, choice.cell]
+        if backs:
+            yield from two_ways(model, backs[n], loaded[n], text)
     tested = {letters(pair) for pair in map(lower_case, text.pairs)}
     for tool in experiment["baselines"]:
         train = (p for p in read_train(config["train"][experiment["train"]], data) if letters(p) not in tested)
@@ -208,17 +204,19 @@ def run(name: str, config: dict[str, Any], args: argparse.Namespace) -> None:
     experiment = config["experiment"][name]
     text = read_gold(config, experiment["gold"], args.data)
     reverse = experiment.get("reverse_models") or [None] * len(experiment["models"])
-    sweeps, models = [], []
+    sweeps, models, loaded = [], [], []
     for model, back in zip(experiment["models"], reverse, strict=True):
         aligners = [load(str(args.data / m) if "/" in m else m) for m in (model, back) if m]
         sweeps.append(sweep(aligners[0], text.pairs, text.gold, *aligners[1:]))
-        models.append(aligners[0].recorder.name)
+        models += [aligner.recorder.name for aligner in aligners]
+        loaded.append(aligners)
     tools = dict(describe(name, experiment["baselines"]))
-    counted = list(systems({**experiment, "baselines": list(tools)}, config, args.data, text, sweeps))
+    counted = list(systems({**experiment, "baselines": list(tools)}, config, args.data, text, sweeps, loaded))
     default = next(system for system, _ in counted if "norm, input" in system)
     tables = {
         "layers": layer_rows(sweeps),
         "rules": rule_rows(sweeps),
+        "comparisons": comparison_rows(sweeps),
         "systems": system_rows(counted, default, text),
     }
     gold = f"gold:{'+'.join(text.names)}"
@@ -232,7 +230,7 @@ def run(name: str, config: dict[str, Any], args: argparse.Namespace) -> None:
         path = args.output / f"{name}.{table}.tsv"
         path.write_text(as_tsv(columns, rows, sign) + "\n", encoding="utf-8")
     mean = np.mean([100 * found.rates() for found in sweeps], axis=0)
-    title = models[0] if len(models) == 1 else f"mean of {len(models)} models"
+    title = models[0] if len(sweeps) == 1 else f"mean of {len(sweeps)} models"
     title += f", {len(text.pairs)} pairs\nframed: best, with gold"
     draw(mean, "AER", sweeps[0].cells[-1].layer, args.output / name, title)
 

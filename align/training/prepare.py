@@ -7,11 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from align.stream import split_words
 from align.text import Preprocessor, TextRules
@@ -98,7 +98,9 @@ def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], N
     say("cutting into pieces")
     _cut(bitext, recipe.text, prepared)
     say("binarising")
-    _binarise(bitext, recipe.text, folder)
+    rare = recipe.text.min_count
+    texts = {"train": "train.cut", "valid": "valid.cut"}
+    binarise(bitext.languages, folder, texts, ["--thresholdsrc", rare, "--thresholdtgt", rare])
     content = {name: value for name, value in vars(prepared).items() if name != "folder"}
     part = done.with_suffix(".part")
     part.write_text(json.dumps({"asked": asked, **content}), encoding="utf-8")
@@ -156,7 +158,7 @@ def _clean(bitext: Bitext, recipe: Recipe, prepared: Prepared) -> None:
                 out.write(" ".join(words) + "\n")
     prepared.kept, prepared.dropped = dict(cleaner.kept), dict(cleaner.dropped)
     for language in languages:
-        _write_pieces(folder, ["train"], "tokens", language, _rules(language, recipe.text, None))
+        write_pieces(folder, ["train"], "tokens", language, _rules(language, recipe.text, None))
 
 
 def _take_last(folder: Path, languages: Sequence[str], count: int) -> list[tuple[Words, Words]]:
@@ -174,7 +176,7 @@ def _rules(language: str, text: TextRecipe, pieces: Path | None) -> TextRules:
     return TextRules(language, text.case, text.tokenizer, "sentencepiece" if pieces else "none", pieces)
 
 
-def _write_pieces(folder: Path, names: Sequence[str], suffix: str, language: str, rules: TextRules) -> None:
+def write_pieces(folder: Path, names: Sequence[str], suffix: str, language: str, rules: TextRules) -> None:
     """The words of NAME.LANG as tokens or pieces to NAME.SUFFIX.LANG."""
     pieces: list[str] = []
     ids: dict[str, int] = {}
@@ -227,9 +229,7 @@ def _cut(bitext: Bitext, text: TextRecipe, prepared: Prepared) -> None:
     """Cut both texts into pieces; leave out pairs that are longer than the model is to take, or have no piece."""
     folder, languages = prepared.folder, bitext.languages
     for language in languages:
-        _write_pieces(
-            folder, ["train", "valid"], "pieces", language, _rules(language, text, folder / f"{language}.spm")
-        )
+        write_pieces(folder, ["train", "valid"], "pieces", language, _rules(language, text, folder / f"{language}.spm"))
     for name in ("train", "valid"):
         with (
             (folder / f"{name}.pieces.{languages[0]}").open(encoding="utf-8", newline="\n") as sources,
@@ -252,17 +252,25 @@ def _cut(bitext: Bitext, text: TextRecipe, prepared: Prepared) -> None:
                     prepared.dropped[reason] = prepared.dropped.get(reason, 0) + 1
 
 
-def _binarise(bitext: Bitext, text: TextRecipe, folder: Path) -> None:
-    """Let fairseq-preprocess make dictionaries and binary files.
+def binarise(
+    languages: tuple[str, str], folder: Path, texts: Mapping[str, str], options: Sequence[object] = ()
+) -> None:
+    """Let fairseq-preprocess make binary files, and dictionaries unless the options name them, in FOLDER/bin.
+
+    Args:
+        languages: source and target.
+        folder: where the texts are.
+        texts: what a text is called in fairseq, such as "train", and the start of its files' names.
+        options: further ones of fairseq-preprocess.
 
     Raises:
         ValueError: it failed; with its last words.
     """
-    command: list[Any] = [sys.executable, "-m", "align.fairseq_cli", "preprocess"]
-    command += ["-s", bitext.languages[0], "-t", bitext.languages[1], "--destdir", folder / "bin"]
-    command += ["--trainpref", folder / "train.cut", "--validpref", folder / "valid.cut"]
-    command += ["--thresholdsrc", text.min_count, "--thresholdtgt", text.min_count]
-    command += ["--workers", str(os.cpu_count() or 1)]
+    command: list[object] = [sys.executable, "-m", "align.fairseq_cli", "preprocess"]
+    command += ["-s", languages[0], "-t", languages[1], "--destdir", folder / "bin"]
+    for name, start in texts.items():
+        command += [f"--{name}pref", folder / start]
+    command += ["--workers", os.cpu_count() or 1, *options]
     run = subprocess.run([*map(str, command)], capture_output=True, text=True)
     if run.returncode:
         raise ValueError(f"fairseq-preprocess failed: {(run.stderr or run.stdout).strip().splitlines()[-1]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,8 @@ base = 1
 source = "train.de"
 target = "train.en"
 languages = ["de", "en"]
+labels = "train.source"
+take = ["good-*"]
 
 [experiment.toy]
 models = ["models/one", "models/two"]
@@ -51,7 +54,13 @@ def data(tmp_path: Path) -> Path:
         for side, language in enumerate(("de", "en")):
             text = "".join(" ".join(word[side] for word in sentence) + "\n" for sentence in sentences)
             (tmp_path / f"{name}.{language}").write_text(text, encoding="utf-8")
-        if name == "gold":
+        if name == "train":  # and as many pairs that teach that each word means the first one
+            for language, word in (("de", None), ("en", toy.TARGET_WORDS[0])):
+                path = tmp_path / f"train.{language}"
+                right = path.read_text(encoding="utf-8")
+                path.write_text(right + (re.sub(r"\S+", word, right) if word else right), encoding="utf-8")
+            (tmp_path / "train.source").write_text("good-1\n" * lines + "bad\n" * lines, encoding="utf-8")
+        else:
             links = "".join(" ".join(f"{i + 1}-{i + 1}" for i in range(len(s))) + "\n" for s in sentences)
             (tmp_path / "gold.talp").write_text(links, encoding="utf-8")
     (tmp_path / "experiments.toml").write_text(CONFIG, encoding="utf-8")
@@ -70,7 +79,7 @@ def test_tables_of_two_models_and_two_aligners(data: Path) -> None:
     assert "absent: missing" in result.stderr
     assert "toy: without giza: GIZA++ is not there" in result.stderr
     tables = {}
-    for name in ("layers", "rules", "systems"):
+    for name in ("layers", "rules", "comparisons", "systems"):
         sign, *lines = (data / "results" / f"toy.{name}.tsv").read_text(encoding="utf-8").splitlines()
         assert sign.startswith("# reproduce|toy|gold:toy|fairseq:de-en@")
         keys, *rows = (line.split("\t") for line in lines)
@@ -81,7 +90,12 @@ def test_tables_of_two_models_and_two_aligners(data: Path) -> None:
     assert {row["model"] for row in tables["rules"]} == {"1", "2"}
     assert sum(row["rule"].startswith("agreement") for row in tables["rules"]) == 2 * 8
     rates = {row["system"]: float(row["aer_toy"]) for row in tables["systems"]}
-    assert len(rates) == 2 * 4 + 2 * 4
+    assert len(rates) == 2 * 4 + 2 * 2 * 3 + 2 * 4  # one direction; reverse and two methods, by two scores; aligners
+    assert "models/one and models/two: norm, input, grow-diag" in rates
+    for row in tables["comparisons"]:
+        assert float(row["difference"]) == pytest.approx(float(row["first_aer"]) - float(row["second_aer"]), abs=0.11)
+        assert 0 < float(row["p"]) <= 1
+    assert len(tables["comparisons"]) == 2 * 2 * 4
     assert rates["fast_align: grow-diag-final-and"] < 20
     assert rates["eflomal: grow-diag-final-and"] < 20
     assert [row["p"] for row in tables["systems"] if "(default)" in row["system"]] == ["n/a"]
