@@ -15,8 +15,8 @@ from torch import Tensor
 from align.calibrate import MIN_PAIRS, Vocabulary, calibrate
 from align.extract import best_words, cell_scores, hide_eos, target_rows
 from align.recorders.base import Recorder
-from align.stream import BATCH_TOKENS, BUFFER, batches, chunks, split_words
-from align.types import Alignment, Batch, Cell, CrossAttention, Pair, PairError, Pieces, Settings, TextWarning
+from align.stream import BATCH_TOKENS, BUFFER, batches, chunks, number_pairs
+from align.types import Alignment, Batch, Cell, CrossAttention, Pair, PairError, Pieces, Settings, Terms, TextWarning
 from align.words import collate, merge_words
 
 
@@ -59,6 +59,7 @@ class Aligner:
     Attributes:
         cell: layer and head of the last results; None before any where they are on "auto".
         reason: how the cell was chosen, for messages.
+        terms: what messages call the model and its sides.
 
     Raises:
         ValueError: a layer or head that the model does not have; a size below 1; another word for `too_long`.
@@ -88,6 +89,7 @@ class Aligner:
         self.cell = cells[0] if len(cells) == 1 else None
         self._settled = self.cell is not None
         self.reason = "as asked"
+        self.terms = Terms()
         self._checked = False
 
     def candidates(self) -> list[Cell]:
@@ -117,10 +119,10 @@ class Aligner:
             PairError: a pair that is longer than the model takes, unless `too_long` is "blank". The pairs
                 before it come out first, as they do before any ValueError of `pairs` itself.
         """
-        cell = self.cell if self._settled else None
-        for chunk in chunks(map(self.encode, _number(pairs)), self.buffer):
+        cell = None
+        for chunk in chunks(map(self.encode, number_pairs(pairs)), self.buffer):
             self.warn_of_text(chunk)
-            cell = yield from self._align_chunk(chunk, cell)
+            cell = yield from self.align_encoded(chunk, cell)
 
     def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
         """The scores that links are read off, `[J][I+1]`, the last column being `</s>`.
@@ -130,7 +132,7 @@ class Aligner:
         Raises:
             ValueError: a blank or too long side.
         """
-        _, pieces, _ = self.encode(next(_number([(source, target)])))
+        _, pieces, _ = self.encode(next(number_pairs([(source, target)])))
         if pieces is None:
             raise ValueError("one side is blank, or too long for the model")
         batch = collate([pieces], self.recorder.pad)
@@ -149,14 +151,14 @@ class Aligner:
         pieces = self.recorder.encode(pair)
         if not pieces.target or len(pieces.source) < 2:
             return pair, None, ""
-        sides = zip(("source", "target"), (len(pieces.source), len(pieces.target) + 1), strict=True)
+        sides = zip((self.terms.source, self.terms.target), (len(pieces.source), len(pieces.target) + 1), strict=True)
         for (side, length), most in zip(sides, self.recorder.max_positions, strict=True):
             if length > most:
                 if self.too_long == "blank":
                     return pair, None, "too long"
                 raise PairError(
                     pair.id,
-                    f"{side} has {length:,} pieces with </s>, the model takes {most:,}: "
+                    f"{side} has {length:,} pieces with </s>, {self.terms.model} takes {most:,}: "
                     "shorten it, or leave such lines without links (--too-long blank)",
                 )
         return pair, pieces, ""
@@ -172,12 +174,13 @@ class Aligner:
         """Say so where much of the first buffer is not in the model's dictionary."""
         sources = [number for pieces in encoded for number in pieces.source[:-1]]  # without </s>
         targets = [number for pieces in encoded for number in pieces.target]
-        for side, ids in (("source", sources), ("target", targets)):
+        names = self.terms
+        for side, own, ids in ((names.source, "source", sources), (names.target, "target", targets)):
             share = ids.count(self.recorder.unk) / max(1, len(ids))
             if len(ids) >= UNKNOWN_AMONG and share > UNKNOWN_SHARE:
                 warnings.warn(
-                    f"{share:.0%} of the {side} pieces in the first {len(encoded):,} pairs are unknown to the model: "
-                    f"is this side its {side} language, and are dictionary, case and subwords those of the model?",
+                    f"{share:.0%} of the {side} pieces in the first {len(encoded):,} pairs are unknown to "
+                    f"{names.model}: is this side its {own} language, and are dictionary, case and subwords its own?",
                     TextWarning,
                     stacklevel=4,
                 )
@@ -190,14 +193,24 @@ class Aligner:
         swapped = sum(len(pieces.source) + len(pieces.target) for pieces in turned)
         if as_given >= UNKNOWN_AMONG and swapped < SWAPPED_SHARE * as_given:
             warnings.warn(
-                f"the text takes {as_given:,} pieces of the model's, and {swapped:,} with source and target swapped: "
-                "is the source first, as the model translates?",
+                f"the text takes {as_given:,} pieces of {self.terms.model}, and {swapped:,} with its sides swapped: "
+                f"is the source first, and does {self.terms.model} translate from the {self.terms.source}?",
                 TextWarning,
                 stacklevel=4,
             )
 
-    def _align_chunk(self, chunk: Sequence[Item], cell: Cell | None) -> Generator[Alignment, None, Cell | None]:
-        """Align a buffer of encoded pairs; where the cell is open (None) this buffer decides, and returns it."""
+    def align_encoded(self, chunk: Sequence[Item], cell: Cell | None = None) -> Generator[Alignment, None, Cell | None]:
+        """Align a buffer of encoded pairs: one alignment for each, in order.
+
+        Args:
+            chunk: what `encode` returns, or pieces made elsewhere.
+            cell: layer and head to use; where they are open (None, and settings that say "auto") this buffer decides.
+
+        Returns:
+            The cell that was used, once all alignments are out.
+        """
+        if cell is None and self._settled:
+            cell = self.cell
         pairs = [pair for pair, _, _ in chunk]
         places = [place for place, (_, pieces, _) in enumerate(chunk) if pieces]
         encoded = [pieces for _, pieces, _ in chunk if pieces]
@@ -248,24 +261,6 @@ class Aligner:
         third = max(1, round(self.recorder.layers / 3))
         cell = next((cell for cell in candidates if cell.layer == third), candidates[0])
         return cell, f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
-
-
-def _number(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
-    """Pairs as they are, and two sentences as a pair with its number."""
-    for number, pair in enumerate(pairs, 1):
-        if isinstance(pair, str) or (not isinstance(pair, Pair) and len(pair) != 2):
-            raise ValueError(f"pair {number} is {pair!r}, not a source and a target")
-        yield pair if isinstance(pair, Pair) else Pair(_words(pair[0]), _words(pair[1]), number)
-
-
-def _words(sentence: str | Sequence[str]) -> tuple[str, ...]:
-    """Words of a sentence; those of a sequence must be words already."""
-    if isinstance(sentence, str):
-        return split_words(sentence)
-    for word in sentence:
-        if split_words(word) != (word,):
-            raise ValueError(f"{word!r} is not a word: words are not empty and have no space or TAB in them")
-    return tuple(sentence)
 
 
 def _link_scores(index: NDArray[np.int64], share: NDArray[np.float32], words: int) -> dict[tuple[int, int], float]:

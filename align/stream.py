@@ -10,13 +10,14 @@ import gzip
 import lzma
 import re
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, BinaryIO, TypeVar
 
-from align.types import Pair
+from align.types import Pair, TextWarning
 
 T = TypeVar("T")
 
@@ -129,6 +130,37 @@ def read_parallel(sources: Iterable[str], targets: Iterable[str], names: tuple[s
                 f"{names[0]} has {counts[0]:,} lines, {names[1]} has {counts[1]:,}: line {number:,} has no other side"
             )
         yield Pair(split_words(source), split_words(target), number)
+
+
+def read_sources(lines: Iterable[str], name: str) -> Iterator[Pair]:
+    """Source sentences as pairs without a target; says so once where a line looks like both sides of a bitext."""
+    told = False
+    for number, line in enumerate(lines, 1):
+        if "|||" in line and not told:
+            message = (
+                f"{name}, line {number}: ||| in it, where only source sentences are expected; it is read as a word"
+            )
+            warnings.warn(message, TextWarning, stacklevel=2)
+            told = True
+        yield Pair(split_words(line), (), number)
+
+
+def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
+    """Pairs as they are, and two sentences as a pair with its number."""
+    for number, pair in enumerate(pairs, 1):
+        if isinstance(pair, str) or (not isinstance(pair, Pair) and len(pair) != 2):
+            raise ValueError(f"pair {number} is {pair!r}, not a source and a target")
+        yield pair if isinstance(pair, Pair) else Pair(_words(pair[0]), _words(pair[1]), number)
+
+
+def _words(sentence: str | Sequence[str]) -> tuple[str, ...]:
+    """Words of a sentence; those of a sequence must be words already."""
+    if isinstance(sentence, str):
+        return split_words(sentence)
+    for word in sentence:
+        if split_words(word) != (word,):
+            raise ValueError(f"{word!r} is not a word: words are not empty and have no space or TAB in them")
+    return tuple(sentence)
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

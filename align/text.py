@@ -158,11 +158,15 @@ class Preprocessor:
         rules: how the side's text was prepared.
         index: id of a piece in the model's dictionary.
 
+    Attributes:
+        rules: the same.
+
     Raises:
         ValueError: the subword file cannot be read as what `rules` says it is.
     """
 
     def __init__(self, rules: TextRules, index: Callable[[str], int]) -> None:
+        self.rules = rules
         self._lower = rules.case == "lower"
         self._context = rules.tokenizer != "none"
         self._tokenize = TOKENIZERS[rules.tokenizer](rules.language)

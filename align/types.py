@@ -32,6 +32,15 @@ class TextWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """What messages call a model and its two sides, in the words of whoever gave the text."""
+
+    model: str = "the model"
+    source: str = "source"
+    target: str = "target"
+
+
+@dataclass(frozen=True, slots=True)
 class Gold:
     """Hand-made links of one pair. `possible` holds the sure ones too.
 
@@ -152,6 +161,38 @@ class Settings:
         for name, number, words in numbered:
             if number not in words and not (isinstance(number, int) and number >= 1):
                 raise ValueError(f"{name} is a number from 1 or {' or '.join(words)}; not {number!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How translations are searched for; `str()` is what the signature says: the beam, and what is not the default.
+
+    Attributes:
+        beam: translations in the making that are kept at each step.
+        length_penalty: scores are divided by the length to the power of this; below 1 favours short translations.
+        max_len_a: a translation of S source pieces, `</s>` included, has at most a S + b pieces.
+        max_len_b: the b of this.
+
+    Raises:
+        ValueError: a number outside what makes sense.
+    """
+
+    beam: int = 5
+    length_penalty: float = 1.0
+    max_len_a: float = 1.5
+    max_len_b: int = 50
+
+    def __post_init__(self) -> None:
+        if self.beam < 1 or self.max_len_b < 1:
+            raise ValueError(f"beam and max_len_b are numbers from 1; not {self.beam} and {self.max_len_b}")
+        for name, value in (("length_penalty", self.length_penalty), ("max_len_a", self.max_len_a)):
+            if not 0 <= value <= 10:
+                raise ValueError(f"{name} is a number from 0 to 10; not {value}")
+
+    def __str__(self) -> str:
+        penalty = f"-penalty{self.length_penalty:g}" if self.length_penalty != 1 else ""
+        length = f"-length{self.max_len_a:g}x+{self.max_len_b}" if (self.max_len_a, self.max_len_b) != (1.5, 50) else ""
+        return f"beam{self.beam}{penalty}{length}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "all embeddings shared": {"share_all_embeddings": True},
     "quantisation noise": {"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 4},
     "activation checkpointing": {"checkpoint_activations": True},
+    "layer drop": {"encoder_layerdrop": 0.9, "decoder_layerdrop": 0.9},
 }
 
 
@@ -87,3 +88,40 @@ def save_model(folder: Path, shape: dict[str, Any] | None = None, *, old: bool =
     save_dictionary(folder / "dict.de.txt", SOURCE_WORDS)
     save_dictionary(folder / "dict.en.txt", target_words)
     return folder / "checkpoint.pt"
+
+
+def save_reverse_model(folder: Path, shape: dict[str, Any] | None = None) -> Path:
+    """Write the folder of a model from English to German, with weights of its own; returns the folder."""
+    source_words, target_words = TARGET_WORDS[: len(SOURCE_WORDS)], [*SOURCE_WORDS, "sie", "nun"]
+    model, _ = build_model(shape or {}, source_words, target_words)
+    torch.manual_seed(2)
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.3)
+    save_model(folder, shape, model=model)
+    save_dictionary(folder / "dict.en.txt", source_words)
+    save_dictionary(folder / "dict.de.txt", target_words)
+    (folder / "model.toml").write_text('source = "en"\ntarget = "de"\n', encoding="utf-8")
+    return folder
+
+
+def save_trained_model(folder: Path) -> Path:
+    """Write a model that has learned to translate word by word, the n-th of SOURCE_WORDS to that of TARGET_WORDS."""
+    shape = {"encoder_layers": 1, "decoder_layers": 1}
+    model, _ = build_model(shape, SOURCE_WORDS, TARGET_WORDS)
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    numbers = torch.Generator().manual_seed(3)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # products this small take many times longer where threads wait for each other
+    for _ in range(400):
+        length = int(torch.randint(1, 7, (1,), generator=numbers))
+        words = torch.randint(4, 4 + len(SOURCE_WORDS), (64, length), generator=numbers)
+        eos = torch.full((64, 1), 2)
+        source, steps = torch.cat([words, eos], 1), torch.cat([eos, words], 1)
+        output = model(source, torch.full((64,), length + 1), steps)[0]
+        loss = torch.nn.functional.cross_entropy(output.flatten(0, 1), source.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.set_num_threads(threads)
+    return save_model(folder, shape, model=model)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from align.types import Batch, CrossAttention, Pair, Pieces
+from align.types import Batch, CrossAttention, Pair, Pieces, Search
 
 
 class Recorder(Protocol):
     """A trained encoder-decoder Transformer, model and text processing together.
 
     Attributes:
+        languages: codes of the (source, target) language.
         name: for the signature, such as "fairseq:de-en@1f3c9a2": framework, languages, fingerprint.
         layers: number of decoder layers.
         heads: attention heads in each of them.
@@ -23,6 +24,7 @@ class Recorder(Protocol):
         device: where its tensors live, for messages.
     """
 
+    languages: tuple[str, str]
     name: str
     layers: int
     heads: int
@@ -41,5 +43,22 @@ class Recorder(Protocol):
         """Attention of the given layers (from 1), lowest first, in one pass under teacher forcing, no gradient.
 
         The decoder reads `</s>` and the target's pieces, so that there are T+1 rows.
+        """
+        ...
+
+
+class Translator(Protocol):
+    """A recorder's model that translates.
+
+    Attributes:
+        search: how.
+    """
+
+    search: Search
+
+    def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
+        """Translate sentences, given as the pieces of `Recorder.encode`: the words of each, in order.
+
+        No word tears a line `translation ||| links`; a translation may have no word at all.
         """
         ...

@@ -6,6 +6,7 @@ import hashlib
 import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,22 @@ class FairseqRecorder:
         dictionary: either side's, for the ids of its special symbols.
         name: for the signature.
         text: how either side's text is prepared, for messages.
+
+    Attributes:
+        model: the same.
+        rules: how the (source, target) side's text is prepared.
     """
 
     def __init__(
         self, model: Any, source: Preprocessor, target: Preprocessor, *, dictionary: Any, name: str, text: str
     ) -> None:
+        model.eval()  # which returns nothing where fairseq has made the model ready for its beam search
+        self.model = model
+        # only now: in training fairseq's LayerDrop leaves some layers out of this list
         self._attentions = [layer.encoder_attn for layer in model.decoder.layers]
-        self._model = model.eval()
         self._source, self._target = source, target
+        self.rules = (source.rules, target.rules)
+        self.languages = (source.rules.language, target.rules.language)
         self._eos = dictionary.eos()
         self.pad = dictionary.pad()
         self.unk = dictionary.unk()
@@ -77,8 +86,9 @@ class FairseqRecorder:
         for layer in layers:
             handles += self._hook(layer, layer == layers[-1], recorded)
         try:
-            encoded = self._model.encoder(source, src_lengths=(source != self.pad).sum(1))
-            self._model.decoder(steps, encoder_out=encoded, features_only=True)
+            with _one_beam(self._attentions):
+                encoded = self.model.encoder(source, src_lengths=(source != self.pad).sum(1))
+                self.model.decoder(steps, encoder_out=encoded, features_only=True)
         except _Recorded:
             pass
         finally:
@@ -112,6 +122,19 @@ class FairseqRecorder:
             attention.v_proj.register_forward_hook(keep_value),
             attention.register_forward_hook(keep_all),
         ]
+
+
+@contextmanager
+def _one_beam(attentions: Sequence[Any]) -> Iterator[None]:
+    """Let each source stand for itself: a beam search has told BART's attention that it comes once for each beam."""
+    beams = [(attention, attention.beam_size) for attention in attentions if hasattr(attention, "beam_size")]
+    try:
+        for attention, _ in beams:
+            attention.beam_size = 1
+        yield
+    finally:
+        for attention, size in beams:
+            attention.beam_size = size
 
 
 def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32") -> FairseqRecorder:

@@ -33,11 +33,11 @@ def reference(recorder: Any, pair: Pair) -> list[dict[str, torch.Tensor]]:
         return args, {**kwargs, "need_head_weights": True}
 
     handles = []
-    for layer in recorder._model.decoder.layers:
+    for layer in recorder.model.decoder.layers:
         handles.append(layer.encoder_attn.register_forward_pre_hook(ask, with_kwargs=True))
         handles.append(layer.encoder_attn.register_forward_hook(keep))
     with torch.inference_mode():
-        recorder._model(source, torch.tensor([source.shape[1]]), steps)
+        recorder.model(source, torch.tensor([source.shape[1]]), steps)
     for handle in handles:
         handle.remove()
     return seen
@@ -76,7 +76,7 @@ def test_the_bundled_model_adds_up_too(recorder: Any) -> None:
 
 def test_nothing_above_the_wanted_attention_is_run(toy_recorder: Callable[..., Any]) -> None:
     recorder = toy_recorder({"decoder_layers": 3})
-    decoder = recorder._model.decoder
+    decoder = recorder.model.decoder
     ran: list[str] = []
     for name, module in decoder.named_modules():
         module.register_forward_hook(lambda *_, name=name: ran.append(name))
@@ -91,7 +91,7 @@ def test_hooks_are_gone_afterwards_and_layers_come_lowest_first(toy_recorder: Ca
     recorder = toy_recorder()
     batch = collate([recorder.encode(PAIRS[0])], recorder.pad)
     assert [attention.layer for attention in recorder.record(batch, [2, 1])] == [1, 2]
-    for layer in recorder._model.decoder.layers:
+    for layer in recorder.model.decoder.layers:
         assert not layer.encoder_attn._forward_hooks
         assert not layer.encoder_attn._forward_pre_hooks
         assert not layer.encoder_attn.v_proj._forward_hooks

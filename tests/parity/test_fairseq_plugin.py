@@ -1,0 +1,499 @@
+"""What fairseq prints and writes with the plugin is what `Aligner` gives, and its criterion is fairseq's own."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import logging
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import align.fairseq_compat  # noqa: F401  (before any import of fairseq)
+from align import Aligner, Pair, Settings
+from align.fairseq_plugin import FOLDER
+from align.types import Pieces, TextWarning
+from tests import toy
+from tests.conftest import ROOT, example_pairs
+
+BUNDLED = ROOT / "align" / "models" / "de-en"
+CHECKPOINT = BUNDLED / "checkpoint.pt"
+PLUGIN = ("--user-dir", FOLDER, "--task", "translation_align", "--cpu", "--num-workers", "0")
+LAYER, HEAD = 2, 3
+CELL = ("--align-layer", str(LAYER), "--align-head", str(HEAD))
+SENTENCEPIECE = ("--remove-bpe", "sentencepiece")
+
+
+def fairseq(program: str, *arguments: object) -> str:
+    """What one of fairseq's programs prints, run in this process; its logging is left as it was."""
+    handlers, level, argv, printed = logging.root.handlers[:], logging.root.level, sys.argv, io.StringIO()
+    logging.root.handlers = [logging.NullHandler()]
+    sys.argv = [f"fairseq-{program}", *map(str, arguments)]
+    try:
+        with redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", TextWarning)
+            importlib.import_module(f"fairseq_cli.{program}").cli_main()
+    finally:
+        logging.root.handlers, sys.argv = handlers, argv
+        logging.root.setLevel(level)
+    return printed.getvalue()
+
+
+def lines(printed: str, letter: str) -> dict[int, list[str]]:
+    """Sentences by number, each with its lines of this letter, without their scores."""
+    found: dict[int, list[str]] = {}
+    for number, line in re.findall(rf"^{letter}-(\d+)\t(?:-\d[^\t]*\t)?(.*)$", printed, re.MULTILINE):
+        found.setdefault(int(number), []).append(line)
+    return found
+
+
+class InPieces:
+    """A recorder that is told the pieces of pairs, whatever words they make."""
+
+    def __init__(self, recorder: Any) -> None:
+        self._recorder = recorder
+        self._pieces: dict[int, Pieces] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._recorder, name)
+
+    def encode(self, pair: Pair) -> Pieces:
+        return self._pieces[pair.id]
+
+    def tell(self, source: Sequence[tuple[int, int]], target: Sequence[tuple[int, int]]) -> Pair:
+        """A pair of these ids, each with the word it is a part of; what it returns has names for words."""
+        counts = (max(word for _, word in source) + 1, max(word for _, word in target) + 1)
+        pair = Pair(("w",) * counts[0], ("w",) * counts[1], len(self._pieces) + 1)
+        self._pieces[pair.id] = Pieces(
+            [*(number for number, _ in source), 2], [*(word for _, word in source), -1],
+            [number for number, _ in target], [word for _, word in target], counts,
+        )  # fmt: skip
+        return pair
+
+
+def sentencepiece_words(pieces: str, dictionary: Any) -> list[tuple[int, int]]:
+    """Id and word of each piece."""
+    found = []
+    for piece in pieces.split():
+        begins = not found or piece.startswith("\u2581")
+        found.append((dictionary.index(piece), (found[-1][1] if found else -1) + begins))
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Beams of small models: on a busy machine a second thread costs more than it does."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def dictionaries() -> tuple[Any, Any]:
+    from fairseq.data import Dictionary
+
+    return Dictionary.load(str(BUNDLED / "dict.de.txt")), Dictionary.load(str(BUNDLED / "dict.en.txt"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, recorder: Any, dictionaries: tuple[Any, Any]) -> Path:
+    """Examples in pieces, as fairseq reads raw text, one with a blank target."""
+    folder = tmp_path_factory.mktemp("data")
+    pairs = [pair for pair in example_pairs() if not pair.blank][:6]
+    sides: tuple[list[str], list[str]] = ([], [])
+    for pair in pairs:
+        pieces = recorder.encode(pair)
+        for side, dictionary, ids in zip(sides, dictionaries, (pieces.source[:-1], pieces.target), strict=True):
+            assert recorder.unk not in ids
+            side.append(" ".join(dictionary[number] for number in ids))
+    sides[0].append(sides[0][0])
+    sides[1].append("")
+    for subset, (language, side) in product(("test", "valid"), zip(("de", "en"), sides, strict=True)):
+        (folder / f"{subset}.de-en.{language}").write_text("\n".join(side) + "\n", encoding="utf-8")
+        shutil.copy(BUNDLED / f"dict.{language}.txt", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def generate(data: Path) -> Callable[..., str]:
+    common = (data, *PLUGIN, "--path", CHECKPOINT, "--dataset-impl", "raw", "--beam", "5", "--print-alignment", *CELL)
+    return lambda *options: fairseq("generate", *common, *options)
+
+
+@pytest.fixture(scope="module")
+def in_words(generate: Callable[..., str]) -> str:
+    return generate("--nbest", "2", *SENTENCEPIECE)
+
+
+def test_generate_prints_the_links_of_the_words_of_what_it_prints(
+    generate: Callable[..., str], in_words: str, recorder: Any, dictionaries: tuple[Any, Any]
+) -> None:
+    with pytest.warns(TextWarning, match="each piece counts as a word; --remove-bpe sentencepiece joins them"):
+        in_pieces = generate("--nbest", "2")
+    told = InPieces(recorder)
+    settings = Settings("norm", "input", LAYER, HEAD)
+    of_text, of_words, of_pieces = Aligner(recorder, settings), Aligner(told, settings), Aligner(told, settings)
+    found, as_pieces = lines(in_words, "A"), lines(in_pieces, "A")
+    assert sorted(found) == list(range(7))
+    usual = 0
+    for number, (source,) in lines(in_pieces, "S").items():
+        for n, target in enumerate(lines(in_pieces, "H")[number]):
+            sides = [sentencepiece_words(side, d) for side, d in zip((source, target), dictionaries, strict=True)]
+            (words,), written = lines(in_words, "S")[number], lines(in_words, "H")[number][n]
+            pair = told.tell(*sides)
+            assert (len(words.split()), len(written.split())) == (len(pair.source), len(pair.target))
+            assert found[number][n] == str(next(of_words([pair])))
+            apart = [[(piece, m) for m, (piece, _) in enumerate(side)] for side in sides]
+            assert as_pieces[number][n] == str(next(of_pieces([told.tell(*apart)])))
+            text = Pair(tuple(words.split()), tuple(written.split()), 1)
+            if recorder.encode(text) == told.encode(pair):  # beam search may write a word in other pieces
+                usual += 1
+                assert found[number][n] == str(next(of_text([text])))
+        assert len(found[number]) == 2
+    assert usual >= 7
+
+
+def test_interactive_prints_the_same_and_the_plugin_leaves_the_module_path_alone(data: Path, in_words: str) -> None:
+    sources = (data / "test.de-en.de").read_text(encoding="utf-8").splitlines(keepends=True)[:3]
+    script = (
+        "import sys, align.fairseq_cli as c; c.main(); print([p for p in sys.path if p.rstrip('/').endswith('/align')])"
+    )
+    arguments = ("interactive", data, *PLUGIN, "--path", CHECKPOINT, "--beam", "5", "--nbest", "2", "--print-alignment")
+    command = [sys.executable, "-c", script, *map(str, (*arguments, *CELL, *SENTENCEPIECE))]
+    result = subprocess.run(command, input="".join(sources), capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert result.returncode == 0, result.stderr[-2000:]
+    for letter in "SHA":
+        expected = lines(in_words, letter)
+        assert lines(result.stdout, letter) == {number: expected[number] for number in range(3)}
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_module_prints_its_folder() -> None:
+    result = subprocess.run([sys.executable, "-m", "align.fairseq_plugin"], capture_output=True, text=True, cwd=ROOT)
+    assert (Path(result.stdout.rstrip("\n")) / "task.py").is_file()
+
+
+def test_validate_writes_the_links_of_the_references(
+    data: Path, tmp_path: Path, recorder: Any, dictionaries: tuple[Any, Any]
+) -> None:
+    """The bundled checkpoint says that its task is fairseq's own translation, as most checkpoints do."""
+    out = tmp_path / "links"
+    options = ("--path", CHECKPOINT, "--dataset-impl", "raw", "--max-tokens", "60", "--write-alignment", out)
+    fairseq("validate", data, *PLUGIN, *options, *CELL, *SENTENCEPIECE, "--align-score", "weight")
+    told, pairs = InPieces(recorder), []
+    texts = [(data / f"valid.de-en.{language}").read_text(encoding="utf-8").splitlines() for language in ("de", "en")]
+    for source, target in list(zip(*texts, strict=True))[:-1]:
+        sides = zip((source, target), dictionaries, strict=True)
+        pairs.append(told.tell(*(sentencepiece_words(side, dictionary) for side, dictionary in sides)))
+    alignments = Aligner(told, Settings("weight", "input", LAYER, HEAD))(pairs)
+    expected = [f"A-{n}\t{alignment}" for n, alignment in enumerate(alignments)]
+    written = out.read_text(encoding="utf-8").splitlines()
+    assert sorted(written) == [*expected, "A-6\t"]
+
+
+def test_training_and_validation_with_options_that_the_checkpoint_has_other_values_of(tmp_path: Path) -> None:
+    data, during, after = tmp_path / "data", tmp_path / "during", tmp_path / "after"
+    data.mkdir()
+    for subset, (language, words) in product(("train", "valid"), (("de", toy.SOURCE_WORDS), ("en", toy.TARGET_WORDS))):
+        (data / f"{subset}.de-en.{language}").write_text("\n".join([" ".join(words)] * 3) + "\n", encoding="utf-8")
+        toy.save_dictionary(data / f"dict.{language}.txt", words)
+    options = "--arch align_small --criterion blockwise_label_smoothed_cross_entropy --optimizer adam --max-epoch 2"
+    options += " --encoder-embed-dim 16 --decoder-embed-dim 16 --lr 0.01 --max-tokens 100 --no-epoch-checkpoints"
+    ours = ("--write-alignment", during, "--align-layer", "1", "--cpu-bf16", "--save-dir", tmp_path)
+    fairseq("train", data, *PLUGIN, "--dataset-impl", "raw", *options.split(), *ours)
+    last = during.read_text(encoding="utf-8").splitlines()
+    assert sorted(line.partition("\t")[0] for line in last) == ["A-0", "A-1", "A-2"]  # not those of both epochs
+    during.unlink()
+    common = (data, *PLUGIN, "--dataset-impl", "raw", "--path", tmp_path / "checkpoint_last.pt", "--max-tokens", "100")
+    fairseq("validate", *common)
+    assert not during.exists()
+    fairseq("validate", *common, "--write-alignment", after, "--align-layer", "3", "--align-null", "none")
+    assert sorted(line.partition("\t")[0] for line in after.read_text().splitlines()) == ["A-0", "A-1", "A-2"]
+    assert not during.exists()
+    paths = f"{tmp_path / 'checkpoint_last.pt'}:{tmp_path / 'checkpoint_best.pt'}"
+    generation = ("--gen-subset", "valid", "--print-alignment", "--align-layer", "1")
+    with pytest.raises(ValueError, match="--path names 2"):
+        fairseq("generate", data, *PLUGIN, "--dataset-impl", "raw", "--path", paths, *generation)
+
+
+# From here on: toy models, and the task without the programs around it.
+
+SOURCES = ["das haus ist alt .", "wir sehen", "nie das , und", "gross"]
+TARGETS = ["the house is old now .", "we see", "never see it", "it"]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., tuple[Any, Any]]:
+    """Makes a task with these options, and a toy model for it."""
+    from align.fairseq_plugin.task import TranslationAlignConfig, TranslationAlignTask
+
+    def with_options(
+        shape: dict[str, Any] | None = None, words: tuple[list[str], list[str]] | None = None, **options: Any
+    ) -> tuple[Any, Any]:
+        words = words or (toy.SOURCE_WORDS, toy.TARGET_WORDS)
+        model, _ = toy.build_model(shape or {}, *words)
+        for language, side in zip(("de", "en"), words, strict=True):
+            toy.save_dictionary(tmp_path / f"dict.{language}.txt", side)
+        given = {"align_subwords": None, "align_subsets": "valid", "source_lang": "de", "target_lang": "en"}
+        config = TranslationAlignConfig(data=str(tmp_path), **{**given, **options})
+        return TranslationAlignTask.setup_task(config), model
+
+    return with_options
+
+
+def sample_of(task: Any, sources: Sequence[str] = SOURCES, targets: Sequence[str] = TARGETS) -> dict[str, Any]:
+    """A batch as fairseq makes it: sources padded on the left, targets on the right."""
+    from fairseq.data import LanguagePairDataset
+
+    dictionaries = task.source_dictionary, task.target_dictionary
+    source, target = (
+        [d.encode_line(line, add_if_not_exist=False).long() for line in side]
+        for d, side in zip(dictionaries, (sources, targets), strict=True)
+    )
+    sizes = [torch.tensor([len(line) for line in side]) for side in (source, target)]
+    pairs = LanguagePairDataset(source, sizes[0], dictionaries[0], target, sizes[1], dictionaries[1], shuffle=False)
+    sample: dict[str, Any] = pairs.collater([pairs[n] for n in range(len(sources))])
+    assert (sample["net_input"]["src_tokens"][:, 0] == 1).any()
+    return sample
+
+
+def generation(**options: Any) -> Namespace:
+    return Namespace(**{"beam": 3, "nbest": 2, "max_len_b": 8, "print_alignment": "hard", **options})
+
+
+def translate(task: Any, model: Any, sample: dict[str, Any], **options: Any) -> Any:
+    generator = task.build_generator([model], generation(**options))
+    return task.inference_step(generator, [model], sample)
+
+
+def own_recorder(task: Any, model: Any) -> InPieces:
+    from align.recorders.fairseq import FairseqRecorder
+    from align.text import Preprocessor, TextRules
+
+    sides = [Preprocessor(TextRules(""), d.index) for d in (task.source_dictionary, task.target_dictionary)]
+    return InPieces(FairseqRecorder(model, *sides, dictionary=task.source_dictionary, name="toy", text=""))
+
+
+def words_of(task: Any, tokens: Sequence[int]) -> list[tuple[int, int]]:
+    """Id and word of each piece that is a word; `<s>`, which random models write, is in no word."""
+    found, word = [], -1
+    for number in tokens:
+        word += number != task.target_dictionary.bos()
+        found.append((number, -1 if number == task.target_dictionary.bos() else word))
+    return found
+
+
+def expected_links(task: Any, model: Any, source: Any, tokens: Any, settings: Settings) -> list[tuple[int, int]]:
+    recorder = own_recorder(task, model)
+    read = [(number, word) for word, number in enumerate(n for n in source.tolist() if n > 2)]
+    written = words_of(task, tokens.tolist()[:-1])
+    if not any(word >= 0 for _, word in written):
+        return []
+    return list(next(Aligner(recorder, settings)([recorder.tell(read, written)])))
+
+
+@pytest.mark.parametrize("score", ["norm", "weight"])
+@pytest.mark.parametrize("position", ["input", "output"])
+@pytest.mark.parametrize("null", ["eos", "mask", "none"])
+def test_every_option_is_heeded(make: Callable[..., Any], score: Any, position: Any, null: Any) -> None:
+    for layer, head in ((1, "all"), (2, "4")):
+        options = {"align_layer": layer, "align_head": head, "align_score": score}
+        task, model = make(**options, align_position=position, align_null=null)
+        sample = sample_of(task)
+        found = translate(task, model, sample)
+        settings = Settings(score, position, layer, "all" if head == "all" else 4, null)
+        for source, hypotheses in zip(sample["net_input"]["src_tokens"], found, strict=True):
+            for hypothesis in hypotheses[:2]:
+                links = expected_links(task, model, source, hypothesis["tokens"], settings)
+                assert hypothesis["alignment"] == links
+            assert len(hypotheses[2]["alignment"]) == 0  # never printed
+    assert any(hypotheses[0]["alignment"] for hypotheses in found)
+
+
+def test_the_search_is_fairseqs_own_and_plain(make: Callable[..., Any]) -> None:
+    from fairseq.sequence_generator import SequenceGenerator
+
+    task, model = make(align_layer=1)
+    generators = [task.build_generator([model], generation(print_alignment=asked)) for asked in ("hard", None)]
+    assert [type(generator) for generator in generators] == [SequenceGenerator] * 2
+    with_links, without = (task.inference_step(generator, [model], sample_of(task)) for generator in generators)
+    for hypotheses, plain in zip(with_links, without, strict=True):
+        assert [h["tokens"].tolist() for h in hypotheses] == [h["tokens"].tolist() for h in plain]
+        assert all(len(h["alignment"]) == 0 for h in plain)
+
+
+def test_words_of_subword_nmt(make: Callable[..., Any], tmp_path: Path) -> None:
+    words = (["ha@@", "us", "das", "ist"], ["ho@@", "use", "the", "is"])
+    written = tmp_path / "links"
+    task, model = make(words=words, align_layer=2, align_subwords="subword_nmt", write_alignment=str(written))
+    sample = sample_of(task, ["das ha@@ us ist", "ha@@ nie"], ["the ho@@ use is", "is ho@@ use the ho@@"])
+    task.valid_step(sample, model, criterion_of(task, "label_smoothed_cross_entropy"))
+    recorder = own_recorder(task, model)
+    source, target = task.source_dictionary.index, task.target_dictionary.index
+    owners = [([0, 1, 1, 2], [0, 1, 1, 2]), ([0, 0], [0, 1, 1, 2, 3])]
+    texts = [("das ha@@ us ist", "the ho@@ use is"), ("ha@@ nie", "is ho@@ use the ho@@")]
+    pairs = [
+        recorder.tell(
+            list(zip(map(source, text[0].split()), words[0], strict=True)),
+            list(zip(map(target, text[1].split()), words[1], strict=True)),
+        )
+        for text, words in zip(texts, owners, strict=True)
+    ]
+    expected = [
+        f"A-{n}\t{links}" for n, links in enumerate(Aligner(recorder, Settings("norm", "input", 2, "all"))(pairs))
+    ]
+    assert sorted(written.read_text().splitlines()) == expected
+
+
+def test_a_search_that_tells_attention_of_its_beams(make: Callable[..., Any]) -> None:
+    """BART's does: its cross-attention then takes each source for so many copies."""
+    from fairseq.models.bart.model import BARTModel, bart_large_architecture
+
+    task, _ = make(words=(toy.SOURCE_WORDS, toy.SOURCE_WORDS), align_layer=2)
+    args = Namespace(arch="bart_large", share_all_embeddings=True, **toy.SMALL)
+    bart_large_architecture(args)
+    dictionaries = Namespace(source_dictionary=task.source_dictionary, target_dictionary=task.source_dictionary)
+    torch.manual_seed(1)
+    model = BARTModel.build_model(args, dictionaries).eval()
+    sample = sample_of(task, SOURCES[:3], ["das haus", "ist", "alt"])
+    found = translate(task, model, sample, nbest=1)
+    assert model.decoder.layers[0].encoder_attn.beam_size == 3
+    model.set_beam_size(1)
+    settings = Settings("norm", "input", 2, "all")
+    for source, hypotheses in zip(sample["net_input"]["src_tokens"], found, strict=True):
+        assert hypotheses[0]["alignment"] == expected_links(task, model, source, hypotheses[0]["tokens"], settings)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "need --align-layer N.*extract-align and sweep-align print the layer and head"),
+        ({"align_layer": 3}, "layer 3 is out of range: the de-en model has 2 layers"),
+        ({"align_layer": 0}, "layer is a number from 1"),
+        ({"align_layer": 1, "align_head": "5"}, "head 5 is out of range: the de-en model has 4 heads"),
+        ({"align_layer": 1, "align_head": "auto"}, "--align-head is a number from 1, or all; not 'auto'"),
+        ({"align_layer": 1, "align_score": "gradient"}, "score is one of norm, weight; not 'gradient'"),
+        ({"align_layer": 1, "align_position": "middle"}, "position is one of"),
+        ({"align_layer": 1, "align_null": "never"}, "null is one of"),
+        ({"align_layer": 1, "align_subwords": "letter"}, "--remove-bpe 'sentencepiece', .* not with 'letter'"),
+    ],
+)
+def test_options_that_are_refused(make: Callable[..., Any], options: dict[str, Any], message: str) -> None:
+    task, model = make(**options)
+    assert task.build_generator([model], generation(print_alignment=None))
+    with pytest.raises(ValueError, match=message):
+        task.build_generator([model], generation())
+
+
+def test_models_and_requests_that_are_refused(make: Callable[..., Any]) -> None:
+    task, model = make(align_layer=1)
+    with pytest.raises(ValueError, match="hard alignments of words only"):
+        task.build_generator([model], generation(print_alignment="soft"))
+    with pytest.raises(ValueError, match="one model, and --path names 2"):
+        task.build_generator([model, model], generation())
+    task, model = make({"no_cross_attention": True}, align_layer=1)
+    with pytest.raises(ValueError, match="the de-en model has no encoder-decoder attention"):
+        task.build_generator([model], generation())
+
+
+def test_files_that_are_refused(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="need --align-layer N"):
+        make(write_alignment="links")
+    with pytest.raises(ValueError, match="takes one of the subsets valid,valid1 at a time"):
+        make(write_alignment="links", align_layer=1, align_subsets="valid,valid1")
+    task, model = make(write_alignment=str(tmp_path / "links"), align_layer=1)
+    monkeypatch.setattr("align.fairseq_plugin.task.get_data_parallel_world_size", lambda: 2)
+    with pytest.raises(ValueError, match="several processes cannot write one file"):
+        task.valid_step(sample_of(task), model, criterion_of(task, "label_smoothed_cross_entropy"))
+    assert not (tmp_path / "links").exists()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_validation_leaves_the_model_as_it_was(
+    make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: bool
+) -> None:
+    options: dict[str, Any] = {"write_alignment": str(tmp_path / "links"), "align_layer": 1} if asked else {}
+    task, model = make({"dropout": 0.1}, **options)
+    if not asked:
+        monkeypatch.setattr("align.fairseq_plugin.task.WordAligner", None)
+    sample, criterion = sample_of(task), criterion_of(task, "label_smoothed_cross_entropy")
+    next(model.parameters()).requires_grad_(False)
+    model.train()
+    criterion(model, sample)[0].backward()
+    before = {name: (p.requires_grad, p.grad, p.clone()) for name, p in model.named_parameters()}
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    state = torch.get_rng_state()
+    loss, size, log = task.valid_step(sample, model, criterion)
+    assert torch.equal(torch.get_rng_state(), state)
+    for name, parameter in model.named_parameters():
+        asks, gradient, value = before[name]
+        assert parameter.requires_grad == asks
+        assert parameter.grad is gradient
+        assert gradient is None or torch.equal(gradient, gradients[name])
+        assert torch.equal(parameter, value)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert not any(module.training for module in model.modules())  # fairseq's own step leaves it so
+    plain = super(type(task), task).valid_step(sample, model, criterion)
+    assert (loss, size, log["nll_loss"]) == (plain[0], plain[1], plain[2]["nll_loss"])
+    assert (tmp_path / "links").exists() == asked
+    model.train()
+    criterion(model, sample)[0].backward()
+    assert all(module.training for module in model.modules())
+
+
+def criterion_of(task: Any, name: str, smoothing: float = 0.1) -> Any:
+    from fairseq.criterions import CRITERION_REGISTRY
+
+    import align.fairseq_plugin.criterion  # noqa: F401
+
+    return CRITERION_REGISTRY[name](task, sentence_avg=False, label_smoothing=smoothing)
+
+
+@pytest.fixture(params=[512, 5, 1])
+def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("align.fairseq_plugin.criterion.BLOCK", request.param)
+
+
+@pytest.mark.usefixtures("block")
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("shape", ["post-norm", "shared decoder embeddings", "all embeddings shared"])
+def test_the_criterion_is_fairseqs_in_loss_and_gradients(
+    make: Callable[..., Any], smoothing: float, shape: str
+) -> None:
+    words = (toy.SOURCE_WORDS, toy.SOURCE_WORDS) if "all" in shape else None
+    task, model = make(toy.SHAPES[shape], words)
+    sample = sample_of(task, SOURCES, SOURCES[::-1] if words else TARGETS)
+    assert (sample["target"] == 1).any()
+    found = {}
+    for name in ("label_smoothed_cross_entropy", "blockwise_label_smoothed_cross_entropy"):
+        criterion = criterion_of(task, name, smoothing)
+        model.train()
+        model.zero_grad()
+        loss, size, log = criterion(model, sample)
+        (3 * loss).backward()  # as a loss scale or an update frequency does
+        gradients = {key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None}
+        model.eval()
+        with torch.no_grad():
+            still, _, still_log = criterion(model, sample)
+        assert not still.requires_grad
+        logs = {key: float(log[key]) for key in ("loss", "nll_loss", "ntokens", "nsentences", "sample_size")}
+        found[name] = (size, {"": loss.detach(), **gradients}, [still, still_log["nll_loss"]], logs)
+    own, ours = found.values()
+    assert own[0] == ours[0]
+    assert own[1].keys() == ours[1].keys()
+    torch.testing.assert_close(ours[1], own[1], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(ours[2], own[2], rtol=1e-5, atol=1e-5)
+    assert ours[3] == pytest.approx(own[3], rel=1e-5)

@@ -1,0 +1,63 @@
+"""Pieces to words, as fairseq's --remove-bpe joins them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import align.fairseq_compat  # noqa: F401  (before any import of fairseq)
+from align.fairseq_plugin.words import SUBWORDS, join_pieces
+
+
+@pytest.mark.parametrize(
+    ("pieces", "owners", "words"),
+    [
+        ("\u2581das \u2581ha us", [0, 1, 1], "das haus"),
+        ("das \u2581haus", [0, 1], "das haus"),  # the first piece begins a word even without a blank
+        ("\u2581das \u2581 haus", [0, 1, 1], "das haus"),
+        ("\u2581 \u2581das", [0, 0], "das"),
+        ("\u2581das \u2581 \u2581", [0, 0, 0], "das"),
+        ("\u2581das <unk> \u2581ist", [0, 0, 1], "das<unk> ist"),
+        ("\u2581das \u2581 <unk> \u2581ist", [0, 1, 1, 2], "das <unk> ist"),
+        ("<unk> \u2581ist", [0, 1], "<unk> ist"),
+        ("\u2581das\u2581ha us", [0, 1], "das haus"),
+        ("\u2581 \u2581", [-1, -1], ""),
+        ("", [], ""),
+    ],
+)
+def test_sentencepiece(pieces: str, owners: list[int], words: str) -> None:
+    assert join_pieces(pieces.split(), "sentencepiece") == (owners, words.split())
+
+
+@pytest.mark.parametrize("name", ["subword_nmt", "@@ "])
+@pytest.mark.parametrize(
+    ("pieces", "owners", "words"),
+    [
+        ("das ha@@ us ist", [0, 1, 1, 2], "das haus ist"),
+        ("ha@@ <unk> <unk>", [0, 0, 1], "ha<unk> <unk>"),
+        ("das ha@@", [0, 1], "das ha"),
+        ("das @@", [0, 0], "das"),
+        ("a@@ @@ b", [0, 0, 0], "ab"),
+        ("@@ @@", [-1, -1], ""),
+    ],
+)
+def test_subword_nmt(name: str, pieces: str, owners: list[int], words: str) -> None:
+    assert join_pieces(pieces.split(), name) == (owners, words.split())
+
+
+def test_none() -> None:
+    assert join_pieces(["\u2581das", "ha@@", "\u2581"], "none") == ([0, 1, 2], ["\u2581das", "ha@@", "\u2581"])
+
+
+@pytest.mark.parametrize("subwords", SUBWORDS)
+@settings(deadline=None)
+@given(pieces=st.lists(st.text("\u2581@ab", min_size=1, max_size=5), max_size=8))
+def test_words_are_those_that_fairseq_prints(subwords: str, pieces: list[str]) -> None:
+    from fairseq.data.data_utils import post_process
+
+    owners, words = join_pieces(pieces, subwords)
+    assert words == post_process(" ".join(pieces), subwords).split()
+    assert len(owners) == len(pieces)
+    assert owners == sorted(owners)
+    assert all(0 <= owner < len(words) for owner in owners) or not words
