@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from align.aligner import Aligner
     from align.loading import load
     from align.recorders.folder import ModelOptions
+    from align.two_way import TwoWayAligner
     from align.types import Alignment, Cell, Gold, Links, Pair, PairError, Settings
     from align.view.text import error_grid, grid, heat_grid
 
@@ -31,6 +32,7 @@ _HOMES = {
     "Pair": "align.types",
     "PairError": "align.types",
     "Settings": "align.types",
+    "TwoWayAligner": "align.two_way",
     "error_grid": "align.view.text",
     "grid": "align.view.text",
     "heat_grid": "align.view.text",
@@ -47,6 +49,7 @@ __all__ = [
     "Pair",
     "PairError",
     "Settings",
+    "TwoWayAligner",
     "__version__",
     "error_grid",
     "grid",

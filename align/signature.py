@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from align.types import Cell, Settings
 
 
-def describe(name: str, settings: Settings, cell: Cell | None, version: str, dtype: str) -> dict[str, str]:
+def describe(
+    name: str, settings: Settings, cell: Cell | None, version: str, dtype: str, more: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Everything that the links depend on, by name.
 
     Args:
@@ -14,20 +18,34 @@ def describe(name: str, settings: Settings, cell: Cell | None, version: str, dty
         cell: what "auto" came to; None as long as that is open.
         version: of this package.
         dtype: of the model's arithmetic; float32 goes without saying.
+        more: what was done beyond this.
     """
-    head = (cell.head or "all") if cell else None
+    layer, head = _place(settings, cell)
     parts = {
         "model": name,
         "score": settings.score,
-        "layer": _choice(settings.layer, cell.layer if cell else None),
-        "head": _choice(settings.head, head),
+        "layer": layer,
+        "head": head,
         "position": settings.position,
         "merge": "sum/mean",
         "null": settings.null,
+        **(more or {}),
         "dtype": dtype,
         "version": version,
     }
     return {key: value for key, value in parts.items() if (key, value) != ("dtype", "float32")}
+
+
+def describe_reverse(name: str, settings: Settings, cell: Cell | None, method: str) -> dict[str, str]:
+    """What `describe` takes as `more` where a second model aligns the other way round, and `method` joins them."""
+    layer, head = _place(settings, cell)
+    return {"reverse": name, "reverse-layer": layer, "reverse-head": head, "symmetrize": method}
+
+
+def _place(settings: Settings, cell: Cell | None) -> tuple[str, str]:
+    """Layer and head, as asked for and as taken."""
+    head = (cell.head or "all") if cell else None
+    return _choice(settings.layer, cell.layer if cell else None), _choice(settings.head, head)
 
 
 def _choice(asked: int | str, taken: int | str | None) -> str:
@@ -40,6 +58,10 @@ SHOWN_AS = {
     "layer": "layer:",
     "head": "head:",
     "null": "null:",
+    "translate": "translate:",
+    "reverse": "reverse:",
+    "reverse-layer": "reverse-layer:",
+    "reverse-head": "reverse-head:",
     "dtype": "dtype:",
     "version": "v:",
 }

@@ -130,6 +130,11 @@ METHODS: dict[str, Callable[[Links, Links], Links]] = {
 `final-and` those that have two."""
 
 
+DEFAULT_METHOD = "grow-diag-final-and"
+DIRECTIONS = ("forward", "reverse")
+"""What is no method, but asks for one direction's links as they are."""
+
+
 def symmetrize(forward: Links, backward: Links, method: str) -> Links:
     """Combine the links of two directions.
 

@@ -16,12 +16,8 @@ from align.formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
 from align.link_files import at_line
 from align.signature import signature
 from align.stream import open_lines, read_lines, read_parallel
-from align.symmetrize import METHODS, symmetrize
+from align.symmetrize import DEFAULT_METHOD, METHODS, symmetrize
 from align.types import Alignment, Gold, Links, Pair, TextWarning
-
-DEFAULT_METHOD = "grow-diag-final-and"
-DIRECTIONS = ("forward", "reverse")
-
 
 CHECKED = 1000
 """Lines of two files that are looked at for sides or a base that do not go together."""

@@ -10,31 +10,36 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import align
 from align.baselines import TOOLS
-from align.cli.combine import DEFAULT_METHOD, DIRECTIONS, align_statistically, combine
+from align.cli.combine import align_statistically, combine
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
-from align.cli.inputs import add_input_options, check_inputs, open_pairs
-from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, load_model, number_or
+from align.cli.directions import add_direction_options, check_directions, load_aligner
+from align.cli.inputs import add_input_options, check_inputs, open_pairs, open_sources
+from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, number_or
+from align.cli.translate import (
+    add_translate_options,
+    check_translate,
+    make_translating,
+    search_of,
+    write_translation,
+)
 from align.formats import FORMATS
 from align.memory import keep_freed_memory
-from align.signature import describe, signature
-from align.symmetrize import METHODS
+from align.signature import describe, describe_reverse, signature
+from align.symmetrize import DEFAULT_METHOD
 from align.types import Pair, PairError, Position, Score, TextWarning
 
 if TYPE_CHECKING:
     from align.aligner import Aligner
+    from align.two_way import TwoWayAligner
 
 PROGRAM = "extract-align"
-
-MODEL_ONLY = (
-    *("source_lang", "target_lang", "dictionaries", "tokenizer", "subwords", "source_subwords", "target_subwords"),
-    *("score", "position", "layer", "head", "null", "device", "dtype", "batch_tokens", "buffer", "too_long"),
-)
-"""Options without a meaning for links that no model makes."""
 
 EXAMPLES = """examples:
   extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
   zcat big.tsv.gz | extract-align -o big.links           millions of lines, in a pipe
   extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl    two files and a fairseq model of your own
+  extract-align -m models/de-en --reverse-model models/en-de bitext.de-en    both directions, symmetrised
+  extract-align --translate -s test.de                   translate, and align: `translation ||| links`
   extract-align --combine de-en.links en-de.links --symmetrize grow-diag-final-and
   extract-align -m eflomal bitext.de-en > links          a statistical aligner, to compare with
 """
@@ -55,7 +60,8 @@ def build_parser() -> argparse.ArgumentParser:
     _output_options(parser)
     add_model_options(parser, f", or a statistical aligner: {', '.join(TOOLS)}")
     _method_options(parser)
-    _symmetrize_options(parser)
+    add_direction_options(parser)
+    add_translate_options(parser)
     add_speed_options(parser, "lines read ahead and sorted by length; 1 answers every line at once")
     return parser
 
@@ -107,63 +113,12 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
     add_null_option(group)
 
 
-def _symmetrize_options(parser: argparse.ArgumentParser) -> None:
-    """Two directions, of two files or of a statistical aligner."""
-    group = parser.add_argument_group("two directions (no model: --combine, or -m fast_align, eflomal or giza)")
-    group.add_argument(
-        "--combine",
-        nargs=2,
-        metavar=("FWD", "REV"),
-        help="combine two files of links, source first, counted alike; possible links (0p1) count as links",
-    )
-    group.add_argument(
-        "--reverse-swapped", action="store_true", help="REV has the target side first, as lilt's .reverse files"
-    )
-    group.add_argument(
-        "--symmetrize",
-        choices=(*METHODS, *DIRECTIONS),
-        help=f"how; forward and reverse: one direction of an aligner, as it is (default: {DEFAULT_METHOD})",
-    )
-    group.add_argument("--train-source", metavar="FILE", help="train the aligner on this text, not on the input")
-    group.add_argument("--train-target", metavar="FILE", help="goes with --train-source")
-    group.add_argument("--append-test", action="store_true", help="train on that text with the input appended")
-
-
 def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Refuse combinations that make no sense, with exit code 2."""
-    statistical = args.model in TOOLS
     others = (args.train_source, args.train_target, *(args.combine or ()))
-    check_inputs(parser, args, *others)
-    if (args.train_source is None) != (args.train_target is None):
-        parser.error("--train-source and --train-target go together")
-    if args.combine and (args.input or args.source):
-        parser.error("--combine takes two files of links and no text")
-    if args.symmetrize in DIRECTIONS and args.combine:
-        parser.error(f"--symmetrize {args.symmetrize} is for statistical aligners: one of the two files has it already")
-    if (args.symmetrize or args.train_source) and not (args.combine or statistical):
-        parser.error("--symmetrize and --train-source go with --combine or -m " + ", ".join(TOOLS))
-    if args.append_test and not args.train_source:
-        parser.error("--append-test goes with --train-source and --train-target")
-    if args.combine and args.format not in ("pharaoh", "talp"):
-        parser.error(f"--combine knows neither words nor where counting starts: -f {args.format} cannot be written")
-    if args.combine and args.train_source:
-        parser.error("--combine takes links that are there: --train-source has no part in it")
-    if args.combine or statistical:
-        idle = [*MODEL_ONLY, *(("model", "case", "threads") if args.combine else ())]
-        for name in idle:
-            if getattr(args, name) != parser.get_default(name):
-                way = "--combine" if args.combine else f"-m {args.model}"
-                parser.error(f"--{name.replace('_', '-')} is for a translation model: {way} has no use for it")
-    if args.reverse_swapped and not args.combine:
-        parser.error("--reverse-swapped goes with --combine")
-    if args.scores and (args.combine or statistical):
-        parser.error("--scores are a model's: there are none here")
-
-
-def load_aligner(args: argparse.Namespace) -> Aligner:
-    """The model, with the settings asked for."""
-    names = ("score", "position", "layer", "head", "null", "too_long")
-    return load_model(PROGRAM, args, **{name: getattr(args, name) for name in names})
+    check_inputs(parser, args, *others, one_side=args.translate)
+    check_directions(parser, args)
+    check_translate(parser, args)
 
 
 def extract(args: argparse.Namespace) -> None:
@@ -178,12 +133,14 @@ def extract(args: argparse.Namespace) -> None:
     keep_freed_memory()
     if args.signature:
         with open_output(None) as out:
-            out.write(sign(load_aligner(args)).encode() + b"\n")
+            out.write(sign(load_aligner(PROGRAM, args), args).encode() + b"\n")
         return
-    with open_pairs(args) as (pairs, name), open_output(args.output) as out:  # both before the model, which takes long
-        aligner = load_aligner(args)
+    opened = open_sources(args) if args.translate else open_pairs(args)
+    with opened as (pairs, name), open_output(args.output) as out:  # both before the model, which takes long
+        aligner = load_aligner(PROGRAM, args)
         if name == "stdin" and sys.stdin.isatty() and not args.quiet:
-            say(f"{PROGRAM}: reading `source ||| target` lines from the keyboard; Ctrl-D ends")
+            lines = "source" if args.translate else "`source ||| target`"
+            say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
         progress = Progress(PROGRAM, args.quiet)
         try:
             counts = write_all(aligner, pairs, out, progress, args)
@@ -195,21 +152,27 @@ def extract(args: argparse.Namespace) -> None:
         f"{PROGRAM}: {progress.lines:,} lines, {counts['blank']:,} blank, {counts['too long']:,} too long, "
         f"{progress.rate:,.0f} lines/s"
     )
-    progress.write(sign(aligner))
+    progress.write(sign(aligner, args))
 
 
 def write_all(
-    aligner: Aligner, pairs: Iterator[Pair], out: BinaryIO, progress: Progress, args: argparse.Namespace
+    aligner: Aligner | TwoWayAligner,
+    pairs: Iterator[Pair],
+    out: BinaryIO,
+    progress: Progress,
+    args: argparse.Namespace,
 ) -> Counter[str]:
     """Write a line for each pair as its buffer is done; counts what got none for a reason."""
     counts: Counter[str] = Counter()
-    told = False
-    for alignment in aligner(pairs):
-        if not told and aligner.cell:
-            progress.write(f"{PROGRAM}: {aligner.cell} ({aligner.reason})")
-            told = True
-        write_links(out, alignment, args.format, args.scores)
-        counts["blank"] += alignment.pair.blank
+    untold = directions(aligner)
+    write = write_translation if args.translate else write_links
+    align_all = make_translating(aligner, args) if args.translate else aligner
+    for alignment in align_all(pairs):
+        for name in [name for name, one in untold.items() if one.cell]:
+            one = untold.pop(name)
+            progress.write(f"{PROGRAM}: {name}{one.cell} ({one.reason})")
+        write(out, alignment, args.format, args.scores)
+        counts["blank"] += alignment.pair.blank and not alignment.skipped
         counts["too long"] += alignment.skipped == "too long"
         progress.add()
         if progress.lines % args.buffer == 0:
@@ -217,10 +180,24 @@ def write_all(
     return counts
 
 
-def sign(aligner: Aligner) -> str:
+def directions(aligner: Aligner | TwoWayAligner) -> dict[str, Aligner]:
+    """The one aligner that there is, or both, by what their messages begin with."""
+    from align.two_way import TwoWayAligner
+
+    if isinstance(aligner, TwoWayAligner):
+        return {"forward: ": aligner.forward, "reverse: ": aligner.reverse}
+    return {"": aligner}
+
+
+def sign(aligner: Aligner | TwoWayAligner, args: argparse.Namespace) -> str:
     """The signature, with what "auto" came to."""
-    recorder = aligner.recorder
-    return signature(describe(recorder.name, aligner.settings, aligner.cell, align.__version__, recorder.dtype))
+    one, *other = directions(aligner).values()
+    more = {"translate": str(search_of(args))} if args.translate else {}
+    for reverse in other:
+        method = args.symmetrize or DEFAULT_METHOD
+        more |= describe_reverse(reverse.recorder.name, reverse.settings, reverse.cell, method)
+    recorder = one.recorder
+    return signature(describe(recorder.name, one.settings, one.cell, align.__version__, recorder.dtype, more))
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Sentence pairs on the command line: one file of both sides, two files, or stdin."""
+"""Sentences on the command line: one file of both sides, two files, or stdin; or those of one side."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from align.stream import open_lines, read_bitext, read_lines, read_parallel
+from align.stream import open_lines, read_bitext, read_lines, read_parallel, read_sources
 from align.types import Pair
 
 
@@ -25,12 +25,19 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_inputs(parser: argparse.ArgumentParser, args: argparse.Namespace, *others: str | None) -> None:
-    """Refuse, with exit code 2, half a pair of files, both ways at once, stdin for two files, output over input."""
-    if (args.source is None) != (args.target is None):
+def check_inputs(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, *others: str | None, one_side: bool = False
+) -> None:
+    """Refuse, with exit code 2, half a pair of files, both ways at once, stdin for two files, output over input.
+
+    With `one_side` there are source sentences only, and a target is what is refused.
+    """
+    if one_side and args.target is not None:
+        parser.error("--translate writes the target side itself: leave out -t/--target")
+    if not one_side and (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
     if args.source is not None and args.input is not None:
-        parser.error("either one file of both sides, or -s and -t")
+        parser.error("either one file of both sides, or -s and -t" if not one_side else "either FILE or -s FILE")
     if (args.input, args.source, args.target, *others).count("-") > 1:
         parser.error("only one of the files can be stdin")
     inputs = [name for name in (args.input, args.source, args.target, *others) if name and os.path.isfile(name)]
@@ -52,3 +59,12 @@ def open_pairs(args: argparse.Namespace) -> Iterator[tuple[Iterator[Pair], str]]
             yield read_parallel(lines[0], lines[1], (shown[0], shown[1])), " and ".join(shown)
         else:
             yield read_bitext(lines[0], shown[0]), shown[0]
+
+
+@contextmanager
+def open_sources(args: argparse.Namespace) -> Iterator[tuple[Iterator[Pair], str]]:
+    """The input's source sentences, as pairs without a target, and what to call it in messages."""
+    name = args.source or args.input or "-"
+    shown = "stdin" if name == "-" else name
+    with open_lines(name) as stream:
+        yield read_sources(read_lines(stream, shown), shown), shown

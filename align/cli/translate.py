@@ -1,0 +1,98 @@
+"""`extract-align --translate`: source sentences in, `translation ||| links` out."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, BinaryIO
+
+from align.cli.common import write_links
+from align.cli.options import positive
+from align.formats import format_pharaoh
+from align.types import Alignment, Search
+
+if TYPE_CHECKING:
+    from align.aligner import Aligner
+    from align.translate import TranslatingAligner
+    from align.two_way import TwoWayAligner
+
+DEFAULT = Search()
+SEARCH = ("beam", "length_penalty", "max_len_a", "max_len_b")
+
+
+def up_to_ten(text: str) -> float:
+    """An argument that is a number from 0 to 10."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if 0 <= number <= 10:
+        return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 10")
+
+
+def add_translate_options(parser: argparse.ArgumentParser) -> None:
+    """Translating, and how to search."""
+    group = parser.add_argument_group("translation (by the model itself, which then aligns what it has written)")
+    group.add_argument(
+        "--translate",
+        action="store_true",
+        help="lines of the input, or of -s FILE, are source sentences; write `translation ||| links` for each",
+    )
+    group.add_argument("--beam", type=positive, default=DEFAULT.beam, metavar="N", help="width of the beam search")
+    group.add_argument(
+        "--length-penalty",
+        type=up_to_ten,
+        default=DEFAULT.length_penalty,
+        metavar="P",
+        help="below 1 favours short translations, above 1 long ones",
+    )
+    group.add_argument(
+        "--max-len-a",
+        type=up_to_ten,
+        default=DEFAULT.max_len_a,
+        metavar="A",
+        help="at most A pieces for each of the source's and B more, and never more than the model takes",
+    )
+    group.add_argument(
+        "--max-len-b", type=positive, default=DEFAULT.max_len_b, metavar="B", help="the B of --max-len-a"
+    )
+
+
+def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Refuse combinations that make no sense, with exit code 2."""
+    for name in SEARCH:
+        if getattr(args, name) != parser.get_default(name) and not args.translate:
+            parser.error(f"--{name.replace('_', '-')} goes with --translate")
+    if args.translate and args.format == "naacl":
+        parser.error("-f naacl has no room for translations: take pharaoh, talp, jsonl or giza")
+
+
+def search_of(args: argparse.Namespace) -> Search:
+    """The search that the options ask for."""
+    return Search(**{name: getattr(args, name) for name in SEARCH})
+
+
+def make_translating(aligner: Aligner | TwoWayAligner, args: argparse.Namespace) -> TranslatingAligner:
+    """An aligner that translates first, with the model that aligns source to target."""
+    from align.recorders.fairseq import FairseqRecorder
+    from align.recorders.translator import FairseqTranslator
+    from align.translate import TranslatingAligner
+    from align.two_way import TwoWayAligner
+
+    recorder = (aligner.forward if isinstance(aligner, TwoWayAligner) else aligner).recorder
+    assert isinstance(recorder, FairseqRecorder)
+    return TranslatingAligner(aligner, FairseqTranslator(recorder, search_of(args), args.batch_tokens))
+
+
+def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:
+    """Write one sentence's translation and links: `translation ||| 0-0 1-2`, or what another format has.
+
+    A blank line is a blank line, and so is a sentence that was too long. A translation without a word is ` ||| `.
+    """
+    pair = alignment.pair
+    if format not in ("pharaoh", "talp"):
+        write_links(out, alignment, format, scores)
+    elif not pair.source or (alignment.skipped and not pair.target):
+        out.write(b"\n")
+    else:
+        out.write(f"{' '.join(pair.target)} ||| {format_pharaoh(alignment, scores)}\n".encode())

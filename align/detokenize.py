@@ -1,0 +1,59 @@
+"""From a model's pieces back to words: the way back from `align.text`, for what a model has written itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from align.stream import split_words
+from align.text import TextRules
+
+_BARS = re.compile(r"\|{3,}")
+
+
+def _join_sentencepiece(pieces: Sequence[str]) -> str:
+    return "".join(pieces).replace("\u2581", " ")
+
+
+def _join_subword_nmt(pieces: Sequence[str]) -> str:
+    return (" ".join(pieces) + " ").replace("@@ ", "")
+
+
+JOINS: dict[str, Callable[[Sequence[str]], str]] = {
+    "sentencepiece": _join_sentencepiece,
+    "subword-nmt": _join_subword_nmt,
+    "none": " ".join,
+}
+"""Pieces to tokens with spaces between them, for each of `align.text.SUBWORDS`."""
+
+
+class Detokenizer:
+    """The words that a model's pieces stand for: subwords joined, and Moses' tokens made text again.
+
+    Args:
+        rules: how text was made the model's; its case stays as the model writes it.
+    """
+
+    def __init__(self, rules: TextRules) -> None:
+        self._join = JOINS[rules.subwords]
+        self._unescape = rules.tokenizer.startswith("moses-escaped")
+        self._moses: Any = None
+        if rules.tokenizer != "none":
+            from sacremoses import MosesDetokenizer
+
+            self._moses = MosesDetokenizer(lang=rules.language)
+
+    def __call__(self, pieces: Sequence[str]) -> tuple[str, ...]:
+        """Words, cut at ASCII space and TAB.
+
+        Whatever some program takes for the end of a line, such as U+2028, ends a word too, and three bars or more,
+        which end a side of `source ||| target`, become words of one bar each.
+        """
+        text = self._join(pieces)
+        if self._moses:
+            with suppress(TypeError):  # sacremoses 0.2 fails at a Czech `' -li`: such tokens stay as they are
+                text = self._moses.detokenize(text.split(" "), unescape=self._unescape)
+        text = _BARS.sub(lambda bars: " ".join(bars[0]), " ".join(text.splitlines()))
+        return split_words(text)

@@ -1,0 +1,68 @@
+"""Translations of a recorder's model, by fairseq's beam search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import torch
+
+from align.detokenize import Detokenizer
+from align.recorders.fairseq import FairseqRecorder
+from align.stream import BATCH_TOKENS, batches
+from align.types import Search
+
+
+class FairseqTranslator:
+    """Translates with a recorder's own model and dictionaries; see `Translator`.
+
+    Args:
+        recorder: whose model it is.
+        search: how to search.
+        batch_tokens: source pieces in a batch, each counted as often as the beam is wide.
+    """
+
+    def __init__(
+        self, recorder: FairseqRecorder, search: Search | None = None, batch_tokens: int = BATCH_TOKENS
+    ) -> None:
+        from fairseq.sequence_generator import SequenceGenerator
+
+        self.search = search or Search()
+        self._recorder = recorder
+        self._batch_tokens = batch_tokens
+        self._detokenize = Detokenizer(recorder.rules[1])
+        self._dictionary = recorder.model.decoder.dictionary
+        self._generator = SequenceGenerator(
+            [recorder.model],
+            self._dictionary,
+            beam_size=self.search.beam,
+            len_penalty=self.search.length_penalty,
+            max_len_a=self.search.max_len_a,
+            max_len_b=self.search.max_len_b,
+        )
+
+    def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
+        """Translations of sentences that are given as pieces, `</s>` last.
+
+        A batch holds sentences of one length: how long a translation may get hangs on the longest one of its batch,
+        and none is to depend on its neighbours.
+        """
+        found: list[tuple[str, ...]] = [()] * len(sources)
+        order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
+        for length, group in groupby(order, key=lambda place: len(sources[place])):
+            places = list(group)
+            for batch in batches([(length * self.search.beam, 0)] * len(places), self._batch_tokens):
+                some = [places[n] for n in batch]
+                for place, words in zip(some, self._translate([sources[place] for place in some]), strict=True):
+                    found[place] = words
+        return found
+
+    def _translate(self, sources: Sequence[Sequence[int]]) -> Iterator[tuple[str, ...]]:
+        """Translate a batch of sentences of one length."""
+        tokens = torch.tensor(sources, device=self._recorder.device)  # [B, S]
+        lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
+        found = self._generator.generate(None, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
+        specials, unknown = self._dictionary.nspecial, self._dictionary.unk()
+        for hypotheses in found:
+            ids = hypotheses[0]["tokens"].tolist()
+            yield self._detokenize([self._dictionary[n] for n in ids if n >= specials or n == unknown])

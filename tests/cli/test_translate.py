@@ -1,0 +1,256 @@
+"""`extract-align --translate` from the outside: exact bytes, ways in and out, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+import align
+from align.cli import extract
+from align.recorders.translator import FairseqTranslator
+from tests import toy
+from tests.cli.conftest import Result, failed
+
+TEXT = "das haus\n\nund\nhaus , .\nwir  sehen\t. \ndas haus ist alt und gross\n"
+TRANSLATIONS = ["the house", "", "and", "house , .", "we see .", "the house is old and big"]
+DIAGONAL = ("--position", "output", "--layer", "1", "--head", "all")
+EXPECTED = (
+    b"the house ||| 0-0 1-1\n\nand ||| 0-0\nhouse , . ||| 0-0 1-1 2-2\nwe see . ||| 0-0 1-1 2-2\n"
+    b"the house is old and big ||| 0-0 1-1 2-2 3-3 4-4 5-5\n"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Steps of a few sentences are done before several threads have found each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A toy that translates word by word, and attends to what it translates, with room for 40 pieces."""
+    return toy.save_trained_model(tmp_path_factory.mktemp("trained"))
+
+
+@pytest.fixture
+def plain(run_main: Callable[..., Result], write: Callable[..., None], trained: Path) -> Callable[..., Result]:
+    """The command with this model, in a folder with a text."""
+    write(text=TEXT)
+    return partial(run_main, extract.main, "-m", trained)
+
+
+@pytest.fixture
+def run(plain: Callable[..., Result]) -> Callable[..., Result]:
+    """The command that translates, and aligns in a way that gives such a toy its right links."""
+    return partial(plain, "--translate", *DIAGONAL)
+
+
+# What comes out
+
+
+def test_bytes(run: Callable[..., Result]) -> None:
+    assert run("-q", "text") == (0, EXPECTED, "")
+
+
+def test_ways_in_and_out(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(TEXT.encode()))
+    for arguments, stdin in (
+        (("-s", "text"), ""), ((), TEXT), (("-",), TEXT), (("-s", "-"), TEXT), (("packed.gz",), ""),
+        ((), TEXT.replace("\n", "\r\n")), ((), "\ufeff" + TEXT), ((), TEXT[:-1]), (("text", "--buffer", 1), ""),
+        (("text", "--buffer", 2, "--batch-tokens", 1), ""), (("text", "-f", "talp"), ""),
+    ):  # fmt: skip
+        assert run("-q", *arguments, stdin=stdin) == (0, EXPECTED, ""), arguments
+    assert run("-q", "text", "-o", "out.gz") == (0, b"", "")
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == EXPECTED
+    assert run("-q", stdin="") == (0, b"", "")
+
+
+def test_the_links_of_the_same_text_as_a_bitext(plain: Callable[..., Result]) -> None:
+    text = TEXT * 12  # long enough to choose layer and head by
+    lines = plain("-q", "--translate", "--scores", stdin=text).out.decode().splitlines()
+    pairs = [
+        f"{source} ||| {line.split(' ||| ')[0]}" if line else ""
+        for source, line in zip(text.splitlines(), lines, strict=True)
+    ]
+    read = plain("-q", "--scores", stdin="\n".join(pairs) + "\n").out.decode().splitlines()
+    assert [line.partition(" ||| ")[2] for line in lines] == read
+
+
+def test_formats(run: Callable[..., Result]) -> None:
+    records = [json.loads(line) for line in run("-q", "text", "-f", "jsonl").out.splitlines()]
+    assert [" ".join(record["target"]) for record in records] == TRANSLATIONS
+    assert [record["id"] for record in records] == [1, 2, 3, 4, 5, 6]
+    assert records[4]["source"] == ["wir", "sehen", "."]
+    assert records[4]["links"] == [[0, 0], [1, 1], [2, 2]]
+    scored = run("-q", "text", "--scores").out.decode().splitlines()
+    assert scored[2].startswith("and ||| 0-0:0.")
+    giza = run("-q", "text", "-f", "giza").out.decode().splitlines()
+    assert (len(giza), giza[1], giza[2]) == (18, "the house", "NULL ({ }) das ({ 1 }) haus ({ 2 })")
+
+
+def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
+    lines = run("text", "--beam", 3, "--length-penalty", "0.6").err.splitlines()
+    assert lines[1] == "extract-align: layer 1, all heads (as asked)"
+    assert lines[2].startswith("extract-align: 6 lines, 1 blank, 0 too long, ")
+    assert lines[3].endswith(f"|output|sum/mean|null:eos|translate:beam3-penalty0.6|v:{align.__version__}")
+
+
+def test_signature_alone(run: Callable[..., Result]) -> None:
+    assert b"|translate:beam5|" in run("-q", "--signature", stdin="never read").out
+    assert b"|translate:beam2-length0.5x+9|" in run(
+        "-q", "--signature", "--beam", 2, "--max-len-a", "0.5", "--max-len-b", 9
+    ).out  # fmt: skip
+
+
+def test_how_long_a_translation_may_get(run: Callable[..., Result]) -> None:
+    result = run("-q", "--max-len-a", 0, "--max-len-b", 2, stdin="das haus ist alt und gross\n")
+    assert len(result.out.decode().split(" ||| ")[0].split()) == 2
+
+
+def test_with_a_reverse_model(plain: Callable[..., Result], tmp_path: Path) -> None:
+    reverse = toy.save_reverse_model(tmp_path / "en-de")
+    both = ("--reverse-model", reverse, "--symmetrize", "union", "-q")
+    result = plain("--translate", *both, "text")
+    assert result.code == 0
+    lines = result.out.decode().splitlines()
+    assert [line.partition(" ||| ")[0] for line in lines] == TRANSLATIONS
+    pairs = [f"{source} ||| {target}\n" for source, target in zip(TEXT.splitlines(), TRANSLATIONS, strict=True)]
+    assert [line.partition(" ||| ")[2] for line in lines] == plain(
+        *both, stdin="".join(pairs)
+    ).out.decode().splitlines()
+    sign = plain("--translate", *both, "--signature").out.decode()
+    assert "|null:eos|translate:beam5|reverse:fairseq:en-de@" in sign
+
+
+# Translations that could tear a line
+
+
+def test_no_translation_tears_its_line(run_main: Callable[..., Result], tmp_path: Path) -> None:
+    """A model whose dictionary has nothing but separators writes them, and each line is still one of two fields."""
+    model = toy.save_model(tmp_path / "toy")
+    torn = ["|||", "||||", "a|||b", "|||||||", "x\u2028y", "\x85|||", "\u2029", "\x1c", "|", "||", "\u00a0|||", "|||c"]
+    toy.save_dictionary(tmp_path / "toy" / "dict.en.txt", torn)
+    state = torch.load(model, weights_only=True)
+    weight, bias = "decoder.output_projection.weight", "decoder.layers.1.final_layer_norm.bias"
+    written = set()
+    for seed in range(5, 10):
+        torch.manual_seed(seed)
+        state["model"][weight].normal_()
+        state["model"][weight][:4] = 0.0  # <unk> is what random weights would write
+        state["model"][bias].normal_(std=0.5)
+        torch.save(state, model)
+        arguments = ("-q", "-m", model, "--translate", "--max-len-a", 0, "--max-len-b", 4)
+        result = run_main(extract.main, *arguments, stdin="das\nhaus ist\nund\n")
+        lines = result.out.decode().splitlines()  # at whatever Python takes for the end of a line
+        assert (result.code, result.out.count(b"\n"), len(lines)) == (0, 3, 3)
+        fields = [line.split("|||") for line in lines]
+        assert [len(some) for some in fields] == [2, 2, 2]
+        written |= {some[0] for some in fields}
+        result = run_main(extract.main, *arguments, "-f", "jsonl", stdin="das\nhaus ist\nund\n")
+        assert [" ".join(json.loads(line)["target"]) for line in result.out.splitlines()] == [
+            s[0].strip() for s in fields
+        ]
+    assert len(written) > 3
+
+
+@pytest.mark.parametrize(("words", "line"), [((), b" ||| \n"), (("|", "|", "x"), b"| | x ||| ")])
+def test_an_empty_translation_is_a_line_too(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: bytes
+) -> None:
+    monkeypatch.setattr(FairseqTranslator, "_translate", lambda self, sources: [words] * len(sources))
+    out = run("-q", stdin="das haus\n\nund\n").out
+    assert out.count(b"\n") == 3
+    assert out.startswith(line)
+    assert out.split(b"\n")[1] == b""
+
+
+# Bad input: exit 1, file and line, and what came before is not lost
+
+
+def test_a_line_that_is_too_long(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(text="das haus\n" + "haus " * 40 + "\nund\n")
+    result = run("text")
+    failed(result, "text, line 2: source has 41 pieces with </s>, the model takes 40", "--too-long blank")
+    assert result.out == b"the house ||| 0-0 1-1\n"
+    result = run("text", "--too-long", "blank")
+    assert (result.code, result.out) == (0, b"the house ||| 0-0 1-1\n\nand ||| 0-0\n")
+    assert "3 lines, 0 blank, 1 too long" in result.err
+    records = [json.loads(line) for line in run("-q", "text", "--too-long", "blank", "-f", "jsonl").out.splitlines()]
+    assert [record.get("skipped") for record in records] == [None, "too long", None]
+
+
+def test_a_translation_that_is_too_long_to_be_read_again(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FairseqTranslator, "_translate", lambda self, sources: [("the",) * 40] * len(sources))
+    failed(run(stdin="das\n"), "stdin, line 1: target has 41 pieces")
+    result = run("--too-long", "blank", stdin="das\n")
+    assert result.out == b"the " * 40 + b"||| \n"
+    assert "1 lines, 0 blank, 1 too long" in result.err
+
+
+def test_bytes_that_are_no_text(run: Callable[..., Result]) -> None:
+    result = run("-q", stdin=b"das haus\n\nund \xff\nhaus\n")
+    failed(result, "stdin, line 3: not UTF-8 (byte 0xff at position 5)")
+    assert result.out == b"the house ||| 0-0 1-1\n\n"
+    failed(run("-q", "no/such"), "no/such: No such file")
+
+
+def test_words_that_no_piece_is_left_of(run_main: Callable[..., Result]) -> None:
+    result = run_main(extract.main, "-q", "--translate", "--beam", 1, stdin="\x07\n")
+    assert (result.code, result.out) == (0, b" ||| \n")
+
+
+def test_unknown_source_words_are_warned_about(run: Callable[..., Result]) -> None:
+    result = run("-q", stdin="this is english\n" * 60)
+    assert result.code == 0
+    assert "100% of the source pieces in the first 60 pairs are unknown to the model" in result.err
+
+
+def test_a_bitext_is_warned_about_once(run: Callable[..., Result]) -> None:
+    result = run("-q", stdin="das haus\nund ||| and\nund ||| and\n")
+    assert (result.code, result.out.count(b"\n")) == (0, 3)
+    assert result.err == (
+        "extract-align: warning: stdin, line 2: ||| in it, where only source sentences are expected; "
+        "it is read as a word\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--translate", "-s", "a", "-t", "b"), "--translate writes the target side itself: leave out -t/--target"),
+        (("--translate", "-s", "a", "b"), "either FILE or -s FILE"),
+        (("--translate", "-f", "naacl"), "-f naacl has no room for translations"),
+        (("--translate", "--combine", "a", "b"), "--translate is for a translation model: --combine"),
+        (("--translate", "-m", "eflomal"), "--translate is for a translation model: -m eflomal"),
+        (("--beam", "3"), "--beam goes with --translate"),
+        (("--length-penalty", "0.5"), "--length-penalty goes with --translate"),
+        (("--max-len-a", "2"), "--max-len-a goes with --translate"),
+        (("--max-len-b", "2"), "--max-len-b goes with --translate"),
+        (("--translate", "--beam", "0"), "'0' is not a number from 1"),
+        (("--translate", "--length-penalty", "nan"), "'nan' is not a number from 0 to 10"),
+        (("--translate", "--max-len-a", "x"), "'x' is not a number from 0 to 10"),
+        (("-s", "a"), "-s/--source and -t/--target go together"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(run_main: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:
+    result = run_main(extract.main, *arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert message in result.err
+
+
+def test_the_input_is_never_replaced(run: Callable[..., Result], tmp_path: Path) -> None:
+    result = run("text", "-o", "text")
+    assert result.code == 2
+    assert "-o would replace the input" in result.err
+    assert (tmp_path / "text").read_text(encoding="utf-8") == TEXT

@@ -1,0 +1,185 @@
+"""`extract-align --reverse-model` from the outside: what two runs and `--combine` give, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import align
+from align.cli import extract
+from tests import toy
+from tests.cli.conftest import Result, failed
+
+FORWARD, REVERSE = "toys/de-en/checkpoint.pt", "toys/en-de"
+BOTH = ("-m", FORWARD, "--reverse-model", REVERSE)
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+    """The command, in a folder with two toy models and a text of 130 lines, some of them blank."""
+    toy.save_model(tmp_path / "toys" / "de-en")
+    toy.save_reverse_model(tmp_path / "toys" / "en-de", {"max_source_positions": 20, "max_target_positions": 20})
+    numbers = random.Random(5)
+    lines = [
+        [" ".join(numbers.choices(words, k=numbers.randrange(1, 9))) for words in (toy.SOURCE_WORDS, toy.TARGET_WORDS)]
+        for _ in range(130)
+    ]
+    lines[3] = lines[70] = ["", ""]
+    lines[4] = ["das", ""]
+    write(
+        text="".join(f"{source} ||| {target}\n" for source, target in lines),
+        turned="".join(f"{target} ||| {source}\n" for source, target in lines),
+    )
+    return partial(run_main, extract.main)
+
+
+# What comes out
+
+
+@pytest.mark.parametrize("options", [(), ("--buffer", 30, "--score", "weight", "--null", "mask")])
+def test_the_bytes_of_two_runs_and_combine(run: Callable[..., Result], options: tuple[str, ...]) -> None:
+    assert run("-q", "-m", FORWARD, "text", *options, "-o", "forward").code == 0
+    assert run("-q", "-m", REVERSE, "turned", *options, "-o", "reverse").code == 0
+    for named in ((), ("--symmetrize", "intersection"), ("--symmetrize", "lilt-grow-diag-final")):
+        combined = run("-q", "--combine", "forward", "reverse", "--reverse-swapped", *named).out
+        result = run("-q", *BOTH, "text", *options, *named)
+        assert (result.code, result.out) == (0, combined)
+        assert result.out.count(b"\n") == 130
+
+
+def test_one_direction_of_two(run: Callable[..., Result]) -> None:
+    assert (
+        run("-q", *BOTH, "--scores", "text", "--symmetrize", "forward").out
+        == run("-q", "-m", FORWARD, "--scores", "text").out
+    )
+    turned = [
+        sorted(tuple(map(int, link.split("-")))[::-1] for link in line.split())
+        for line in run("-q", "-m", REVERSE, "turned").out.decode().splitlines()
+    ]
+    found = run("-q", *BOTH, "text", "--symmetrize", "reverse").out.decode()
+    assert [[tuple(map(int, link.split("-"))) for link in line.split()] for line in found.splitlines()] == turned
+
+
+def test_scores_are_the_mean_of_both(run: Callable[..., Result]) -> None:
+    outputs = [
+        run("-q", *arguments, "-f", "jsonl").out.decode().splitlines()
+        for arguments in (
+            ("-m", FORWARD, "text"),
+            ("-m", REVERSE, "turned"),
+            (*BOTH, "--symmetrize", "union", "text"),
+        )
+    ]
+    there, back, both = (
+        [dict(zip(map(tuple, record["links"]), record["scores"], strict=True)) for record in map(json.loads, lines)]
+        for lines in outputs
+    )
+    for a, b, found in zip(there, back, both, strict=True):
+        expected = {link: (a.get(link, 0) + b.get(link[::-1], 0)) / 2 for link in {*a, *(link[::-1] for link in b)}}
+        assert found == pytest.approx(expected, abs=2e-4)
+
+
+def test_stderr_says_both_models_both_cells_and_signs_all(run: Callable[..., Result]) -> None:
+    err = run(*BOTH, "text", "--threads", 1, "--device", "cpu").err
+    lines = [line for line in err.splitlines() if "warning" not in line]
+    assert "fairseq:de-en@" in lines[0]
+    assert "fairseq:en-de@" in lines[1]
+    cells = []
+    for line, name in zip(lines[2:4], ("forward", "reverse"), strict=True):
+        assert line.startswith(f"extract-align: {name}: layer ")
+        assert line.endswith("(by lexical consistency over 127 pairs)")
+        cell = line.removeprefix(f"extract-align: {name}: ").partition(" (")[0]
+        cells.append(cell.replace("all heads", "head all").replace("layer ", "").split(", head "))
+    assert lines[4].startswith("extract-align: 130 lines, 3 blank, 0 too long, ")
+    names = [line.split()[1] for line in lines[:2]]
+    assert lines[5] == (
+        f"align|{names[0]}|norm|layer:auto({cells[0][0]})|head:auto({cells[0][1]})|input|sum/mean|null:eos"
+        f"|reverse:{names[1]}|reverse-layer:auto({cells[1][0]})|reverse-head:auto({cells[1][1]})"
+        f"|grow-diag-final-and|v:{align.__version__}"
+    )
+
+
+def test_signature_alone_with_layers_and_heads_of_either(run: Callable[..., Result]) -> None:
+    arguments = ("--layer", 1, "--head", "all", "--reverse-layer", 2, "--reverse-head", 4, "--symmetrize", "union")
+    out = run("-q", *BOTH, "--signature", *arguments).out.decode()
+    assert "|layer:1|head:all|input|sum/mean|null:eos|reverse:fairseq:en-de@" in out
+    assert out.endswith(f"|reverse-layer:2|reverse-head:4|union|v:{align.__version__}\n")
+
+
+def test_flags_speak_of_the_forward_model_only(run: Callable[..., Result], tmp_path: Path) -> None:
+    named = ("--source-lang", "de", "--target-lang", "en", "--dictionaries", "toys/de-en", "--case", "lower")
+    result = run("-m", FORWARD, *named, "--reverse-model", REVERSE, "text")
+    assert result.code == 0
+    texts = [line.partition("text: ")[2] for line in result.err.splitlines() if "; text: " in line]
+    assert texts[0].startswith("de (lower case, none tokens, none pieces), en (lower case")
+    assert texts[1].startswith("en (keep case, none tokens, none pieces), de (keep case")
+
+
+def test_results_are_out_before_the_input_ends(run: Callable[..., Result]) -> None:
+    result = run("-q", *BOTH, stdin="das haus ||| the house\nbroken\n")
+    failed(result, "stdin, line 2: no ||| and no TAB")
+    assert result.out.count(b"\n") == 1
+
+
+# What does not fit
+
+
+def test_too_long_for_the_reverse_model_alone(run: Callable[..., Result]) -> None:
+    lines = "das haus ||| the house\n" + "das " * 25 + "||| the\n" + "haus ||| house\n"
+    failed(
+        run("-q", *BOTH, stdin=lines),
+        "stdin, line 2: source has 26 pieces with </s>, the reverse model (fairseq:en-de@",
+        "takes 20",
+        "--too-long blank",
+    )
+    result = run(*BOTH, "--too-long", "blank", stdin=lines)
+    assert (result.code, result.out.split(b"\n")[1]) == (0, b"")
+    assert "3 lines, 0 blank, 1 too long" in result.err
+
+
+def test_a_reverse_model_of_the_same_direction_is_warned_about(run: Callable[..., Result]) -> None:
+    result = run("-q", "-m", FORWARD, "--reverse-model", FORWARD, "text")
+    assert result.code == 0
+    assert "extract-align: warning: fairseq:de-en@" in result.err
+    assert "does it translate en to de?" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("--reverse-model", "no/such"), ("no/such: no such file or folder",)),
+        (("--reverse-model", "toys/en-de", "--reverse-layer", 9), ("layer 9 is out of range: fairseq:en-de@", "has 2")),
+        (("--reverse-model", "toys/en-de", "--reverse-head", 9), ("head 9 is out of range: fairseq:en-de@", "has 4")),
+    ],
+)
+def test_errors_name_what_is_wrong(
+    run: Callable[..., Result], arguments: tuple[object, ...], parts: tuple[str, ...]
+) -> None:
+    failed(run("-q", "-m", FORWARD, *arguments, "text"), *parts)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--reverse-model", "x", "--combine", "a", "b"), "--reverse-model is for a translation model: --combine"),
+        (("--reverse-model", "x", "-m", "fast_align"), "--reverse-model is for a translation model: -m fast_align"),
+        (("--reverse-layer", "2", "-m", "eflomal"), "--reverse-layer is for a translation model: -m eflomal"),
+        (("--reverse-model", "eflomal"), "--reverse-model is a translation model: -m eflomal has both directions"),
+        (("--reverse-layer", "2"), "--reverse-layer goes with --reverse-model"),
+        (("--reverse-head", "all"), "--reverse-head goes with --reverse-model"),
+        (("--reverse-layer", "0", "--reverse-model", "x"), "'0' is neither a number from 1 nor auto"),
+        (("--symmetrize", "union"), "--symmetrize with --reverse-model"),
+        (("--symmetrize", "forward"), "--symmetrize with --reverse-model"),
+        (("--symmetrize", "grow", "--reverse-model", "x"), "invalid choice: 'grow'"),
+        (("--reverse-swapped", "--reverse-model", "x"), "--reverse-swapped goes with --combine"),
+        (("--train-source", "a", "--train-target", "b", "--reverse-model", "x"), "--train-source go with --combine or"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(run_main: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:
+    result = run_main(extract.main, *arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert message in result.err

@@ -1,0 +1,181 @@
+"""Translations are those of fairseq's own generator, a sentence at a time; links are those of the same text read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from align import Aligner, Pair, PairError, Settings, TwoWayAligner, load
+from align.recorders.translator import FairseqTranslator
+from align.translate import TranslatingAligner
+from align.types import Search
+from tests import toy
+from tests.conftest import example_pairs
+
+FIXED = Settings(layer=1, head=3)
+SEARCHES = [Search(), Search(beam=2, length_penalty=0.3, max_len_a=0.5, max_len_b=3)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Steps of a few sentences are done before several threads have found each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Any:
+    """A recorder of the bundled model that no other test has: fairseq's generator may change a model."""
+    return load(device="cpu").recorder
+
+
+def sentences() -> list[tuple[str, ...]]:
+    """The shortest of the examples, two of one length among them, one of them unknown to the model."""
+    found = sorted({pair.source for pair in example_pairs() if pair.source}, key=len)[:4]
+    return [*found, ("漢字", "haus", "!"), found[0][::-1]]
+
+
+def fairseq_translations(recorder: Any, search: Search) -> list[tuple[str, ...]]:
+    """By the task's own `build_generator`, a sentence at a time, joined as fairseq's programs join it."""
+    from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizerConfig
+    from fairseq.dataclass.configs import GenerationConfig
+    from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+    dictionaries = recorder.model.encoder.dictionary, recorder.model.decoder.dictionary
+    task = TranslationTask(TranslationConfig(source_lang="de", target_lang="en"), *dictionaries)
+    options = GenerationConfig(
+        beam=search.beam, lenpen=search.length_penalty, max_len_a=search.max_len_a, max_len_b=search.max_len_b
+    )
+    generator = task.build_generator([recorder.model], options)
+    moses = MosesTokenizer(MosesTokenizerConfig(source_lang="de", target_lang="en", moses_no_escape=True))
+    found = []
+    for words in sentences():
+        tokens = torch.tensor([recorder.encode(Pair(words, (), 1)).source])
+        sample = {"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([tokens.shape[1]])}}
+        best = task.inference_step(generator, [recorder.model], sample)[0][0]["tokens"]
+        found.append(tuple(moses.decode(dictionaries[1].string(best, "sentencepiece")).split(" ")))
+    return found
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_fairseqs_own_translations(bundled: Any, search: Search) -> None:
+    translator = FairseqTranslator(bundled, search)
+    pieces = [bundled.encode(Pair(words, (), 1)).source for words in sentences()]
+    together = translator(pieces)
+    assert together == fairseq_translations(bundled, search)
+    assert FairseqTranslator(bundled, search, batch_tokens=1)(pieces) == together
+
+
+def test_links_are_those_of_the_same_text_from_a_file(bundled: Any) -> None:
+    lines = [" ".join(words) for words in sentences()]
+    lines[2] = ""
+    found = list(TranslatingAligner(Aligner(bundled, FIXED), FairseqTranslator(bundled))(lines))
+    read = [(line, " ".join(alignment.pair.target)) for line, alignment in zip(lines, found, strict=True)]
+    again = load(device="cpu", layer=1, head=3)(read)
+    for alignment, expected in zip(found, again, strict=True):
+        assert alignment.pair == expected.pair
+        assert alignment.scores == pytest.approx(expected.scores, abs=1e-5)
+    assert [alignment.pair.id for alignment in found] == [1, 2, 3, 4, 5, 6]
+    assert found[2].pair.target == ()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A toy that translates word by word, with room for 40 pieces."""
+    return load(str(toy.save_trained_model(tmp_path_factory.mktemp("trained"))), device="cpu").recorder
+
+
+def translating(recorder: Any, search: Search | None = None, **options: Any) -> TranslatingAligner:
+    return TranslatingAligner(
+        Aligner(recorder, Settings(layer=1, head="all"), **options), FairseqTranslator(recorder, search)
+    )
+
+
+def test_order_and_number_are_kept_in_any_buffers(trained: Any) -> None:
+    numbers = random.Random(1)
+    lines = [" ".join(numbers.choices(toy.SOURCE_WORDS, k=numbers.randrange(7))) for _ in range(30)]
+    found = [list(translating(trained, buffer=buffer)(lines)) for buffer in (1, 7, 2000)]
+    assert [" ".join(alignment.pair.source) for alignment in found[0]] == lines
+    written = [[alignment.pair.target for alignment in some] for some in found]
+    assert written[1:] == [written[0]] * 2
+    assert len(set(written[0])) > 15
+
+
+def test_results_come_a_buffer_at_a_time(trained: Any) -> None:
+    lines = iter(["das haus"] * 12)
+    results = translating(trained, buffer=5)(lines)
+    next(results)
+    assert len(list(lines)) == 7
+    assert len(list(results)) == 4
+
+
+def test_too_long_a_sentence_stops_after_those_before_it(trained: Any) -> None:
+    lines = ["das haus", "das " * 39, "das " * 40, "und"]
+    found = []
+    with pytest.raises(PairError, match=r"line 3: source has 41 pieces .* takes 40: .*--too-long blank"):
+        found.extend(translating(trained)(lines))
+    assert len(found) == 2
+    blank = list(translating(trained, too_long="blank")(lines))
+    assert [alignment.skipped for alignment in blank] == ["", "", "too long", ""]
+    assert [len(alignment.pair.source) for alignment in blank] == [2, 39, 40, 1]
+    assert blank[2].pair.target == ()
+
+
+def test_what_came_before_an_error_of_the_input_comes_out(trained: Any) -> None:
+    def broken() -> Iterator[str]:
+        yield "das haus"
+        raise ValueError("file, line 2")
+
+    found = []
+    with pytest.raises(ValueError, match="file, line 2"):
+        found.extend(translating(trained)(broken()))
+    assert [str(alignment.pair.target) for alignment in found] == ["('the', 'house')"]
+
+
+def test_no_translation_has_more_than_the_model_has_positions_for(toy_recorder: Callable[..., Any]) -> None:
+    for shape in ({}, {"decoder_learned_pos": True, "encoder_learned_pos": True}):
+        recorder = toy_recorder(shape)
+        (alignment,) = translating(recorder, Search(max_len_a=10, max_len_b=1000))(["das haus"])
+        assert len(alignment.pair.target) == 39  # a model with random weights goes on for ever
+        (alignment,) = translating(recorder, Search(max_len_a=1, max_len_b=2))(["das haus"])
+        assert len(alignment.pair.target) == 3 + 2
+
+
+@pytest.mark.parametrize("beam", [1, 15, 1000])
+def test_beams_wider_than_the_dictionary(trained: Any, beam: int) -> None:
+    (alignment,) = translating(trained, Search(beam=beam))(["wir sehen das haus"])
+    assert " ".join(alignment.pair.target) == "we see the house"
+
+
+def test_in_two_directions(bundled: Any, recwarn: pytest.WarningsRecorder) -> None:
+    """The links of a translation are those of two aligners that read it, whatever the second one is."""
+    two_way = TwoWayAligner(Aligner(bundled, FIXED), Aligner(bundled, FIXED), "union")
+    lines = [" ".join(words) for words in sentences()[:3]]
+    found = list(TranslatingAligner(two_way, FairseqTranslator(bundled))(lines))
+    read = [(alignment.pair.source, alignment.pair.target) for alignment in found]
+    assert [alignment.links for alignment in two_way(read)] == [alignment.links for alignment in found]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 0}, "beam and max_len_b are numbers from 1; not 0 and 50"),
+        ({"max_len_b": 0}, "not 5 and 0"),
+        ({"length_penalty": -1.0}, "length_penalty is a number from 0 to 10; not -1"),
+        ({"max_len_a": float("nan")}, "max_len_a is a number from 0 to 10; not nan"),
+    ],
+)
+def test_a_search_checks_itself(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Search(**options)
+
+
+def test_what_the_signature_says_of_a_search() -> None:
+    assert str(Search()) == "beam5"
+    assert str(Search(4, 0.6, 1.2, 10)) == "beam4-penalty0.6-length1.2x+10"

@@ -1,0 +1,192 @@
+"""Two directions made one as they come: what an aligner for each and `symmetrize` by hand would give."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import align
+from align import Aligner, Alignment, Pair, PairError, Settings, TwoWayAligner, load
+from align.symmetrize import METHODS, symmetrize
+from align.types import Terms, TextWarning
+from tests import toy
+
+pytestmark = pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+
+FIXED = Settings(layer=2, head=3)
+
+
+@pytest.fixture(scope="module")
+def recorders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """A toy from German to English with room for 40 pieces, and one from English to German with room for 20."""
+    folder = tmp_path_factory.mktemp("toys")
+    short = {"max_source_positions": 20, "max_target_positions": 20}
+    models = toy.save_model(folder / "de-en"), toy.save_reverse_model(folder / "en-de", short)
+    forward, reverse = (load(str(model), device="cpu").recorder for model in models)
+    return forward, reverse
+
+
+def text(count: int, longest: int = 9) -> list[Pair]:
+    """Random words, some of them unknown, and some lines blank on one side or both."""
+    numbers = random.Random(count)
+
+    def side(words: list[str]) -> tuple[str, ...]:
+        return tuple(numbers.choices([*words, "?"], k=numbers.randrange(1, longest) if numbers.random() > 0.1 else 0))
+
+    return [Pair(side(toy.SOURCE_WORDS), side(toy.TARGET_WORDS), n) for n in range(1, count + 1)]
+
+
+def turned(pairs: list[Pair]) -> list[Pair]:
+    return [Pair(pair.target, pair.source, pair.id) for pair in pairs]
+
+
+def by_hand(forward: list[Alignment], reverse: list[Alignment], method: str) -> list[dict[tuple[int, int], float]]:
+    """Links with their scores, one direction after the other."""
+    expected = []
+    for ahead, back in zip(forward, reverse, strict=True):
+        there, here = dict(ahead.scores), {(i, j): score for (j, i), score in back.scores.items()}
+        links = symmetrize(frozenset(there), frozenset(here), method)
+        expected.append({link: (there.get(link, 0) + here.get(link, 0)) / 2 for link in links})
+    return expected
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_both_aligners_apart_and_symmetrize(recorders: Any, method: str) -> None:
+    pairs = text(40)
+    found = list(TwoWayAligner(*(Aligner(one, FIXED, buffer=15) for one in recorders), method)(pairs))
+    apart = [list(Aligner(recorders[0], FIXED)(pairs)), list(Aligner(recorders[1], FIXED)(turned(pairs)))]
+    assert [alignment.pair for alignment in found] == pairs
+    for alignment, scores in zip(found, by_hand(*apart, method), strict=True):
+        assert alignment.scores == pytest.approx(scores, abs=1e-5)
+
+
+@pytest.mark.parametrize("buffers", [(2000, 2000), (60, 60), (25, 25), (60, 30), (30, 60)])
+def test_layers_and_heads_are_chosen_as_apart(recorders: Any, buffers: tuple[int, int]) -> None:
+    """One buffer of under 50 pairs decides for the whole run, as it does in a run apart."""
+    pairs = [*text(3), Pair((), (), 0), *text(150)]
+    singles = [Aligner(one, buffer=buffer) for one, buffer in zip(recorders, buffers, strict=True)]
+    two_way = TwoWayAligner(*(Aligner(one, buffer=buffer) for one, buffer in zip(recorders, buffers, strict=True)))
+    apart = [list(singles[0](pairs)), list(singles[1](turned(pairs)))]
+    for alignment, scores in zip(two_way(pairs), by_hand(*apart, "grow-diag-final-and"), strict=True):
+        assert alignment.scores == pytest.approx(scores, abs=1e-5)
+    assert [two_way.forward.cell, two_way.reverse.cell] == [single.cell for single in singles]
+    assert [two_way.forward.reason, two_way.reverse.reason] == [single.reason for single in singles]
+
+
+def test_one_direction_is_as_it_is(recorders: Any) -> None:
+    pairs = text(40)
+    for method, recorder in zip(("forward", "reverse"), recorders, strict=True):
+        found = list(TwoWayAligner(*(Aligner(one, FIXED) for one in recorders), method)(pairs))
+        alone = Aligner(recorder, FIXED)(pairs if method == "forward" else turned(pairs))
+        for alignment, single in zip(found, alone, strict=True):
+            links = {link if method == "forward" else link[::-1]: score for link, score in single.scores.items()}
+            assert alignment.scores == pytest.approx(links, abs=1e-5)
+
+
+def test_what_is_too_long_for_one_model_is_skipped(recorders: Any) -> None:
+    pairs = [("das haus", "the house"), ("das " * 30, "the"), ("das", "the " * 30), ("", "the"), ("alt", "old")]
+    settings = Settings(layer=2, head=3, null="none")
+    forward, reverse = (Aligner(one, settings, too_long="blank") for one in recorders)
+    found = list(TwoWayAligner(forward, reverse, "union")(pairs))
+    assert [alignment.skipped for alignment in found] == ["", "too long", "too long", "", ""]
+    assert [bool(alignment.links) for alignment in found] == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        (("das " * 30, "the"), r"source has 31 pieces with </s>, the reverse model \(fairseq:en-de@\w+\) takes 20"),
+        (("das", "the " * 20), r"target has 21 pieces with </s>, the reverse model \(fairseq:en-de@\w+\) takes 20"),
+        (("das " * 40, "the"), r"source has 41 pieces with </s>, the forward model \(fairseq:de-en@\w+\) takes 40"),
+    ],
+)
+def test_errors_name_the_line_the_users_side_and_the_model(recorders: Any, pair: Any, message: str) -> None:
+    pairs = [("das haus", "the house"), ("", ""), pair, ("alt", "old")]
+    found = []
+    with pytest.raises(PairError, match="line 3: " + message):
+        found.extend(TwoWayAligner(*(Aligner(one, FIXED) for one in recorders))(pairs))
+    assert len(found) == 2
+
+
+def test_what_came_before_an_error_of_the_input_comes_out(recorders: Any) -> None:
+    def broken() -> Iterator[tuple[str, str]]:
+        yield "das haus", "the house"
+        raise ValueError("file, line 2")
+
+    found = []
+    with pytest.raises(ValueError, match="file, line 2"):
+        found.extend(TwoWayAligner(*(Aligner(one, FIXED) for one in recorders))(broken()))
+    assert len(found) == 1
+
+
+def test_results_come_a_buffer_at_a_time(recorders: Any) -> None:
+    pairs = iter([("das haus", "the house")] * 12)
+    results = TwoWayAligner(*(Aligner(one, FIXED, buffer=5) for one in recorders))(pairs)
+    next(results)
+    assert len(list(pairs)) == 7
+    assert len(list(results)) == 4
+
+
+def test_warnings_name_the_model_and_the_users_side(recorders: Any) -> None:
+    two_way = TwoWayAligner(*(Aligner(one, FIXED) for one in recorders))
+    pairs = [("das haus ist alt", "x y z w")] * 60
+    with pytest.warns(TextWarning) as caught:
+        list(two_way(pairs))
+    messages = [str(warning.message) for warning in caught]
+    name = recorders[1].name
+    assert any("100% of the target pieces in the first 60 pairs are unknown to the forward" in m for m in messages)
+    assert any(
+        f"100% of the target pieces in the first 60 pairs are unknown to the reverse model ({name}): "
+        "is this side its source language" in m
+        for m in messages
+    )
+    assert not any("of the source pieces" in m for m in messages)
+
+
+def test_swapped_text_is_said_of_the_reverse_model_in_the_users_terms(recorder: Any) -> None:
+    with pytest.warns(TextWarning, match="does it translate en to de"):
+        two_way = TwoWayAligner(
+            Aligner(recorder, Settings(layer=1, head=3)), Aligner(recorder, Settings(layer=1, head=3))
+        )
+    pair = ("wir haben heute leider keine zeit , um über den haushaltsplan zu sprechen .",
+            "unfortunately , we do not have time today to speak about the budget .")  # fmt: skip
+    with pytest.warns(TextWarning) as caught:
+        list(two_way([pair] * 5))
+    (message,) = [str(warning.message) for warning in caught]
+    assert "is the source first, and does the reverse model (fairseq:de-en@" in message
+    assert message.endswith("translate from the target?")
+
+
+def test_languages_that_do_not_go_together_are_warned_about(recorders: Any) -> None:
+    forward, reverse = (Aligner(one, FIXED) for one in recorders)
+    with pytest.warns(
+        TextWarning, match=r"fairseq:de-en@\w+ translates de to en, but the reverse model is fairseq:de-en"
+    ):
+        TwoWayAligner(forward, forward)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TwoWayAligner(forward, reverse)
+
+
+def test_the_aligners_given_stay_what_they_are(recorders: Any) -> None:
+    forward, reverse = (Aligner(one) for one in recorders)
+    two_way = TwoWayAligner(forward, reverse)
+    assert str(two_way.align("das haus", "the house")) == str(next(two_way([("das haus", "the house")])))
+    assert two_way.reverse.terms != Terms()
+    assert (forward.terms, reverse.terms) == (Terms(), Terms())
+    assert (forward.cell, reverse.cell) == (None, None)
+
+
+def test_another_method_is_refused(recorders: Any) -> None:
+    with pytest.raises(ValueError, match=r"one of intersection, union, .*, forward, reverse; not 'grow'"):
+        TwoWayAligner(*(Aligner(one) for one in recorders), "grow")
+
+
+def test_it_is_a_public_name() -> None:
+    assert "TwoWayAligner" in align.__all__
+    assert Path(str(align.two_way.__file__)).name == "two_way.py"
