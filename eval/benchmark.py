@@ -27,62 +27,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tabulate import tabulate
+from benchmark_common import Row, cut, full_forward, in_turn, ratio, read, report
 
-from align import Pair, Settings, __version__, load
+from align import Pair, Settings, TwoWayAligner, __version__, load
 from align.extract import target_rows
 from align.formats import FORMATS
 from align.memory import keep_freed_memory
 from align.signature import describe, signature
-from align.stream import batches, open_lines, read_lines, read_parallel
+from align.stream import open_lines, read_lines, read_parallel
 from align.types import Batch, Cell, CrossAttention
-from align.words import collate, merge_words
+from align.words import merge_words
 
 LAYER, HEAD = 1, 3
 """What lexical consistency takes for the bundled model."""
 
+CHUNK = 1000
+"""Pairs that go through one direction and both in turn."""
+
 HEADS = ("all heads", "one head")
 STAGES = ("text", "model", "extraction maths", "output")
-
-
-def read(source: str, target: str, lines: int) -> list[Pair]:
-    """The first pairs of two files."""
-    with open_lines(source) as a, open_lines(target) as b:
-        pairs = read_parallel(read_lines(a, source), read_lines(b, target), (source, target))
-        return list(islice(pairs, lines))
-
-
-def cut(aligner: Any, pairs: list[Pair]) -> list[Batch]:
-    """The batches that the aligner itself would make, a buffer at a time."""
-    found = []
-    for start in range(0, len(pairs), aligner.buffer):
-        pieces = [aligner.recorder.encode(pair) for pair in pairs[start : start + aligner.buffer] if not pair.blank]
-        lengths = [(len(p.source), len(p.target)) for p in pieces]
-        for numbers in batches(lengths, aligner.batch_tokens):
-            found.append(collate([pieces[n] for n in numbers], aligner.recorder.pad))
-    return found
-
-
-def in_turn(ways: dict[str, Callable[[Batch], object]], data: list[Batch], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each way for all batches, a figure a round; every batch goes through all ways in turn."""
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    names = list(ways)
-    for round_number in range(rounds):
-        spent = dict.fromkeys(names, 0.0)
-        for number, batch in enumerate(data):
-            turn = (number + round_number) % len(names)
-            for name in names[turn:] + names[:turn]:
-                start = time.perf_counter()
-                ways[name](batch)
-                spent[name] += time.perf_counter() - start
-        for name in names:
-            seconds[name].append(spent[name])
-    return seconds
-
-
-def ratio(seconds: dict[str, list[float]], above: str, below: str) -> float:
-    """Median over rounds of one way's time in units of another's."""
-    return statistics.median(a / b for a, b in zip(seconds[above], seconds[below], strict=True))
 
 
 def extraction(aligner: Any, score: str, cell: Cell) -> Callable[[Batch], object]:
@@ -94,18 +57,6 @@ def extraction(aligner: Any, score: str, cell: Cell) -> Callable[[Batch], object
         return [scores for _, scores in aligner._scores(batch, [cell])]
 
     return extract
-
-
-def full_forward(aligner: Any) -> Callable[[Batch], object]:
-    """The model's own teacher-forced forward pass: all layers and the vocabulary."""
-    model, pad, eos = aligner.recorder._model, aligner.recorder.pad, aligner.recorder._eos
-
-    @torch.inference_mode()
-    def forward(batch: Batch) -> object:
-        steps = torch.nn.functional.pad(batch.target, (1, 0), value=eos)
-        return model(batch.source, (batch.source != pad).sum(1), steps)
-
-    return forward
 
 
 def naive_scores(attention: CrossAttention) -> torch.Tensor:
@@ -209,10 +160,6 @@ def flat_memory(model: str, source: str, target: str, lines: int) -> float:
         return peak_memory([*command, "-s", names[0], "-t", names[1]])
 
 
-Row = tuple[str, str, float, str]
-"""Part of the table, what was measured, its value, its unit."""
-
-
 def times(aligner: Any, args: argparse.Namespace) -> list[Row]:
     """Parts a, b and d: ways to score, and the model's own forward pass, in turn on the same batches."""
     everything, one_head = Cell(LAYER, None), Cell(LAYER, HEAD)
@@ -235,6 +182,27 @@ def times(aligner: Any, args: argparse.Namespace) -> list[Row]:
     ]
 
 
+def both_ways(args: argparse.Namespace) -> list[Row]:
+    """Part f: two models and their links made one against the first model alone, from words to links, all defaults."""
+    forward, reverse = (load(model, device="cpu") for model in (args.model, args.reverse_model))
+    pairs = read(args.source, args.target, args.lines)
+    data = [pairs[start : start + CHUNK] for start in range(0, len(pairs), CHUNK)]
+    both = TwoWayAligner(forward, reverse)
+    ways: dict[str, Callable[[list[Pair]], object]] = {
+        "one": lambda some: list(forward(some)),
+        "both": lambda some: list(both(some)),
+    }
+    in_turn(ways, data[:1], 1)  # warm up, and choose layers and heads
+    return [
+        (
+            "f",
+            "both directions, symmetrised / one, from words to links",
+            ratio(in_turn(ways, data, args.rounds), "both", "one"),
+            "x",
+        )
+    ]
+
+
 def memory(args: argparse.Namespace) -> list[Row]:
     """Parts d and e: peak memory, each in a process of its own."""
     rows: list[Row] = []
@@ -250,28 +218,13 @@ def memory(args: argparse.Namespace) -> list[Row]:
     return rows
 
 
-def report(rows: list[Row], about: str, output: Path) -> None:
-    """Print the table and write it."""
-    print(
-        tabulate(
-            [(k, what, f"{value:,.3f}" if unit == "x" else f"{value:,.1f}", unit) for k, what, value, unit in rows]
-        )
-    )
-    print(about)
-    output.parent.mkdir(exist_ok=True)
-    with output.open("w", encoding="utf-8") as out:
-        print(f"# {about}", file=out)
-        print("part\twhat\tvalue\tunit", file=out)
-        for part, what, value, unit in rows:
-            print(part, what, f"{value:.4g}", unit, sep="\t", file=out)
-
-
 def main() -> None:
     """Measure all, print it, write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-s", "--source", required=True)
     parser.add_argument("-t", "--target", required=True)
     parser.add_argument("-m", "--model", default="de-en")
+    parser.add_argument("--reverse-model", default="en-de")
     parser.add_argument("--lines", type=int, default=20_000)
     parser.add_argument("--naive-lines", type=int, default=2_000, help="for the naive method, which is slow")
     parser.add_argument("--memory-lines", type=int, nargs="*", default=[20_000, 200_000])
@@ -285,7 +238,7 @@ def main() -> None:
         return
     aligner: Any = load(args.model, layer=LAYER, head=HEAD, device="cpu")
     sign = signature(describe(aligner.recorder.name, aligner.settings, aligner.cell, __version__, "float32"))
-    rows = times(aligner, args)
+    rows = [*times(aligner, args), *both_ways(args)]
     runs = [shares(args.model, args.source, args.target, args.lines) for _ in range(args.rounds)]
     stage = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
     rows += [("c", f"share of wall time, {name}", 100 * stage[name], "%") for name in STAGES]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmark import Row, cut, full_forward, in_turn, ratio, read, report
+from benchmark_common import Row, cut, full_forward, in_turn, ratio, read, report
 
 from align import __version__, load
 from align.formats import make_gold
@@ -49,9 +49,9 @@ def sweep_times(args: argparse.Namespace) -> tuple[list[Row], str]:
         return [forward(batch) for batch in cut(aligner, some)]
 
     data = [pairs[start : start + CHUNK] for start in range(0, len(pairs), CHUNK)]
-    ways: dict[str, Callable[[Any], object]] = {"sweep": run_sweep, "model": run_model}
-    in_turn(ways, data[:1], 1)  # type: ignore[arg-type]  # warm up
-    seconds = in_turn(ways, data, args.rounds)  # type: ignore[arg-type]
+    ways: dict[str, Callable[[list[Pair]], object]] = {"sweep": run_sweep, "model": run_model}
+    in_turn(ways, data[:1], 1)  # warm up
+    seconds = in_turn(ways, data, args.rounds)
     recorder = aligner.recorder
     settings = 4 * recorder.layers * (recorder.heads + 1)
     what = f"sweep of {settings} settings with gold / full forward pass, both from words"

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from benchmark import Row, report
+from benchmark_common import Row, report
 
 from align import __version__
 from align.fairseq_plugin import FOLDER
