@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 
 from align import __version__
 from align.recorders.folder import ModelOptions, find_model
+from align.training.corpus import read_pairs
 from align.training.prepare import binarise, write_pieces
 from align.training.run import Machine
 from align.training.score import measure
@@ -38,19 +38,29 @@ def score(model: str, prefix: Path, options: ModelOptions, machine: Machine) -> 
     Raises:
         ValueError: the model or the text cannot be used.
     """
-    folder = find_model(model, options)
+    said = find_model(model, ModelOptions()).options
+    given = {name: value for name, value in vars(options).items() if getattr(said, name) is None}
+    folder = find_model(model, ModelOptions(**given))
     source, target = folder.options.source_lang, folder.options.target_lang
     if not (source and target):
         raise ValueError(f"{model}: does not say its languages; give --source-lang and --target-lang")
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        for language in (source, target):
-            shutil.copyfile(f"{prefix}.{language}", work / f"valid.{language}")
-            write_pieces(work, ["valid"], "cut", language, folder.rules(language, None))
+        pairs = [pair for pair in read_pairs(*(Path(f"{prefix}.{lang}") for lang in (source, target))) if all(pair[:2])]
+        rules = [folder.rules(language, None) for language in (source, target)]
+        for side, rule in enumerate(rules):
+            text = "".join(" ".join(pair[side]) + "\n" for pair in pairs)
+            (work / f"valid.{rule.language}").write_text(text, encoding="utf-8", newline="\n")
+            write_pieces(work, ["valid"], "cut", rule.language, rule)
         known = ["--srcdict", folder.dictionary(source), "--tgtdict", folder.dictionary(target)]
         binarise((source, target), work, {"valid": "valid.cut"}, known)
-        quality = measure(work, folder.checkpoint, (source, target), machine, work / "log")
-    return {"model": model, "per_piece": quality.per_piece, "per_word": quality.per_word, "bleu": quality.bleu}
+        quality = measure(work, folder.checkpoint, (source, target), rules[1].subwords, machine, work / "log")
+    return {
+        "model": Path(model).name,
+        "per_piece": quality.per_piece,
+        "per_word": quality.per_word,
+        "bleu": quality.bleu,
+    }
 
 
 def main() -> int:

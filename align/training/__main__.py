@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
+import fcntl
 import os
 import shlex
 import shutil
 import sys
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from align.cli.common import run, say
@@ -98,7 +99,9 @@ def finish(folder: Path, bitext: Bitext, recipe: Recipe, seed: int, prepared: Pr
     from align.training.score import measure
 
     training = run_folder(prepared, seed)
-    folder.mkdir(parents=True, exist_ok=True)
+    final, folder = folder, training / "model"  # where it is made, and moved from when it is whole
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     checkpoint = folder / "checkpoint.pt"
     taken = export(training, recipe.checkpoint, checkpoint)
     for language in bitext.languages:
@@ -107,14 +110,17 @@ def finish(folder: Path, bitext: Bitext, recipe: Recipe, seed: int, prepared: Pr
     points = read_curve(training / "log")
     write_curve(points, folder / "training.tsv")
     say(f"{PROGRAM}: validation loss and BLEU of {checkpoint}")
-    quality = measure(prepared.folder, checkpoint, bitext.languages, machine, training / "score.log")
-    (training / "score.json").write_text(json.dumps(asdict(quality)) + "\n", encoding="utf-8")
+    quality = measure(prepared.folder, checkpoint, bitext.languages, "sentencepiece", machine, training / "score.log")
     say(f"{PROGRAM}: {quality.per_piece:.3f} nats per piece, {quality.per_word:.3f} per word, BLEU {quality.bleu:.1f}")
     write_toml(folder / "model.toml", bitext.languages, recipe, {})  # needed to load it
     choices = calibrate(folder, prepared.folder, bitext.languages)
     write_toml(folder / "model.toml", bitext.languages, recipe, choices)
     command = shlex.join(["scripts/train_model", *sys.argv[1:]])
     write_card(folder / "README.md", bitext.languages, recipe, seed, prepared, points, quality, taken, command)
+    final.mkdir(parents=True, exist_ok=True)
+    for path in sorted(folder.iterdir(), key=lambda path: path == checkpoint):  # without it the rest is no model
+        path.replace(final / path.name)
+    folder.rmdir()
 
 
 def run_folder(prepared: Prepared, seed: int) -> Path:
@@ -131,7 +137,32 @@ def train_all(bitext: Bitext, args: argparse.Namespace) -> None:
     def tell(message: str) -> None:
         say(f"{PROGRAM}: {message}")
 
-    prepared = prepare(bitext, recipe, args.folder / "work", tell)
+    with locked(args.folder):
+        prepare_and_train(bitext, args.folder, recipe, seeds, machine, tell)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep others out of a folder; fairseq, which inherits the lock, does so even when we are gone.
+
+    Raises:
+        ValueError: another run is at work there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{folder}: another run is still at work there") from None
+        os.set_inheritable(lock.fileno(), True)
+        yield
+
+
+def prepare_and_train(
+    bitext: Bitext, folder: Path, recipe: Recipe, seeds: Sequence[int], machine: Machine, tell: Callable[[str], None]
+) -> None:
+    """The text once, then a model for each seed."""
+    prepared = prepare(bitext, recipe, folder / "work", tell)
     tell(
         f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "
         + (", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items())) or "none")
@@ -142,9 +173,9 @@ def train_all(bitext: Bitext, args: argparse.Namespace) -> None:
         except (KeyboardInterrupt, SystemExit):
             tell("stopped; the same command goes on from the last checkpoint")
             raise
-        folder = args.folder / str(seed) if len(seeds) > 1 else args.folder
-        finish(folder, bitext, recipe, seed, prepared, machine)
-        tell(f"{folder} is ready: extract-align -m {folder}")
+        model = folder / str(seed) if len(recipe.seeds) > 1 else folder
+        finish(model, bitext, recipe, seed, prepared, machine)
+        tell(f"{model} is ready: extract-align -m {model}")
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
+from align.fairseq_compat import load_checkpoint
 from align.loading import load
 from align.stream import split_words
 from align.training.prepare import Prepared
@@ -81,6 +82,7 @@ def write_card(
     speeds = sorted(point.speed for point in points if point.speed is not None)
     dropped = sum(prepared.dropped.values())
     speed = f", median {speeds[len(speeds) // 2]:,.0f} target pieces/s" if speeds else ""
+    parameters = sum(weight.numel() for weight in load_checkpoint(checkpoint)["model"].values())
     updates = max((point.updates for point in points), default=0)
     lines = [
         f"# {source}-{target}: a translation model to read word alignments off",
@@ -92,7 +94,7 @@ def write_card(
         "| | |",
         "|---|---|",
         f"| recipe, seed | {recipe.name}, {seed} |",
-        f"| size | {checkpoint.stat().st_size / 1e6:.1f} MB, half precision |",
+        f"| size | {parameters / 1e6:.2f} M parameters, {checkpoint.stat().st_size / 1e6:.1f} MB, half precision |",
         f"| text | {recipe.text.case} case, {recipe.text.tokenizer} tokens, sentencepiece BPE of "
         f"{recipe.text.vocabulary:,} pieces a language |",
         f"| trained on | {prepared.train:,} pairs, {prepared.pieces:,} target pieces; {dropped:,} pairs left out |",
@@ -106,7 +108,7 @@ def write_card(
         "",
         "| label | pairs |",
         "|---|---|",
-        *(f"| {label or '(none given)'} | {count:,} |" for label, count in sorted(prepared.kept.items())),
+        *(f"| {_cell(label)} | {count:,} |" for label, count in sorted(prepared.kept.items())),
         "",
         "| left out | pairs |",
         "|---|---|",
@@ -127,6 +129,10 @@ def write_card(
         "`training.tsv` holds the curve: losses in nats per target piece, the training loss with label smoothing.",
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _cell(label: str) -> str:
+    return label.replace("|", "/") or "(none given)"
 
 
 def _weights(checkpoints: Sequence[Path]) -> str:

@@ -36,7 +36,12 @@ def read_pairs(source: Path, target: Path, labels: Path | None = None) -> Iterat
                 f"{short} ends after {number - 1:,} lines, but {longer} goes on: "
                 "a line of one file must be the translation of the same line of the other"
             )
-        yield split_words(lines[0]), split_words(lines[1]), lines[2].strip() if labels else ""
+        yield _words(lines[0]), _words(lines[1]), lines[2].strip() if labels else ""
+
+
+def _words(line: str) -> Words:
+    """A line's words. A carriage return within it ends a word: other programs would take it for the line's end."""
+    return split_words(line.replace("\r", " "))
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -45,8 +50,8 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _key(source: Words, target: Words) -> bytes:
-    """What stands for a pair among millions: sixteen bytes, the same for all ways to write its case and spaces."""
-    text = f"{' '.join(source)}\t{' '.join(target)}".lower()
+    """What stands for a pair among millions: sixteen bytes, the same however its case and spaces are written."""
+    text = f"{''.join(source)}\t{''.join(target)}".lower()
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from argparse import Namespace
 from collections.abc import Sequence
@@ -113,10 +114,7 @@ def export(folder: Path, recipe: CheckpointRecipe, path: Path) -> list[Path]:
         OSError: the file cannot be written.
     """
     found = select(folder, recipe)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        torch.save(shrink(average(found)), part)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    content = io.BytesIO()  # torch has errors of its own where a disk is full
+    torch.save(shrink(average(found)), content)
+    path.write_bytes(content.getvalue())
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -75,20 +76,19 @@ def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], N
         OSError: a file cannot be read or written, or the disk is full.
     """
     done = folder / "prepared.json"
-    asked = repr((bitext, [_stamp(path) for path in _files(bitext)], recipe.data, recipe.text))
+    asked = repr((bitext.languages, bitext.take, [_digest(path) for path in _files(bitext)], recipe.data, recipe.text))
     if done.is_file():
         stored = json.loads(done.read_text(encoding="utf-8"))
         if stored.pop("asked") != asked:
-            raise ValueError(f"{folder}: was prepared from another text or recipe; remove it, or name another folder")
+            raise ValueError(f"{folder}: was prepared from another text or recipe; name another folder")
         return Prepared(folder, **stored)
-    begun = folder / "preparing"
-    if begun.exists():
-        shutil.rmtree(folder)  # what a run that was stopped has left
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        raise ValueError(f"{folder}: is there and is not ours to work in; move it, or name another folder") from None
+    begun = folder.with_name(f"{folder.name}.preparing")
+    if folder.exists() and not begun.exists():
+        raise ValueError(f"{folder}: is there and is not ours to work in; move it, or name another folder")
+    shutil.rmtree(folder, ignore_errors=True)  # what a run that was stopped has left
+    folder.parent.mkdir(parents=True, exist_ok=True)
     begun.touch()
+    folder.mkdir()
     prepared = Prepared(folder)
     say(f"cleaning {bitext.train[0]} and {bitext.train[1]}")
     _clean(bitext, recipe, prepared)
@@ -116,14 +116,17 @@ def _files(bitext: Bitext) -> Iterator[Path]:
         yield bitext.labels
 
 
-def _stamp(path: Path) -> tuple[str, int, int]:
-    """Tells whether a file is still the same.
+def _digest(path: Path) -> str:
+    """Tells whether a text is still the same, wherever it lies.
 
     Raises:
         OSError: there is none.
     """
-    status = path.stat()
-    return str(path.resolve()), status.st_size, status.st_mtime_ns
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 @contextmanager
@@ -207,17 +210,18 @@ def _learn_pieces(folder: Path, language: str, text: TextRecipe) -> None:
     from sentencepiece import SentencePieceTrainer
 
     try:
-        SentencePieceTrainer.train(
-            input=str(folder / f"train.tokens.{language}"),
-            model_prefix=str(folder / language),
-            model_type="bpe",
-            vocab_size=text.vocabulary,
-            add_dummy_prefix=text.dummy_prefix,
-            max_sentence_length=1 << 16,
-            input_sentence_size=5_000_000,
-            shuffle_input_sentence=True,
-            minloglevel=2,
-        )
+        with (folder / f"train.tokens.{language}").open(encoding="utf-8", newline="\n") as lines:
+            SentencePieceTrainer.train(
+                sentence_iterator=(line.removesuffix("\n") for line in lines),
+                model_prefix=str(folder / language),
+                model_type="bpe",
+                vocab_size=text.vocabulary,
+                add_dummy_prefix=text.dummy_prefix,
+                max_sentence_length=1 << 16,
+                input_sentence_size=5_000_000,
+                shuffle_input_sentence=True,
+                minloglevel=2,
+            )
     except (RuntimeError, OSError) as error:
         reason = str(error).strip().split("\n")[-1]
         raise ValueError(f"sentencepiece cannot learn {text.vocabulary:,} pieces of {language}: {reason}") from None
@@ -231,16 +235,20 @@ def _cut(bitext: Bitext, text: TextRecipe, prepared: Prepared) -> None:
     for language in languages:
         write_pieces(folder, ["train", "valid"], "pieces", language, _rules(language, text, folder / f"{language}.spm"))
     for name in ("train", "valid"):
-        with (
-            (folder / f"{name}.pieces.{languages[0]}").open(encoding="utf-8", newline="\n") as sources,
-            (folder / f"{name}.pieces.{languages[1]}").open(encoding="utf-8", newline="\n") as targets,
-            _writers(folder, f"{name}.cut", languages) as outs,
-        ):
-            for pair in zip(sources, targets, strict=True):
-                sizes = [len(split_words(line.removesuffix("\n"))) for line in pair]
+        with ExitStack() as stack:
+            sides = [
+                stack.enter_context((folder / f"{name}.{kind}").open(encoding="utf-8", newline="\n"))
+                for kind in (*(f"pieces.{language}" for language in languages), *languages)
+            ]
+            outs = [
+                *stack.enter_context(_writers(folder, f"{name}.cut", languages)),
+                *stack.enter_context(_writers(folder, f"{name}.fit", languages)),
+            ]
+            for lines in zip(*sides, strict=True):
+                sizes = [len(split_words(line.removesuffix("\n"))) for line in lines[:2]]
                 fits = min(sizes) > 0 and max(sizes) < text.max_pieces
                 if fits:
-                    for line, out in zip(pair, outs, strict=True):
+                    for line, out in zip(lines, outs, strict=True):
                         out.write(line)
                 if name == "valid":
                     prepared.valid += fits
@@ -250,6 +258,8 @@ def _cut(bitext: Bitext, text: TextRecipe, prepared: Prepared) -> None:
                 else:
                     reason = f"a side has no piece, or {text.max_pieces} and more"
                     prepared.dropped[reason] = prepared.dropped.get(reason, 0) + 1
+        for language in languages:
+            (folder / f"{name}.fit.{language}").replace(folder / f"{name}.{language}")
 
 
 def binarise(
@@ -271,6 +281,8 @@ def binarise(
     for name, start in texts.items():
         command += [f"--{name}pref", folder / start]
     command += ["--workers", os.cpu_count() or 1, *options]
-    run = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONUTF8": "1"}
+    run = subprocess.run([*map(str, command)], capture_output=True, text=True, encoding="utf-8", env=environment)
     if run.returncode:
-        raise ValueError(f"fairseq-preprocess failed: {(run.stderr or run.stdout).strip().splitlines()[-1]}")
+        last = (run.stderr or run.stdout).strip().rpartition("\n")[2]
+        raise ValueError(f"fairseq-preprocess failed (exit code {run.returncode}): {last}")

@@ -18,7 +18,8 @@ else:  # its forerunner, under a name that mypy need not know
 SELECTIONS = ("best", "last", "average")
 OURS = (
     "user-dir", "save-dir", "source-lang", "target-lang", "task", "seed", "cpu", "bf16", "fp16", "cpu-bf16",
-    "max-source-positions", "max-target-positions", "data",
+    "max-source-positions", "max-target-positions", "data", "log-format", "log-interval", "log-file", "restore-file",
+    "no-save", "valid-subset", "train-subset", "disable-validation", "distributed-world-size",
 )  # fmt: skip
 """fairseq's options that a recipe must leave to us."""
 
@@ -47,7 +48,7 @@ class TextRecipe:
         tokenizer: a key of `align.text.TOKENIZERS`.
         vocabulary: pieces of each language's sentencepiece BPE.
         min_count: pieces that are rarer in the training text are unknown, so that the model learns what unknown is.
-    dummy_prefix: whether a sentence's first word is cut like any other, as if a blank stood before it.
+        dummy_prefix: whether a sentence's first word is cut like any other, as if a blank stood before it.
         max_pieces: pairs with more on one side, `</s>` included, are left out; the model takes no more.
     """
 
@@ -146,9 +147,11 @@ def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
     _check_names(f"[{name}]", table, tuple(defaults))
     values = {}
     for key, value in table.items():
-        wanted = type(defaults[key])
+        wanted: Any = type(defaults[key])
         given = float(value) if wanted is float and type(value) is int else value
         if type(given) is not wanted:
             raise ValueError(f"[{name}] {key} is {value!r}, but must be of type {wanted.__name__}")
+        if wanted in (int, float) and not value > 0:
+            raise ValueError(f"[{name}] {key} is {value!r}, but must be more than 0")
         values[key] = given
     return kind(**values)

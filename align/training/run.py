@@ -6,8 +6,10 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +18,9 @@ from typing import Any
 
 from align.fairseq_plugin import FOLDER
 from align.training.recipe import Recipe
+
+FULL = 1 << 20
+"""Bytes: with fewer left a disk is full."""
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 
@@ -46,7 +51,7 @@ class Machine:
             return []
         import torch
 
-        return ["--bf16" if torch.cuda.is_bf16_supported() else "--fp16"]
+        return ["--bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "--fp16"]
 
 
 @dataclass(frozen=True)
@@ -70,9 +75,15 @@ def fairseq(program: str, arguments: Sequence[object], machine: Machine) -> subp
     """Start one of fairseq's programs with the plugin, its output one stream of lines."""
     command = [sys.executable, "-m", "align.fairseq_cli", program, *map(str, arguments)]
     command += ["--user-dir", FOLDER, "--task", "translation_align"]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(machine.threads), "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(machine.threads), "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        env=environment,
+        close_fds=False,  # it holds the folder's lock for as long as it runs, whatever becomes of us
     )
 
 
@@ -98,8 +109,10 @@ def lines_of(process: subprocess.Popen[str], log: Path) -> Iterator[Iterator[str
 
     try:
         yield lines()
-        if process.wait():
-            raise TrainingError(f"fairseq stopped with `{last}`; all that it said is in {log}")
+        if code := process.wait():
+            if shutil.disk_usage(log.parent).free < FULL:
+                raise TrainingError(f"{log.parent}: the disk is full; make room, and the same command goes on")
+            raise TrainingError(f"fairseq stopped (exit code {code}) with `{last}`; all that it said is in {log}")
     finally:
         if process.poll() is None:
             process.terminate()
@@ -130,19 +143,40 @@ def train(
         TrainingError: fairseq failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / "checkpoint_last.pt").exists():
-        say(f"going on from {folder / 'checkpoint_last.pt'}")
+    done = folder / "done"
+    if done.is_file() and done.read_text(encoding="utf-8") == repr(recipe.flags()):
+        return  # fairseq would do one update more
+    if start := last_whole_checkpoint(folder):
+        say(f"going on from {start}")
     longest = recipe.text.max_pieces
     arguments: list[object] = [
         binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,
         "--max-source-positions", longest, "--max-target-positions", longest, "--skip-invalid-size-inputs-valid-test",
         "--log-format", "json", "--log-interval", 100, "--num-workers", 0 if machine.device == "cpu" else 2,
+        "--distributed-world-size", 1,
         *machine.flags(training=True), *recipe.flags(),
     ]  # fmt: skip
     with lines_of(fairseq("train", arguments, machine), folder / "log") as lines:
         for line in lines:
             if point := read_point(line):
                 say(describe_point(point))
+    done.write_text(repr(recipe.flags()), encoding="utf-8")
+
+
+def last_whole_checkpoint(folder: Path) -> Path | None:
+    """Where to go on from: checkpoint_last.pt, which is put right if its writer was killed or the disk was full."""
+    last = folder / "checkpoint_last.pt"
+    if not last.exists() or zipfile.is_zipfile(last):
+        return last if last.exists() else None
+    saved = sorted(folder.glob("checkpoint*.pt"), key=lambda path: path.stat().st_mtime, reverse=True)
+    whole = next((path for path in saved if zipfile.is_zipfile(path)), None)
+    if whole is None:
+        last.unlink()
+        return None
+    part = last.with_suffix(".part")
+    shutil.copyfile(whole, part)
+    part.replace(last)
+    return whole
 
 
 def read_point(line: str) -> Point | None:
@@ -153,7 +187,8 @@ def read_point(line: str) -> Point | None:
     record: Mapping[str, Any] = json.loads(found[2])
     nats = math.log(2)
     if found[1] == "valid":
-        return Point(int(record["valid_num_updates"]), None, float(record["valid_nll_loss"]) * nats, None)
+        loss = record.get("valid_nll_loss", record.get("valid_loss", "nan"))  # a criterion without smoothing has one
+        return Point(int(record["valid_num_updates"]), None, float(loss) * nats, None)
     return Point(int(record["num_updates"]), float(record["loss"]) * nats, None, float(record["wps"].replace(",", "")))
 
 

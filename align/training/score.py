@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from align.training.run import Machine, fairseq, lines_of
+from align.detokenize import JOINS
+from align.stream import split_words
+from align.training.run import Machine, TrainingError, fairseq, lines_of
 
 BEAM = 5
 
@@ -28,30 +30,40 @@ class Quality:
     signature: str
 
 
-def measure(prepared: Path, checkpoint: Path, languages: tuple[str, str], machine: Machine, log: Path) -> Quality:
-    """Score a checkpoint on the validation text in a folder that `prepare` made.
+def measure(
+    prepared: Path, checkpoint: Path, languages: tuple[str, str], subwords: str, machine: Machine, log: Path
+) -> Quality:
+    """Score a checkpoint on a validation text.
+
+    Args:
+        prepared: a folder as `prepare` leaves it: the text's words, its pieces, and bin/.
+        checkpoint: whose model it is.
+        languages: source and target.
+        subwords: what the pieces are, a key of `align.text.SUBWORDS`.
+        machine: where.
+        log: gets all that fairseq says.
 
     Raises:
-        TrainingError: fairseq failed.
+        TrainingError: fairseq failed, or left lines out.
     """
     common: list[object] = [prepared / "bin", "--path", checkpoint, "-s", languages[0], "-t", languages[1]]
     common += ["--max-tokens", 4000, "--num-workers", 0, *machine.flags()]
     loss = _loss([*common, "--valid-subset", "valid", "--log-format", "json"], machine, log)
     target = languages[1]
-    references = [_join(line) for line in _lines(prepared / f"valid.cut.{target}")]
-    pieces = sum(len(line.split(" ")) + 1 for line in _lines(prepared / f"valid.cut.{target}"))
-    words = sum(len(line.split(" ")) for line in _lines(prepared / f"valid.{target}"))
-    bleu, signature = _bleu([*common, "--gen-subset", "valid", "--beam", BEAM], references, machine, log)
+    cut = _lines(prepared / f"valid.cut.{target}")
+    pieces = sum(len(line.split(" ")) + 1 for line in cut)
+    words = sum(len(split_words(line)) for line in _lines(prepared / f"valid.{target}"))
+    join = JOINS[subwords]
+    references = [join(line.split(" ")).strip() for line in cut]
+    found = _translate([*common, "--gen-subset", "valid", "--beam", BEAM], machine, log)
+    if len(found) != len(references):
+        raise TrainingError(f"{len(references) - len(found):,} lines were not translated; are they too long?")
+    bleu, signature = _bleu([join(found[n].split(" ")).strip() for n in range(len(found))], references)
     return Quality(loss, loss * pieces / words, bleu, signature)
 
 
 def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
-
-
-def _join(pieces: str) -> str:
-    """Sentencepiece's pieces to the tokens that they were cut from."""
-    return pieces.replace(" ", "").replace("\u2581", " ").strip()
 
 
 def _loss(arguments: list[object], machine: Machine, log: Path) -> float:
@@ -61,19 +73,25 @@ def _loss(arguments: list[object], machine: Machine, log: Path) -> float:
         for line in lines:
             if found := line.partition('"valid_nll_loss": ')[2]:
                 loss = float(found.split('"')[1]) * math.log(2)
+    if math.isnan(loss):
+        raise TrainingError(f"fairseq-validate printed no loss; all that it said is in {log}")
     return loss
 
 
-def _bleu(arguments: list[object], references: list[str], machine: Machine, log: Path) -> tuple[float, str]:
-    """BLEU and its signature; fairseq-generate writes in an order of its own."""
-    from sacrebleu.metrics.bleu import BLEU
-
+def _translate(arguments: list[object], machine: Machine, log: Path) -> dict[int, str]:
+    """Each line's translation in pieces; fairseq-generate writes in an order of its own."""
     found: dict[int, str] = {}
     with lines_of(fairseq("generate", arguments, machine), log) as lines:
         for line in lines:
             if line.startswith("H-"):
                 name, _, pieces = line.rstrip("\n").split("\t")
-                found[int(name[2:])] = _join(pieces)
+                found[int(name[2:])] = pieces
+    return found
+
+
+def _bleu(translations: list[str], references: list[str]) -> tuple[float, str]:
+    """BLEU and its signature."""
+    from sacrebleu.metrics.bleu import BLEU
+
     metric = BLEU(tokenize="none", force=True)
-    result = metric.corpus_score([found.get(n, "") for n in range(len(references))], [references])
-    return float(result.score), str(metric.get_signature())
+    return float(metric.corpus_score(translations, [references]).score), str(metric.get_signature())

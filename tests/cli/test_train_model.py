@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from align import load
-from align.training.__main__ import main
+from align.training.__main__ import locked, main
 from tests.cli.conftest import Result
 from tests.conftest import example_pairs
 
@@ -88,7 +88,7 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path) -> None:
     model = folder / "model"
     files = {"README.md", "checkpoint.pt", "model.toml", "training.tsv"}
     files |= {"de.spm", "en.spm", "dict.de.txt", "dict.en.txt"}
-    assert {path.name for path in model.iterdir()} == files | {"work"}
+    assert {path.name for path in model.iterdir()} == files | {"work", ".lock"}
     curve = (model / "training.tsv").read_text(encoding="utf-8").split("\n")
     validated = [row.split("\t")[0] for row in curve[1:-1]]
     assert {"2", "4", "6", "8"} <= set(validated)  # and at the ends of epochs
@@ -96,6 +96,11 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path) -> None:
     card = (model / "README.md").read_text(encoding="utf-8")
     for expected in ("seen before | 1 |", "a side is empty | 1 |", "has no piece, or 200 and more | 1 |", "8 updates"):
         assert expected in card
+    again = start(folder, updates=8)
+    _, said = again.communicate()
+    assert again.returncode == 0, said
+    assert "update" not in said  # it is trained already
+    assert (model / "training.tsv").read_text(encoding="utf-8").split("\n") == curve
     aligner = load(str(model), device="cpu")
     pairs = example_pairs()
     alignments = list(aligner(pairs))
@@ -135,8 +140,15 @@ def test_another_recipe_for_the_same_folder_is_refused(folder: Path, run_main: o
     first = prepare(bitext, read_recipe(recipe), folder / "work", print)
     assert prepare(bitext, read_recipe(recipe), folder / "work", print) == first
     recipe.write_text(RECIPE.format(updates=2).replace("120", "121"), encoding="utf-8")
-    with pytest.raises(ValueError, match="prepared from another text or recipe; remove it"):
+    with pytest.raises(ValueError, match="prepared from another text or recipe; name another folder"):
         prepare(bitext, read_recipe(recipe), folder / "work", print)
+
+
+def test_two_runs_in_one_folder_are_one_too_many(folder: Path, run_main: object) -> None:
+    with locked(folder / "model"):
+        result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
+    assert result.code == 1
+    assert "another run is still at work there" in result.err
 
 
 @pytest.mark.parametrize(

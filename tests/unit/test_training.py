@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,16 @@ from align.fairseq_compat import load_checkpoint
 from align.training.corpus import Cleaner, read_pairs
 from align.training.export import average, export, select, shrink
 from align.training.prepare import Bitext, prepare
-from align.training.recipe import CheckpointRecipe, DataRecipe, read_recipe
-from align.training.run import Machine, Point, describe_point, read_curve, read_point, write_curve
+from align.training.recipe import CheckpointRecipe, DataRecipe, TextRecipe, read_recipe
+from align.training.run import (
+    Machine,
+    Point,
+    describe_point,
+    last_whole_checkpoint,
+    read_curve,
+    read_point,
+    write_curve,
+)
 from tests.toy import save_model
 
 EVAL = Path(__file__).parents[2] / "eval"
@@ -34,6 +44,14 @@ def test_misaligned_files_are_named_with_the_line_where_one_ends(tmp_path: Path)
     assert next(pairs) == (("a",), ("x",), "")
     with pytest.raises(ValueError, match=r"text\.en ends after 2 lines, but .*text\.de goes on"):
         list(pairs)
+
+
+def test_a_carriage_return_within_a_line_ends_a_word_and_no_line(tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"eins\rzwei\ndrei\nvier\n")
+    target.write_bytes(b"one two\r\nthree\rthree\nfour\n")
+    pairs = [(words, other) for words, other, _ in read_pairs(source, target)]
+    assert pairs == [(("eins", "zwei"), ("one", "two")), (("drei",), ("three", "three")), (("vier",), ("four",))]
 
 
 def test_labels_must_be_as_many_as_pairs(tmp_path: Path) -> None:
@@ -84,7 +102,7 @@ def test_the_recipes_of_the_repository_can_be_read() -> None:
     assert paper.text.vocabulary == 10_000
     assert not paper.text.dummy_prefix
     assert "--eval-bleu" in paper.flags()
-    assert small.checkpoint == CheckpointRecipe("average", 4)
+    assert small.checkpoint == CheckpointRecipe("best")
 
 
 @pytest.mark.parametrize(
@@ -99,6 +117,9 @@ def test_the_recipes_of_the_repository_can_be_read() -> None:
         ('[checkpoint]\nselect = "first"\n', "select is one of best, last, average"),
         ('[fairseq]\nsave-dir = "x"\n', "save-dir is not for a recipe to say"),
         ('[fairseq]\nsave_dir = "x"\n', "save_dir is not for a recipe to say"),
+        ("[data]\nvalid_lines = 0\n", "valid_lines is 0, but must be more than 0"),
+        ("[checkpoint]\naverage = -1\n", "must be more than 0"),
+        ('[fairseq]\nrestore-file = "x"\n', "restore-file is not for a recipe to say"),
         ("seeds = []\n", "seeds is empty"),
         ('seeds = ["one"]\n', "invalid literal"),
         ("data = 3\n", "recipe.toml: "),
@@ -118,7 +139,7 @@ def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
 
 def test_flags_are_as_a_shell_gives_them(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
-    path.write_text('[fairseq]\nlr = 0.5\neval-bleu = true\nno-save = false\narch = "x"\n', encoding="utf-8")
+    path.write_text('[fairseq]\nlr = 0.5\neval-bleu = true\nnobody = false\narch = "x"\n', encoding="utf-8")
     assert read_recipe(path).flags() == ["--lr", "0.5", "--eval-bleu", "--arch", "x"]
 
 
@@ -245,6 +266,43 @@ def test_text_that_cannot_be_trained_on_is_refused(tmp_path: Path, source: str, 
     bitext = Bitext(("de", "en"), pair_files(tmp_path, source, target), valid)
     with pytest.raises(ValueError, match=message):
         prepare(bitext, read_recipe(EVAL / "small.toml"), tmp_path / "w", print)
+
+
+def test_a_last_checkpoint_that_was_cut_short_is_put_right(tmp_path: Path) -> None:
+    (older, newer) = saved_run(tmp_path, 500, 1000)
+    os.utime(older, (1, 1))
+    last = tmp_path / "checkpoint_last.pt"
+    assert last_whole_checkpoint(tmp_path) is None
+    last.write_bytes(newer.read_bytes())
+    assert last_whole_checkpoint(tmp_path) == last
+    last.write_bytes(newer.read_bytes()[:-100])
+    assert last_whole_checkpoint(tmp_path) == newer
+    assert last.read_bytes() == newer.read_bytes()
+    for path in (last, older, newer):
+        path.write_bytes(b"cut")
+    assert last_whole_checkpoint(tmp_path) is None
+    assert not last.exists()
+
+
+def test_a_disk_that_fills_at_the_end_leaves_an_error_with_a_name(tmp_path: Path) -> None:
+    saved_run(tmp_path, 500)
+    with pytest.raises(OSError, match="No space left"):
+        export(tmp_path, CheckpointRecipe("average"), Path("/dev/full"))
+
+
+def test_text_that_is_the_same_elsewhere_is_not_prepared_again(tmp_path: Path) -> None:
+    recipe = replace(read_recipe(EVAL / "small.toml"), text=TextRecipe(vocabulary=40, min_count=1))
+    bitexts = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        files = pair_files(tmp_path / name, "das haus ist alt\nder hund\n", "the house is old\nthe dog\n")
+        bitexts.append(Bitext(("de", "en"), files, pair_files(tmp_path, "ein haus\n\n", "a house\n\n")))
+    said: list[str] = []
+    first = prepare(bitexts[0], recipe, tmp_path / "work", said.append)
+    assert (first.train, first.valid, len(said)) == (2, 1, 5)
+    assert prepare(bitexts[1], recipe, tmp_path / "work", said.append) == first
+    assert len(said) == 5
+    assert not (tmp_path / "work.preparing").exists()
 
 
 def test_points_show_what_they_have() -> None:
