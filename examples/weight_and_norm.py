@@ -7,16 +7,10 @@ from itertools import zip_longest
 
 from align import heat_grid, load
 
-PAIRS = [
-    (
-        "Wir haben heute leider keine Zeit , um über den Haushaltsplan zu sprechen .",
-        "Unfortunately , we do not have time today to speak about the budget .",
-    ),
-    (
-        "Gestern hat der Präsident das neue Gesetz unterschrieben .",
-        "The president signed the new law yesterday .",
-    ),
-    ("Sie gab das Rauchen vor zwei Jahren auf .", "She gave up smoking two years ago ."),
+PAIRS = [  # chosen because the two differ here; on most sentences they agree
+    ("Den Brief hat meine Mutter geschrieben .", "My mother wrote the letter ."),
+    ("Nach dem Essen gehen wir oft im Park spazieren .", "We often go for a walk in the park after dinner ."),
+    ("Ich habe das Buch , das du mir gegeben hast , gelesen .", "I have read the book that you gave me ."),
 ]
 
 # One layer, all of its heads: the paper's own setting. (What is best for alignment may be one head of it.)

@@ -13,7 +13,13 @@ def test_weight_and_norm_side_by_side() -> None:
     command = [sys.executable, "examples/weight_and_norm.py"]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert shown.count("attention weight") == 3
-    assert "0-0 3-1 3-2 4-3 5-4 6-5             0-6 2-0 3-1 4-3 5-4 6-5 7-2" in shown
+    assert "3-0 3-3 4-1 4-4 5-2 6-5      0-3 1-4 3-0 4-1 5-2 6-5" in shown
+
+
+def test_both_directions_side_by_side() -> None:
+    command = [sys.executable, "examples/both_directions.py"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert shown.count("both, grow-diag-final-and") == 2
 
 
 def test_the_readme_counts_as_it_says() -> None:

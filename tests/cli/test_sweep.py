@@ -39,7 +39,7 @@ def toy_text(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 
 def test_the_examples_against_links_of_the_model_itself(run: Callable[..., Any], tmp_path: Path) -> None:
-    """`extract-align` takes layer 1, head 3, by norm, in the input position: the sweep must find it without error."""
+    """Gold is what `extract-align` gives by default: the sweep must find that setting without error."""
     number = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
     code, out, err = run("-q", EXAMPLES, "-g", GOLDEN / "examples.pharaoh", "-o", tmp_path / "counts.tsv")
     assert (code, err) == (0, "")
@@ -223,7 +223,7 @@ def test_text_and_gold_that_look_wrong_are_warned_about(run: Callable[..., Any],
     turned = tmp_path / "turned"
     lines = EXAMPLES.read_text(encoding="utf-8").splitlines()
     turned.write_text("".join(" ||| ".join(line.split(" ||| ")[::-1]) + "\n" for line in lines), encoding="utf-8")
-    assert "with source and target swapped" in run("-q", turned)[2]
+    assert "with its sides swapped" in run("-q", turned)[2]
     shifted = tmp_path / "gold"
     links = (GOLDEN / "examples.pharaoh").read_text(encoding="utf-8").splitlines()
     wrong = "".join(

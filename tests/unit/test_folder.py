@@ -27,7 +27,7 @@ weight = { layer = 1, head = 3 }
 def test_bundled_model_by_name_and_its_calibration() -> None:
     folder = find_model("de-en", ModelOptions())
     assert folder.checkpoint.name == "checkpoint.pt"
-    assert folder.calibration["norm", "input"] == (1, 3)
+    assert folder.calibration["norm", "input"] == (1, 1)
     assert folder.calibration["norm", "output"] == (2, None)
     rules = folder.rules("de", None)
     assert rules == TextRules("de", "lower", "moses", "sentencepiece", folder.root / "de.spm")
