@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -209,11 +210,12 @@ def _learn_pieces(folder: Path, language: str, text: TextRecipe) -> None:
     """
     from sentencepiece import SentencePieceTrainer
 
+    model = io.BytesIO()  # and not a file's name, which would stand in the model for ever
     try:
         with (folder / f"train.tokens.{language}").open(encoding="utf-8", newline="\n") as lines:
             SentencePieceTrainer.train(
                 sentence_iterator=(line.removesuffix("\n") for line in lines),
-                model_prefix=str(folder / language),
+                model_writer=model,
                 model_type="bpe",
                 vocab_size=text.vocabulary,
                 add_dummy_prefix=text.dummy_prefix,
@@ -225,8 +227,7 @@ def _learn_pieces(folder: Path, language: str, text: TextRecipe) -> None:
     except (RuntimeError, OSError) as error:
         reason = str(error).strip().split("\n")[-1]
         raise ValueError(f"sentencepiece cannot learn {text.vocabulary:,} pieces of {language}: {reason}") from None
-    (folder / f"{language}.model").replace(folder / f"{language}.spm")
-    (folder / f"{language}.vocab").unlink()
+    (folder / f"{language}.spm").write_bytes(model.getvalue())
 
 
 def _cut(bitext: Bitext, text: TextRecipe, prepared: Prepared) -> None:
