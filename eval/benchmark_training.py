@@ -3,8 +3,8 @@
     .venv/bin/python eval/benchmark_training.py BIN -s de -t en
 
 fairseq-train as it comes, in float32, and with the plugin, one after the other and again, on the same binary text BIN
-(what fairseq-preprocess wrote; scripts/train_model leaves it in `bin`) and the same cores: the same architecture, batches
-and seed, from the same start.
+(what fairseq-preprocess wrote; scripts/train_model leaves it in `bin`) and the same cores: the same architecture,
+batches and seed, from the same start.
 """
 
 from __future__ import annotations
