@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 
@@ -21,6 +22,8 @@ EXAMPLES = ROOT / "examples" / "de-en.txt"
 SHARED = Path(os.environ.get("EXTRACT_ALIGN_DATA", ROOT.parent / "shared" / "data"))
 
 torch.set_num_threads(2)
+hypothesis.settings.register_profile("patient", deadline=None)  # the first call of an operation may take a second
+hypothesis.settings.load_profile("patient")
 
 
 def example_pairs() -> list[Pair]:
@@ -41,6 +44,15 @@ def shared_pairs(count: int, name: str = "valid") -> list[Pair]:
 def recorder() -> Any:
     """The bundled model's recorder."""
     return load(device="cpu").recorder
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Steps of a few sentences on small models are done before several threads have found each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II, DictConfig, OmegaConf, open_dict
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from align.fairseq_plugin.lighter import lighten
 from align.fairseq_plugin.words import WordAligner
 from align.memory import keep_freed_memory
 from align.types import Settings
@@ -67,6 +68,12 @@ class TranslationAlignTask(TranslationTask):
             _settings(cfg)
             if "," in cfg.align_subsets:
                 raise ValueError(f"--write-alignment takes one of the subsets {cfg.align_subsets} at a time")
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """Fairseq's own, with lighter training steps."""
+        model = super().build_model(cfg, from_checkpoint)
+        lighten(model)
+        return model
 
     def train_step(self, sample: Any, *args: Any, **kwargs: Any) -> Any:
         """Fairseq's own, in what makes it fast on this device."""
@@ -149,6 +156,8 @@ def _settings(cfg: Any) -> Settings:
         if not head.isdecimal():
             raise ValueError(f"--align-head is a number from 1, or all; not {head!r}")
         head = int(head)
+    if cfg.align_position == "both":
+        raise ValueError("--align-position is input or output: layer and head of both are chosen by extract-align only")
     return Settings(cfg.align_score, cfg.align_position, cfg.align_layer, head, cfg.align_null)
 
 

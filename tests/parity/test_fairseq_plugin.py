@@ -27,6 +27,8 @@ from align.types import Pieces, TextWarning
 from tests import toy
 from tests.conftest import ROOT, example_pairs
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 BUNDLED = ROOT / "align" / "models" / "de-en"
 CHECKPOINT = BUNDLED / "checkpoint.pt"
 PLUGIN = ("--user-dir", FOLDER, "--task", "translation_align", "--cpu", "--num-workers", "0")
@@ -90,15 +92,6 @@ def sentencepiece_words(pieces: str, dictionary: Any) -> list[tuple[int, int]]:
         begins = not found or piece.startswith("\u2581")
         found.append((dictionary.index(piece), (found[-1][1] if found else -1) + begins))
     return found
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Beams of small models: on a busy machine a second thread costs more than it does."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -387,6 +380,7 @@ def test_a_search_that_tells_attention_of_its_beams(make: Callable[..., Any]) ->
         ({"align_layer": 1, "align_head": "auto"}, "--align-head is a number from 1, or all; not 'auto'"),
         ({"align_layer": 1, "align_score": "gradient"}, "score is one of norm, weight; not 'gradient'"),
         ({"align_layer": 1, "align_position": "middle"}, "position is one of"),
+        ({"align_layer": 1, "align_position": "both"}, "--align-position is input or output"),
         ({"align_layer": 1, "align_null": "never"}, "null is one of"),
         ({"align_layer": 1, "align_subwords": "letter"}, "--remove-bpe 'sentencepiece', .* not with 'letter'"),
     ],

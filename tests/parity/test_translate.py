@@ -16,17 +16,10 @@ from align.types import Search
 from tests import toy
 from tests.conftest import example_pairs
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 FIXED = Settings(layer=1, head=3)
 SEARCHES = [Search(), Search(beam=2, length_penalty=0.3, max_len_a=0.5, max_len_b=3)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps of a few sentences are done before several threads have found each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
