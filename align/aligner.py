@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from align.calibrate import MIN_PAIRS, Vocabulary, calibrate
-from align.extract import best_words, cell_scores, hide_eos, target_rows
+from align.calibrate import MIN_PAIRS, LinkedWords
+from align.doubts import warn_of_swapped, warn_of_unknown
+from align.extract import best_words, both_positions, cell_scores, hide_eos, shares, target_rows
 from align.recorders.base import Recorder
+from align.soft import links_above, soft_scores
 from align.stream import BATCH_TOKENS, BUFFER, batches, chunks, number_pairs
-from align.types import Alignment, Batch, Cell, CrossAttention, Pair, PairError, Pieces, Settings, Terms, TextWarning
+from align.types import (
+    Alignment,
+    Batch,
+    Cell,
+    CrossAttention,
+    Pair,
+    PairError,
+    Pieces,
+    Position,
+    Settings,
+    Terms,
+)
 from align.words import collate, merge_words
-
-
-class _Best(NamedTuple):
-    """The best source words of a batch in some cells of one layer.
-
-    `words` is the source word of each target word, -1 for none `[B, C, J]`; `share` what it holds of the
-    row's score `[B, C, J]`; `places` says where in the buffer the batch's pairs are.
-    """
-
-    places: list[int]
-    cells: list[Cell]
-    words: NDArray[np.int64]
-    share: NDArray[np.float32]
-
 
 Item = tuple[Pair, Pieces | None, Literal["", "too long"]]
 """A pair, its pieces (None where there is nothing to align, or too much), and why it was left out."""
 
-UNKNOWN_SHARE, UNKNOWN_AMONG = 0.1, 100
-SWAPPED_SHARE, SWAPPED_AMONG = 0.8, 200
+CALIBRATION_PAIRS = 1000
+"""As many pairs, from the first buffer, decide on layer and head at most."""
 
 
 class Aligner:
     """Word alignments out of a translation model's attention.
 
-    Where `settings` leave layer or head on "auto", the first buffer of pairs decides by lexical consistency;
-    with under 50 pairs there the model's stored calibration does, and without one the layer at a third of the
-    depth. What lexical consistency has chosen stays for all later calls.
+    Where `settings` leave layer or head on "auto", the first pairs decide by lexical consistency: up to 1,000 of the
+    first buffer. With under 50 there the model's stored calibration does, and without one the layer at a third of
+    the depth. What lexical consistency has chosen stays for all later calls.
 
     Args:
         recorder: the model.
@@ -86,7 +83,7 @@ class Aligner:
         self.too_long = too_long
         self._calibration = calibration or {}
         cells = self.candidates()
-        self.cell = cells[0] if len(cells) == 1 else None
+        self.cell = cells[0] if len(cells) == 1 and self.settings.position != "both" else None
         self._settled = self.cell is not None
         self.reason = "as asked"
         self.terms = Terms()
@@ -94,6 +91,8 @@ class Aligner:
 
     def candidates(self) -> list[Cell]:
         """The cells that the settings allow, lowest layer first, all heads before single ones.
+
+        With both positions: those of the input position.
 
         Raises:
             ValueError: none, because the model is smaller than that.
@@ -122,7 +121,8 @@ class Aligner:
         cell = None
         for chunk in chunks(map(self.encode, number_pairs(pairs)), self.buffer):
             self.warn_of_text(chunk)
-            cell = yield from self.align_encoded(chunk, cell)
+            cell = cell or self.choose(chunk)
+            yield from self.align_encoded(chunk, cell)
 
     def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
         """The scores that links are read off, `[J][I+1]`, the last column being `</s>`.
@@ -135,9 +135,7 @@ class Aligner:
         _, pieces, _ = self.encode(next(number_pairs([(source, target)])))
         if pieces is None:
             raise ValueError("one side is blank, or too long for the model")
-        batch = collate([pieces], self.recorder.pad)
-        scores = next(self._scores(batch, [self.cell or self._fallback()[0]]))[1]
-        rows: list[list[float]] = scores[0, 0].tolist()
+        rows: list[list[float]] = self.score([pieces], self.cell or self._fallback()[0])[0].tolist()
         return rows
 
     def encode(self, pair: Pair) -> Item:
@@ -166,122 +164,137 @@ class Aligner:
     def warn_of_text(self, first: Sequence[Item]) -> None:
         """Say so, once, where a buffer of encoded pairs does not look like what the model was trained on."""
         if not self._checked:
-            self._warn_of_unknown([pieces for _, pieces, _ in first if pieces])
-            self._warn_of_swapped([(pair, pieces) for pair, pieces, _ in first if pieces])
+            encoded = [(pair, pieces) for pair, pieces, _ in first if pieces]
+            warn_of_unknown(self.recorder, self.terms, [pieces for _, pieces in encoded])
+            warn_of_swapped(self.recorder, self.terms, encoded)
             self._checked = True
 
-    def _warn_of_unknown(self, encoded: Sequence[Pieces]) -> None:
-        """Say so where much of the first buffer is not in the model's dictionary."""
-        sources = [number for pieces in encoded for number in pieces.source[:-1]]  # without </s>
-        targets = [number for pieces in encoded for number in pieces.target]
-        names = self.terms
-        for side, own, ids in ((names.source, "source", sources), (names.target, "target", targets)):
-            share = ids.count(self.recorder.unk) / max(1, len(ids))
-            if len(ids) >= UNKNOWN_AMONG and share > UNKNOWN_SHARE:
-                warnings.warn(
-                    f"{share:.0%} of the {side} pieces in the first {len(encoded):,} pairs are unknown to "
-                    f"{names.model}: is this side its {own} language, and are dictionary, case and subwords its own?",
-                    TextWarning,
-                    stacklevel=4,
-                )
+    def choose(self, chunk: Sequence[Item]) -> Cell | None:
+        """Layer and head for a text that begins with this buffer of encoded pairs; `reason` says how.
 
-    def _warn_of_swapped(self, encoded: Sequence[tuple[Pair, Pieces]]) -> None:
-        """Say so where the text takes clearly fewer pieces the other way round: a side knows its own language best."""
-        some = encoded[:SWAPPED_AMONG]
-        as_given = sum(len(pieces.source) + len(pieces.target) for _, pieces in some)
-        turned = [self.recorder.encode(Pair(pair.target, pair.source, pair.id)) for pair, _ in some]
-        swapped = sum(len(pieces.source) + len(pieces.target) for pieces in turned)
-        if as_given >= UNKNOWN_AMONG and swapped < SWAPPED_SHARE * as_given:
-            warnings.warn(
-                f"the text takes {as_given:,} pieces of {self.terms.model}, and {swapped:,} with its sides swapped: "
-                f"is the source first, and does {self.terms.model} translate from the {self.terms.source}?",
-                TextWarning,
-                stacklevel=4,
-            )
+        None where that is open, and nothing in the buffer can be aligned.
+        """
+        encoded = [(pair, pieces) for pair, pieces, _ in chunk if pieces]
+        if self._settled:
+            return self.cell
+        if not encoded:
+            return None
+        if len(encoded) < MIN_PAIRS:
+            self.cell, self.reason = self._fallback()
+        else:
+            some = encoded[:CALIBRATION_PAIRS]
+            self.cell, self.reason = self._calibrate(some), f"by lexical consistency over {len(some):,} pairs"
+            self._settled = True
+        return self.cell
 
-    def align_encoded(self, chunk: Sequence[Item], cell: Cell | None = None) -> Generator[Alignment, None, Cell | None]:
+    def align_encoded(self, chunk: Sequence[Item], cell: Cell | None) -> Iterator[Alignment]:
         """Align a buffer of encoded pairs: one alignment for each, in order.
 
         Args:
             chunk: what `encode` returns, or pieces made elsewhere.
-            cell: layer and head to use; where they are open (None, and settings that say "auto") this buffer decides.
-
-        Returns:
-            The cell that was used, once all alignments are out.
+            cell: layer and head to use, None only where there is nothing to align.
         """
-        if cell is None and self._settled:
-            cell = self.cell
-        pairs = [pair for pair, _, _ in chunk]
+        found: list[dict[tuple[int, int], float]] = [{} for _ in chunk]
+        for numbers, some in self.batch(chunk):
+            assert cell
+            for n, links in zip(numbers, self.link(some, cell), strict=True):
+                found[n] = links
+        for (pair, _, skipped), scores in zip(chunk, found, strict=True):
+            yield Alignment(pair, scores, skipped)
+
+    def batch(self, chunk: Sequence[Item]) -> Iterator[tuple[list[int], list[Pieces]]]:
+        """What of a buffer can be aligned, in batches of like length: places in the buffer, and the pieces there."""
         places = [place for place, (_, pieces, _) in enumerate(chunk) if pieces]
         encoded = [pieces for _, pieces, _ in chunk if pieces]
-        if cell is None and 0 < len(encoded) < MIN_PAIRS:
-            cell, self.reason = self._fallback()
-        cells = self.candidates() if cell is None else [cell]
-        found: list[_Best] = []
         for numbers in batches([(len(pieces.source), len(pieces.target)) for pieces in encoded], self.batch_tokens):
-            batch = collate([encoded[n] for n in numbers], self.recorder.pad)
-            for layer_cells, scores in self._scores(batch, cells):
-                index, share = (best.cpu().numpy() for best in best_words(scores, self.settings.null))
-                found.append(_Best([places[n] for n in numbers], layer_cells, index, share))
-        if cell is None and encoded:
-            cell = calibrate(_linked_words(pairs, found), sum(len(pairs[place].target) for place in places))
-            self._settled, self.reason = True, f"by lexical consistency over {len(encoded):,} pairs"
-        self.cell = cell
-        scores_of = {}
-        for best in found:
-            if cell in best.cells:
-                c = best.cells.index(cell)
-                for b, place in enumerate(best.places):
-                    scores_of[place] = _link_scores(best.words[b, c], best.share[b, c], len(pairs[place].target))
-        for place, (pair, _, skipped) in enumerate(chunk):
-            yield Alignment(pair, scores_of.get(place, {}), skipped)
-        return cell
+            yield [places[n] for n in numbers], [encoded[n] for n in numbers]
 
-    def _scores(self, batch: Batch, cells: Sequence[Cell]) -> Iterator[tuple[list[Cell], Tensor]]:
-        """Word scores of a batch, a layer at a time: its cells C, and `[B, C, J, I+1]` for them."""
-        for attention in self.recorder.record(batch, sorted({cell.layer for cell in cells})):
-            layer_cells = [cell for cell in cells if cell.layer == attention.layer]
+    def score(self, some: Sequence[Pieces], cell: Cell) -> Tensor:
+        """The word scores that links are read off, of a batch at a layer and head `[B, J, I+1]`."""
+        places: dict[Position, list[Cell]] = (
+            {"input": [cell], "output": [cell.output]} if cell.output else {self._position: [cell]}
+        )
+        found = {
+            position: scores[:, 0] for position, _, scores in self._scores(collate(some, self.recorder.pad), places)
+        }
+        return both_positions(found["input"], found["output"]) if cell.output else found[self._position]
+
+    def link(self, some: Sequence[Pieces], cell: Cell) -> list[dict[tuple[int, int], float]]:
+        """The links of each pair of a batch at a layer and head, each with its score.
+
+        This is the soft one where the settings have a threshold, and else its share of the target word's row.
+        """
+        scores, null = self.score(some, cell), self.settings.null
+        if self.settings.threshold is not None:
+            return links_above(soft_scores(shares(scores, null)), self.settings.threshold)
+        index, share = (best.tolist() for best in best_words(scores, null))
+        return [
+            {(i, j): score for j, (i, score) in enumerate(zip(words, parts, strict=True)) if i >= 0}
+            for words, parts in zip(index, share, strict=True)
+        ]
+
+    def _calibrate(self, encoded: Sequence[tuple[Pair, Pieces]]) -> Cell:
+        """The most consistent of the cells that the settings allow, in each position."""
+        places = {self._position: self.candidates()}
+        if self.settings.position == "both":
+            places["output"] = self._all_cells()
+        linked: dict[Position, LinkedWords[Cell]] = {position: LinkedWords() for position in places}
+        for numbers, some in self.batch([(pair, pieces, "") for pair, pieces in encoded]):
+            pairs = [encoded[n][0] for n in numbers]
+            for position, cells, scores in self._scores(collate(some, self.recorder.pad), places):
+                index = best_words(scores, self.settings.null)[0].cpu().numpy()  # [B, C, J]
+                linked[position].add(pairs, dict(zip(cells, index.swapaxes(0, 1), strict=True)))
+        target_words = sum(len(pair.target) for pair, _ in encoded)
+        best = {position: words.most_consistent(target_words) for position, words in linked.items()}
+        return self._together(best[self._position], best.get("output"))
+
+    def _scores(
+        self, batch: Batch, places: Mapping[Position, Sequence[Cell]]
+    ) -> Iterator[tuple[Position, list[Cell], Tensor]]:
+        """Word scores of a batch, a layer and position at a time: its cells C, and `[B, C, J, I+1]` for them."""
+        layers = sorted({cell.layer for cells in places.values() for cell in cells})
+        for attention in self.recorder.record(batch, layers):
             device = attention.weights.device
             source_words, target_words = batch.source_words.to(device), batch.target_words.to(device)
-            with torch.inference_mode():  # closed before each yield: it would hold for the caller too
-                weights = target_rows(attention.weights, self.settings.position)  # [B, H, T, S]
-                if self.settings.null == "mask":
-                    weights = hide_eos(weights, source_words)
-                kept = CrossAttention(attention.layer, weights, attention.values, attention.out_proj)
-                scores = cell_scores(kept, [cell.head for cell in layer_cells], self.settings.score)
-                merged = merge_words(scores, source_words, target_words, batch.words)
-            yield layer_cells, merged
+            for position, cells in places.items():
+                layer_cells = [cell for cell in cells if cell.layer == attention.layer]
+                if not layer_cells:
+                    continue
+                with torch.inference_mode():  # closed before each yield: it would hold for the caller too
+                    weights = target_rows(attention.weights, position)  # [B, H, T, S]
+                    if self.settings.null == "mask":
+                        weights = hide_eos(weights, source_words)
+                    kept = CrossAttention(attention.layer, weights, attention.values, attention.out_proj)
+                    scores = cell_scores(kept, [cell.head for cell in layer_cells], self.settings.score)
+                    merged = merge_words(scores, source_words, target_words, batch.words)
+                yield position, layer_cells, merged
+
+    @property
+    def _position(self) -> Position:
+        """The position that layer and head of the settings are of."""
+        return "input" if self.settings.position == "both" else self.settings.position
+
+    def _all_cells(self) -> list[Cell]:
+        heads = (None, *range(1, self.recorder.heads + 1))
+        return [Cell(*cell) for cell in product(range(1, self.recorder.layers + 1), heads)]
+
+    def _together(self, cell: Cell, output: Cell | None) -> Cell:
+        """The cell to read, with the output position's in it where both positions are read."""
+        return replace(cell, output=output) if self.settings.position == "both" else cell
 
     def _fallback(self) -> tuple[Cell, str]:
         """The cell to use where there is too little text to choose by, and why: stored, else a third of the way up."""
-        candidates = self.candidates()
-        stored = self._calibration.get((self.settings.score, self.settings.position))
+        candidates, score = self.candidates(), self.settings.score
+        output = self._calibration.get((score, "output"))
+        above = Cell(*output) if output else None
+        stored = self._calibration.get((score, self._position))
         if stored and Cell(*stored) in candidates:
-            return Cell(*stored), f"the model's own calibration, under {MIN_PAIRS} pairs in the buffer to choose by"
-        third = max(1, round(self.recorder.layers / 3))
-        cell = next((cell for cell in candidates if cell.layer == third), candidates[0])
-        return cell, f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
-
-
-def _link_scores(index: NDArray[np.int64], share: NDArray[np.float32], words: int) -> dict[tuple[int, int], float]:
-    """Links of one pair with their scores, out of rows that may be padded."""
-    pairs = zip(index[:words].tolist(), share[:words].tolist(), strict=True)
-    return {(i, j): score for j, (i, score) in enumerate(pairs) if i >= 0}
-
-
-def _linked_words(
-    pairs: Sequence[Pair], found: Sequence[_Best]
-) -> dict[Cell, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """What `calibrate` takes: each cell's linked source and target words, by number."""
-    vocabularies = Vocabulary(), Vocabulary()
-    linked: dict[Cell, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]] = {}
-    for places, cells, index, _ in found:
-        sources = [vocabularies[0].numbers(pairs[place].source) for place in places]
-        targets = [vocabularies[1].numbers(pairs[place].target) for place in places]
-        for c, cell in enumerate(cells):
-            of_source, of_target = linked.setdefault(cell, ([], []))
-            for b, (source, target) in enumerate(zip(sources, targets, strict=True)):
-                words = index[b, c, : len(target)]
-                of_source.append(source[words[words >= 0]])
-                of_target.append(target[words >= 0])
-    return {cell: (np.concatenate(source), np.concatenate(target)) for cell, (source, target) in linked.items()}
+            cell = Cell(*stored)
+            reason = f"the model's own calibration, under {MIN_PAIRS} pairs in the buffer to choose by"
+        else:
+            third = max(1, round(self.recorder.layers / 3))
+            cell = next((cell for cell in candidates if cell.layer == third), candidates[0])
+            reason = f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
+        if above not in self._all_cells():
+            above = Cell(min(cell.layer + 1, self.recorder.layers), None)
+        return self._together(cell, above), reason

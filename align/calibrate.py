@@ -6,12 +6,14 @@ pointwise mutual information, each link judged by the others, is the one to read
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import log
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from align.types import Pair
 
 MIN_PAIRS = 50
 """With fewer sentence pairs than this the counts say too little."""
@@ -71,3 +73,29 @@ def calibrate(links: Mapping[Key, tuple[NDArray[np.int64], NDArray[np.int64]]], 
     if not links:
         raise ValueError("no layer or head to choose from")
     return max(links, key=lambda key: lexical_consistency(*links[key], target_words))
+
+
+class LinkedWords(Generic[Key]):
+    """Linked words of one text, by number, for several choices of a cell."""
+
+    def __init__(self) -> None:
+        self._vocabularies = Vocabulary(), Vocabulary()
+        self._linked: dict[Key, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]] = {}
+
+    def add(self, pairs: Sequence[Pair], best: Mapping[Key, NDArray[np.int64]]) -> None:
+        """Add B pairs: for each choice the source word of every target word `[B, J]`, negative for none."""
+        sources = [self._vocabularies[0].numbers(pair.source) for pair in pairs]
+        targets = [self._vocabularies[1].numbers(pair.target) for pair in pairs]
+        for key, index in best.items():
+            of_source, of_target = self._linked.setdefault(key, ([], []))
+            for row, source, target in zip(index, sources, targets, strict=True):
+                words = row[: len(target)]
+                of_source.append(source[words[words >= 0]])
+                of_target.append(target[words >= 0])
+
+    def most_consistent(self, target_words: int) -> Key:
+        """What `calibrate` chooses, of a text with so many target words."""
+        joined = {
+            key: (np.concatenate(source), np.concatenate(target)) for key, (source, target) in self._linked.items()
+        }
+        return calibrate(joined, target_words)

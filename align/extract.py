@@ -14,6 +14,8 @@ from torch import Tensor
 from align.norms import gram, head_norms, vector_norms
 from align.types import CrossAttention, Null, Position, Score
 
+TINY = torch.finfo(torch.float32).tiny
+
 
 def hide_eos(weights: Tensor, source_words: Tensor) -> Tensor:
     """Attention as if the source's `</s>` were not there: each head's weights renormalised over the rest.
@@ -74,6 +76,25 @@ def target_rows(scores: Tensor, position: Position) -> Tensor:
     return scores[..., 1:, :] if position == "input" else scores[..., :-1, :]
 
 
+def both_positions(read: Tensor, predicted: Tensor) -> Tensor:
+    """Word scores of the input and the output position made one: `a b^0.5` of a row's shares.
+
+    What a model attends to when it predicts a word is a worse guide than what it attends to when it reads it, but errs
+    in other places. The exponent was chosen on gold of German and English; eval/results/variants.tsv has others.
+
+    Args:
+        read: the input position's word scores `[..., J, I+1]`, the last column being `</s>`.
+        predicted: the output position's, likewise.
+
+    Returns:
+        `[..., J, I+1]`.
+    """
+    a, b = (
+        scores / scores.sum(-1, keepdim=True).clamp_(min=TINY) for scores in (read.clamp(min=0), predicted.clamp(min=0))
+    )
+    return a * b.sqrt_()
+
+
 def best_words(scores: Tensor, null: Null) -> tuple[Tensor, Tensor]:
     """The best source word for every target word, and the share of the row that it holds.
 
@@ -91,3 +112,19 @@ def best_words(scores: Tensor, null: Null) -> tuple[Tensor, Tensor]:
     total = candidates.clamp(min=0).sum(-1)
     unaligned = (index == eos) | ~(total > 0)  # no score at all: a target word without pieces
     return index.masked_fill(unaligned, -1), top / total.clamp(min=torch.finfo(total.dtype).tiny)
+
+
+def shares(scores: Tensor, null: Null) -> Tensor:
+    """What each source word holds of its row's total, over all that may win as `best_words` has it.
+
+    Args:
+        scores: word scores `[..., J, I+1]`, the last column being `</s>`.
+        null: with "eos" `</s>` has its share, otherwise it has none.
+
+    Returns:
+        `[..., J, I]`, between 0 and 1; 0 where a row has no score at all.
+    """
+    positive = scores.nan_to_num(nan=0.0).clamp_(min=0)
+    words = positive[..., :-1]
+    total = (positive if null == "eos" else words).sum(-1, keepdim=True)
+    return words / total.clamp_(min=torch.finfo(total.dtype).tiny)

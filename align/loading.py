@@ -10,7 +10,7 @@ from align.aligner import Aligner
 from align.recorders.fairseq import load_fairseq
 from align.recorders.folder import DEFAULT_MODEL, ModelOptions, find_model
 from align.stream import BATCH_TOKENS, BUFFER
-from align.types import Null, Position, Score, Settings
+from align.types import Null, Positions, Score, Settings
 
 DTYPES = ("float32", "bfloat16")
 
@@ -32,10 +32,11 @@ def load(
     model: str = DEFAULT_MODEL,
     *,
     score: Score = "norm",
-    position: Position = "input",
+    position: Positions = "input",
     layer: int | Literal["auto"] = "auto",
     head: int | Literal["auto", "all"] = "auto",
     null: Null = "eos",
+    threshold: float | None = None,
     options: ModelOptions | None = None,
     device: str = "auto",
     dtype: str = "float32",
@@ -48,10 +49,11 @@ def load(
     Args:
         model: name of a bundled model, a folder, or a fairseq checkpoint file.
         score: "norm" or "weight".
-        position: "input" or "output".
+        position: "input", "output" or "both".
         layer: counted from 1, or "auto".
         head: counted from 1, "all" together, or "auto".
         null: "eos", "mask" or "none"; see `align.extract`.
+        threshold: from 0 to 1, link all words whose soft score is above it; None for each target word's best.
         options: what the model's files do not say about languages, dictionaries and text.
         device: "auto", "cpu" or "cuda".
         dtype: of the model's arithmetic, "float32" or "bfloat16".
@@ -63,7 +65,7 @@ def load(
         ValueError: anything about the model or the settings that does not fit; the message says what.
         ModuleNotFoundError: fairseq is not installed; the message says how to.
     """
-    settings = Settings(score, position, layer, head, null)
+    settings = Settings(score, position, layer, head, null, threshold)
     if dtype not in DTYPES:
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     folder = find_model(model, options or ModelOptions())

@@ -27,8 +27,10 @@ def describe(
         "layer": layer,
         "head": head,
         "position": settings.position,
+        **_output_place("output", cell),
         "merge": "sum/mean",
         "null": settings.null,
+        **({} if settings.threshold is None else {"threshold": f"{settings.threshold:g}"}),
         **(more or {}),
         "dtype": dtype,
         "version": version,
@@ -39,13 +41,22 @@ def describe(
 def describe_reverse(name: str, settings: Settings, cell: Cell | None, method: str) -> dict[str, str]:
     """What `describe` takes as `more` where a second model aligns the other way round, and `method` joins them."""
     layer, head = _place(settings, cell)
-    return {"reverse": name, "reverse-layer": layer, "reverse-head": head, "symmetrize": method}
+    place = {"reverse-layer": layer, "reverse-head": head, **_output_place("reverse-output", cell)}
+    return {"reverse": name, **place, "symmetrize": method}
 
 
 def _place(settings: Settings, cell: Cell | None) -> tuple[str, str]:
     """Layer and head, as asked for and as taken."""
     head = (cell.head or "all") if cell else None
     return _choice(settings.layer, cell.layer if cell else None), _choice(settings.head, head)
+
+
+def _output_place(name: str, cell: Cell | None) -> dict[str, str]:
+    """Layer and head of the output position, where it is read beside the input position."""
+    output = cell.output if cell else None
+    if not output:
+        return {}
+    return {f"{name}-layer": f"auto({output.layer})", f"{name}-head": f"auto({output.head or 'all'})"}
 
 
 def _choice(asked: int | str, taken: int | str | None) -> str:
@@ -58,10 +69,15 @@ SHOWN_AS = {
     "layer": "layer:",
     "head": "head:",
     "null": "null:",
+    "threshold": "threshold:",
     "translate": "translate:",
     "reverse": "reverse:",
     "reverse-layer": "reverse-layer:",
     "reverse-head": "reverse-head:",
+    "output-layer": "output-layer:",
+    "output-head": "output-head:",
+    "reverse-output-layer": "reverse-output-layer:",
+    "reverse-output-head": "reverse-output-head:",
     "dtype": "dtype:",
     "version": "v:",
 }

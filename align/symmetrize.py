@@ -131,6 +131,14 @@ METHODS: dict[str, Callable[[Links, Links], Links]] = {
 
 
 DEFAULT_METHOD = "grow-diag-final-and"
+"""Where there are links and nothing more."""
+
+SOFT = "soft"
+"""What is no method on links, but asks for `align.soft`, on the scores of two models."""
+
+THRESHOLD = 0.4
+"""Of soft scores. Chosen on gold of German and English: docs/overview.md says how, and how little it matters."""
+
 DIRECTIONS = ("forward", "reverse")
 """What is no method, but asks for one direction's links as they are."""
 

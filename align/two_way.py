@@ -5,37 +5,47 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from itertools import tee
 
-from align.aligner import Aligner
-from align.stream import number_pairs
-from align.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
-from align.types import Alignment, Pair, Terms, TextWarning
+from align.aligner import Aligner, Item
+from align.extract import shares
+from align.soft import links_above, soft_scores
+from align.stream import chunks, number_pairs
+from align.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD, symmetrize
+from align.types import Alignment, Cell, Pair, Pieces, Terms, TextWarning
+
+Scores = dict[tuple[int, int], float]
 
 
 class TwoWayAligner:
     """Word alignments out of two translation models: one for each direction, symmetrised.
 
     Args:
-        forward: aligns with a model that translates source to target.
+        forward: aligns with a model that translates source to target; its buffer and sizes of batches are those of
+            both.
         reverse: aligns with one that translates target to source.
-        method: a key of `align.symmetrize.METHODS`; or "forward" or "reverse", the links of one direction.
+        method: "soft", links whose `align.soft.soft_scores` are above a threshold; a key of
+            `align.symmetrize.METHODS`, on the best words of either direction; or "forward" or "reverse", the links
+            of one direction.
+        threshold: of "soft", from 0 to 1.
 
     Attributes:
         forward: a copy of it, which shares its model and has a `cell` of its own.
         reverse: the same of the other; its messages call source and target what they are to `forward`.
 
     Raises:
-        ValueError: another method.
+        ValueError: another method or threshold.
 
     Warns:
         TextWarning: the languages of the models are not each other's the other way round.
     """
 
-    def __init__(self, forward: Aligner, reverse: Aligner, method: str = DEFAULT_METHOD) -> None:
-        if method not in METHODS and method not in DIRECTIONS:
-            raise ValueError(f"the method is one of {', '.join((*METHODS, *DIRECTIONS))}; not {method!r}")
-        self.forward, self.reverse, self.method = copy(forward), copy(reverse), method
+    def __init__(self, forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold: float = THRESHOLD) -> None:
+        known = (SOFT, *METHODS, *DIRECTIONS)
+        if method not in known:
+            raise ValueError(f"the method is one of {', '.join(known)}; not {method!r}")
+        if not 0 <= threshold <= 1:
+            raise ValueError(f"the threshold is a number from 0 to 1; not {threshold}")
+        self.forward, self.reverse, self.method, self.threshold = copy(forward), copy(reverse), method, threshold
         names = forward.recorder.name, reverse.recorder.name
         self.forward.terms = Terms(f"the forward model ({names[0]})", "source", "target")
         self.reverse.terms = Terms(f"the reverse model ({names[1]})", "target", "source")
@@ -53,28 +63,68 @@ class TwoWayAligner:
         return next(self([(source, target)]))
 
     def __call__(self, pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Alignment]:
-        """Align pairs: one alignment for each, in order, a buffer at a time; the larger of both buffers is held.
+        """Align pairs: one alignment for each, in order, a buffer at a time.
 
-        A link's score is the mean of what it has in either direction, 0 where it is none there; with one direction
-        for a method it is that one's. A pair that is too long for one of the models is skipped.
+        A link's score is the soft one, or, with a heuristic, the mean of what it has in either direction, 0 where it
+        is none there; with one direction for a method it is that one's. A pair that is too long for one of the models
+        is skipped.
 
         Raises:
             PairError: a pair that is longer than one of the models takes, unless that one's `too_long` is "blank";
                 the pairs before it come out first.
         """
-        ahead, back = tee(number_pairs(pairs))
-        turned = (Pair(pair.target, pair.source, pair.id) for pair in back)
-        for forward, reverse in zip(self.forward(ahead), self.reverse(turned), strict=True):
-            yield self._join(forward, reverse)
+        forward = reverse = None
+        for chunk in chunks(map(self._encode, number_pairs(pairs)), self.forward.buffer):
+            ahead, back = [item for item, _ in chunk], [item for _, item in chunk]
+            self.forward.warn_of_text(ahead)
+            self.reverse.warn_of_text(back)
+            forward = forward or self.forward.choose(ahead)
+            reverse = reverse or self.reverse.choose(back)
+            yield from self._align_encoded(ahead, back, (forward, reverse))
 
-    def _join(self, forward: Alignment, reverse: Alignment) -> Alignment:
+    def _encode(self, pair: Pair) -> tuple[Item, Item]:
+        """A pair as either model reads it; pieces for both or for none."""
+        ahead = self.forward.encode(pair)
+        back = self.reverse.encode(Pair(pair.target, pair.source, pair.id))
+        if ahead[1] and back[1]:
+            return ahead, back
+        skipped = ahead[2] or back[2]
+        return (pair, None, skipped), (back[0], None, skipped)
+
+    def _align_encoded(
+        self, ahead: Sequence[Item], back: Sequence[Item], cells: tuple[Cell | None, Cell | None]
+    ) -> Iterator[Alignment]:
+        """Align a buffer of pairs, encoded for both models, with a layer and head of each."""
+        found: list[Scores] = [{} for _ in ahead]
+        for numbers, some in self.forward.batch(ahead):
+            others = [pieces for n in numbers if (pieces := back[n][1])]
+            for n, scores in zip(numbers, self._align_batch(some, others, cells), strict=True):
+                found[n] = scores
+        for (pair, _, skipped), scores in zip(ahead, found, strict=True):
+            yield Alignment(pair, scores, skipped)
+
+    def _align_batch(
+        self, some: Sequence[Pieces], others: Sequence[Pieces], cells: tuple[Cell | None, Cell | None]
+    ) -> list[Scores]:
+        """Links of each of B pairs, given in the pieces of both models."""
+        assert cells[0]
+        assert cells[1]
+        forward, reverse = self.forward, self.reverse
+        if self.method == SOFT:
+            f = shares(forward.score(some, cells[0]), forward.settings.null)  # [B, J, I]
+            r = shares(reverse.score(others, cells[1]), reverse.settings.null)  # [B, I, J]
+            return links_above(soft_scores(f, r.to(f)), self.threshold)
+        ahead: list[Scores] = [{}] * len(some)
+        back = ahead
+        if self.method != "reverse":
+            ahead = forward.link(some, cells[0])
+        if self.method != "forward":
+            back = [{link[::-1]: score for link, score in links.items()} for links in reverse.link(others, cells[1])]
+        return [self._join(*both) for both in zip(ahead, back, strict=True)]
+
+    def _join(self, ahead: Scores, back: Scores) -> Scores:
         """One pair's links out of both directions'."""
-        if skipped := forward.skipped or reverse.skipped:
-            return Alignment(forward.pair, {}, skipped)
-        back = {(i, j): score for (j, i), score in reverse.scores.items()}
         if self.method in DIRECTIONS:
-            return Alignment(forward.pair, forward.scores if self.method == "forward" else back)
-        links = symmetrize(forward.links, frozenset(back), self.method)
-        return Alignment(
-            forward.pair, {link: (forward.scores.get(link, 0.0) + back.get(link, 0.0)) / 2 for link in links}
-        )
+            return ahead or back
+        links = symmetrize(frozenset(ahead), frozenset(back), self.method)
+        return {link: (ahead.get(link, 0.0) + back.get(link, 0.0)) / 2 for link in links}

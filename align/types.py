@@ -15,6 +15,7 @@ Links = frozenset[tuple[int, int]]
 
 Score = Literal["norm", "weight"]
 Position = Literal["input", "output"]
+Positions = Literal["input", "output", "both"]
 Null = Literal["eos", "mask", "none"]
 
 
@@ -123,33 +124,45 @@ class CrossAttention:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One place to read alignments from: a layer and one of its heads, both from 1; None = all heads."""
+    """One place to read alignments from: a layer and one of its heads, both from 1; None = all heads.
+
+    Where both positions are read, that is the input position's, and `output` the output position's.
+    """
 
     layer: int
     head: int | None
+    output: Cell | None = None
 
     def __str__(self) -> str:
-        return f"layer {self.layer}, " + (f"head {self.head}" if self.head else "all heads")
+        place = f"layer {self.layer}, " + (f"head {self.head}" if self.head else "all heads")
+        return place + (f"; output position: {self.output}" if self.output else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How links are read off attention; `layer` and `head` count from 1.
 
+    The position "both" takes the two together; `layer` and `head` are then those of the input position, and those of
+    the output position are always chosen.
+
+    With a `threshold`, from 0 to 1, words are linked whose soft score (`align.soft`) is above it; without one, each
+    target word with its best source word.
+
     Raises:
         ValueError: a value outside what is listed here.
     """
 
     score: Score = "norm"
-    position: Position = "input"
+    position: Positions = "input"
     layer: int | Literal["auto"] = "auto"
     head: int | Literal["auto", "all"] = "auto"
     null: Null = "eos"
+    threshold: float | None = None
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
             ("score", self.score, get_args(Score)),
-            ("position", self.position, get_args(Position)),
+            ("position", self.position, get_args(Positions)),
             ("null", self.null, get_args(Null)),
         ):
             if value not in allowed:
@@ -161,6 +174,8 @@ class Settings:
         for name, number, words in numbered:
             if number not in words and not (isinstance(number, int) and number >= 1):
                 raise ValueError(f"{name} is a number from 1 or {' or '.join(words)}; not {number!r}")
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise ValueError(f"threshold is a number from 0 to 1; not {self.threshold!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """One sentence pair by two models, one for each direction, and both made one.
 
 Run it with `.venv/bin/python examples/both_directions.py`. The same for whole files:
-`extract-align --reverse-model en-de --symmetrize grow-diag-final-and FILE`.
+`extract-align --reverse-model en-de FILE`.
 """
 
 from itertools import zip_longest
@@ -17,7 +17,7 @@ forward, reverse = load("de-en"), load("en-de")
 ways = {
     f"de-en ({forward.recorder.name})": TwoWayAligner(forward, reverse, "forward"),
     f"en-de ({reverse.recorder.name})": TwoWayAligner(forward, reverse, "reverse"),
-    "both, grow-diag-final-and": TwoWayAligner(forward, reverse, "grow-diag-final-and"),
+    "both": TwoWayAligner(forward, reverse),
 }
 
 for source, target in PAIRS:

@@ -74,6 +74,35 @@ def links(scores: list[list[float]]) -> tuple[set[tuple[int, int]], float]:
     return found, lead
 
 
+def shares(scores: list[list[float]], null: str) -> list[list[float]]:
+    """Shares `[J][I]` of rows of word scores `[J][I+1]`, of the row with `</s>` for "eos" and without it otherwise."""
+    found = []
+    for row in scores:
+        usable = [max(score, 0.0) for score in (row if null == "eos" else row[:-1])]
+        total = sum(usable)
+        found.append([max(score, 0.0) / total if total > 0 else 0.0 for score in row[:-1]])
+    return found
+
+
+def soft_scores(forward: list[list[float]], reverse: list[list[float]] | None = None) -> list[list[float]]:
+    """Soft scores `[J][I]`: `forward` is `[J][I]`, `reverse` is `[I][J]`."""
+    target_count, source_count = len(forward), len(forward[0])
+
+    def product(j: int, i: int) -> float:
+        return forward[j][i] * (1.0 if reverse is None else reverse[i][j])
+
+    scores = []
+    for j in range(target_count):
+        row = []
+        for i in range(source_count):
+            of_target = sum(product(j, other) for other in range(source_count))
+            of_source = sum(product(other, i) for other in range(target_count))
+            both = (of_target * of_source) ** 0.5
+            row.append(product(j, i) / both if both > 0 else 0.0)
+        scores.append(row)
+    return scores
+
+
 def align(recorder: Any, pair: Any, attention: CrossAttention, score: str, position: str, head: int | None) -> Any:
     """Links of one pair by all of the above, and the smallest lead."""
     rows = fast_piece_scores(attention, score, head)

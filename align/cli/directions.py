@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from align.baselines import TOOLS
 from align.cli.options import load_model, number_or
 from align.recorders.folder import ModelOptions
-from align.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS
+from align.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, SOFT, THRESHOLD
 
 if TYPE_CHECKING:
     from align.aligner import Aligner
@@ -16,7 +16,19 @@ if TYPE_CHECKING:
 
 MODEL_ONLY = (
     *("source_lang", "target_lang", "dictionaries", "tokenizer", "subwords", "source_subwords", "target_subwords"),
-    *("score", "position", "layer", "head", "null", "device", "dtype", "batch_tokens", "buffer", "too_long"),
+    *(
+        "score",
+        "position",
+        "layer",
+        "head",
+        "null",
+        "threshold",
+        "device",
+        "dtype",
+        "batch_tokens",
+        "buffer",
+        "too_long",
+    ),
     *("reverse_model", "reverse_layer", "reverse_head", "translate"),
 )
 """Options without a meaning for links that no model makes."""
@@ -43,8 +55,9 @@ def add_direction_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--symmetrize",
-        choices=(*METHODS, *DIRECTIONS),
-        help=f"how; forward and reverse: one direction, as it is (default: {DEFAULT_METHOD})",
+        choices=(SOFT, *METHODS, *DIRECTIONS),
+        help="how; soft: by the scores of two models; forward and reverse: one direction, as it is "
+        f"(default: {SOFT} with --reverse-model, else {DEFAULT_METHOD})",
     )
     group.add_argument(
         "--combine",
@@ -67,6 +80,8 @@ def check_directions(parser: argparse.ArgumentParser, args: argparse.Namespace) 
         parser.error("--train-source and --train-target go together")
     if args.combine and (args.input or args.source):
         parser.error("--combine takes two files of links and no text")
+    if args.symmetrize == SOFT and (args.combine or statistical):
+        parser.error(f"--symmetrize {SOFT} needs the scores of two models: take one of {', '.join(METHODS)}")
     if args.symmetrize in DIRECTIONS and args.combine:
         wanted = "is for statistical aligners and two models"
         parser.error(f"--symmetrize {args.symmetrize} {wanted}: one of the two files has it already")
@@ -100,8 +115,11 @@ def check_directions(parser: argparse.ArgumentParser, args: argparse.Namespace) 
 
 def load_aligner(program: str, args: argparse.Namespace) -> Aligner | TwoWayAligner:
     """The model, or both of them, with the settings asked for."""
-    names = ("score", "position", "layer", "head", "null", "too_long")
+    names = ("score", "position", "layer", "head", "null", "threshold", "too_long")
     settings = {name: getattr(args, name) for name in names}
+    method = args.symmetrize or SOFT
+    if args.reverse_model and method == SOFT:  # which takes the threshold itself
+        settings["threshold"] = None
     forward = load_model(program, args, **settings)
     if not args.reverse_model:
         return forward
@@ -110,4 +128,5 @@ def load_aligner(program: str, args: argparse.Namespace) -> Aligner | TwoWayAlig
     unsaid = vars(args) | vars(ModelOptions()) | {"model": args.reverse_model}
     settings |= {"layer": args.reverse_layer, "head": args.reverse_head}
     reverse = load_model(program, argparse.Namespace(**unsaid), **settings)
-    return TwoWayAligner(forward, reverse, args.symmetrize or DEFAULT_METHOD)
+    threshold = THRESHOLD if args.threshold is None else args.threshold
+    return TwoWayAligner(forward, reverse, method, threshold=threshold)

@@ -14,7 +14,7 @@ from align.cli.combine import align_statistically, combine
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.directions import add_direction_options, check_directions, load_aligner
 from align.cli.inputs import add_input_options, check_inputs, open_pairs, open_sources
-from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, number_or
+from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, number_or, up_to
 from align.cli.translate import (
     add_translate_options,
     check_translate,
@@ -25,8 +25,8 @@ from align.cli.translate import (
 from align.formats import FORMATS
 from align.memory import keep_freed_memory
 from align.signature import describe, describe_reverse, signature
-from align.symmetrize import DEFAULT_METHOD
-from align.types import Pair, PairError, Position, Score, TextWarning
+from align.symmetrize import SOFT, THRESHOLD
+from align.types import Pair, PairError, Positions, Score, TextWarning
 
 if TYPE_CHECKING:
     from align.aligner import Aligner
@@ -80,7 +80,9 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
         help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, NULL words; "
         "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
     )
-    group.add_argument("--scores", action="store_true", help="links as 0-1:0.83, the share of the target word's score")
+    group.add_argument(
+        "--scores", action="store_true", help="links as 0-1:0.83: shares of the target word's row, or soft scores"
+    )
 
 
 def _method_options(parser: argparse.ArgumentParser) -> None:
@@ -94,9 +96,10 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--position",
-        choices=get_args(Position),
+        choices=get_args(Positions),
         default="input",
-        help="align a target word by the decoder step that reads it (input) or predicts it (output)",
+        help="align a target word by the decoder step that reads it (input), predicts it (output), or by both, "
+        "which is more accurate and costs a layer more; --layer and --head are then those of the input position",
     )
     group.add_argument(
         "--layer",
@@ -111,6 +114,13 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
         help="attention head, from 1; all: together; auto: as for --layer",
     )
     add_null_option(group)
+    group.add_argument(
+        "--threshold",
+        type=up_to(1),
+        metavar="T",
+        help="link all words whose soft score is above it, from 0 to 1, in place of each target word's best "
+        f"(default: {THRESHOLD:g} with --symmetrize soft, else none)",
+    )
 
 
 def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
@@ -194,7 +204,9 @@ def sign(aligner: Aligner | TwoWayAligner, args: argparse.Namespace) -> str:
     one, *other = directions(aligner).values()
     more = {"translate": str(search_of(args))} if args.translate else {}
     for reverse in other:
-        method = args.symmetrize or DEFAULT_METHOD
+        method = args.symmetrize or SOFT
+        if method == SOFT:
+            method = f"{SOFT}:{THRESHOLD if args.threshold is None else args.threshold:g}"
         more |= describe_reverse(reverse.recorder.name, reverse.settings, reverse.cell, method)
     recorder = one.recorder
     return signature(describe(recorder.name, one.settings, one.cell, align.__version__, recorder.dtype, more))

@@ -52,6 +52,21 @@ def digits(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 15")
 
 
+def up_to(most: int) -> Callable[[str], float]:
+    """An argument that is a number from 0 to `most`."""
+
+    def parse(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if 0 <= number <= most:
+            return number
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {most}")
+
+    return parse
+
+
 class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     """Keeps the line breaks of the examples, and adds defaults where there are any."""
 

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, BinaryIO
 
 from align.cli.common import write_links
-from align.cli.options import positive
+from align.cli.options import positive, up_to
 from align.formats import format_pharaoh
 from align.types import Alignment, Search
 
@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
 DEFAULT = Search()
 SEARCH = ("beam", "length_penalty", "max_len_a", "max_len_b")
-
-
-def up_to_ten(text: str) -> float:
-    """An argument that is a number from 0 to 10."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if 0 <= number <= 10:
-        return number
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 10")
 
 
 def add_translate_options(parser: argparse.ArgumentParser) -> None:
@@ -41,14 +30,14 @@ def add_translate_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--beam", type=positive, default=DEFAULT.beam, metavar="N", help="width of the beam search")
     group.add_argument(
         "--length-penalty",
-        type=up_to_ten,
+        type=up_to(10),
         default=DEFAULT.length_penalty,
         metavar="P",
         help="below 1 favours short translations, above 1 long ones",
     )
     group.add_argument(
         "--max-len-a",
-        type=up_to_ten,
+        type=up_to(10),
         default=DEFAULT.max_len_a,
         metavar="A",
         help="at most A pieces for each of the source's and B more, and never more than the model takes",

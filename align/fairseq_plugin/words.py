@@ -94,7 +94,8 @@ class WordAligner:
             targets: likewise.
         """
         pairs = enumerate(zip(sources, targets, strict=True), 1)
-        return list(self._aligner.align_encoded([self._encode(number, *pair) for number, pair in pairs]))
+        items = [self._encode(number, *pair) for number, pair in pairs]
+        return list(self._aligner.align_encoded(items, self._aligner.cell))
 
     def _encode(self, number: int, source_ids: Tensor, target_ids: Tensor) -> Item:
         """A pair as the aligner takes it: words joined, no pads, no `</s>` in the target."""

@@ -57,7 +57,7 @@ class TextRecipe:
     vocabulary: int = 4000
     min_count: int = 10
     dummy_prefix: bool = True
-    max_pieces: int = 256
+    max_pieces: int = 1024
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ def test_weight_and_norm_side_by_side() -> None:
 def test_both_directions_side_by_side() -> None:
     command = [sys.executable, "examples/both_directions.py"]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert shown.count("both, grow-diag-final-and") == 2
+    assert [line.split()[-1] for line in shown.splitlines() if line.startswith("de-en (")] == ["both", "both"]
 
 
 def test_the_readme_counts_as_it_says() -> None:

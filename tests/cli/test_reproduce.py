@@ -32,7 +32,7 @@ take = ["good-*"]
 models = ["models/one", "models/two"]
 reverse_models = ["models/two", "models/one"]
 gold = ["toy"]
-train = "toy"
+train = ["toy"]
 baselines = ["fast_align", "eflomal", "giza"]
 
 [experiment.absent]
@@ -90,15 +90,19 @@ def test_tables_of_two_models_and_two_aligners(data: Path) -> None:
     assert {row["model"] for row in tables["rules"]} == {"1", "2"}
     assert sum(row["rule"].startswith("agreement") for row in tables["rules"]) == 2 * 8
     rates = {row["system"]: float(row["aer_toy"]) for row in tables["systems"]}
-    assert len(rates) == 2 * 4 + 2 * 2 * 3 + 2 * 4  # one direction; reverse and two methods, by two scores; aligners
+    # one direction, also with a threshold and both positions; the reverse and three methods by two scores; aligners
+    assert len(rates) == 2 * (4 + 3) + 2 * (2 * 4 + 1) + 2 * 4
     assert "models/one and models/two: norm, input, grow-diag" in rates
     for row in tables["comparisons"]:
         assert float(row["difference"]) == pytest.approx(float(row["first_aer"]) - float(row["second_aer"]), abs=0.11)
         assert 0 < float(row["p"]) <= 1
     assert len(tables["comparisons"]) == 2 * 2 * 4
-    assert rates["fast_align: grow-diag-final-and"] < 20
-    assert rates["eflomal: grow-diag-final-and"] < 20
-    assert [row["p"] for row in tables["systems"] if "(default)" in row["system"]] == ["n/a"]
+    assert rates["fast_align (toy text): grow-diag-final-and"] < 20
+    assert rates["eflomal (toy text): grow-diag-final-and"] < 20
+    default = [row for row in tables["systems"] if row["system"].endswith(" (default)")]
+    assert [(row["system"], row["p"]) for row in default] == [
+        ("models/one and models/two: norm, input, soft (default)", "n/a")
+    ]
     drawn = {path.name for path in (data / "results").iterdir() if path.suffix != ".tsv"}
     assert drawn == {f"toy.{name}.{kind}" for name in ("layers", "heads") for kind in ("png", "pdf")}
 

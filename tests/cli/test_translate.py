@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from align.recorders.translator import FairseqTranslator
 from tests import toy
 from tests.cli.conftest import Result, failed
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TEXT = "das haus\n\nund\nhaus , .\nwir  sehen\t. \ndas haus ist alt und gross\n"
 TRANSLATIONS = ["the house", "", "and", "house , .", "we see .", "the house is old and big"]
 DIAGONAL = ("--position", "output", "--layer", "1", "--head", "all")
@@ -24,15 +26,6 @@ EXPECTED = (
     b"the house ||| 0-0 1-1\n\nand ||| 0-0\nhouse , . ||| 0-0 1-1 2-2\nwe see . ||| 0-0 1-1 2-2\n"
     b"the house is old and big ||| 0-0 1-1 2-2 3-3 4-4 5-5\n"
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Steps of a few sentences are done before several threads have found each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`extract-align --reverse-model` from the outside: what two runs and `--combine` give, and what is refused."""
+"""`extract-align --reverse-model` from the outside: soft links, two runs and `--combine`, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import json
 import random
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import align
+from align import TwoWayAligner
 from align.cli import extract
 from tests import toy
 from tests.cli.conftest import Result, failed
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 FORWARD, REVERSE = "toys/de-en/checkpoint.pt", "toys/en-de"
 BOTH = ("-m", FORWARD, "--reverse-model", REVERSE)
@@ -45,11 +49,67 @@ def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: P
 def test_the_bytes_of_two_runs_and_combine(run: Callable[..., Result], options: tuple[str, ...]) -> None:
     assert run("-q", "-m", FORWARD, "text", *options, "-o", "forward").code == 0
     assert run("-q", "-m", REVERSE, "turned", *options, "-o", "reverse").code == 0
-    for named in ((), ("--symmetrize", "intersection"), ("--symmetrize", "lilt-grow-diag-final")):
+    for method in ("grow-diag-final-and", "intersection", "lilt-grow-diag-final"):
+        named = () if method == "grow-diag-final-and" else ("--symmetrize", method)  # the default of --combine
         combined = run("-q", "--combine", "forward", "reverse", "--reverse-swapped", *named).out
-        result = run("-q", *BOTH, "text", *options, *named)
+        result = run("-q", *BOTH, "text", *options, "--symmetrize", method)
         assert (result.code, result.out) == (0, combined)
         assert result.out.count(b"\n") == 130
+
+
+@pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+def test_soft_is_the_default_and_what_the_library_does(run: Callable[..., Result], tmp_path: Path) -> None:
+    two_way = TwoWayAligner(align.load(FORWARD, device="cpu"), align.load(REVERSE, device="cpu"))
+    pairs = [line.split("|||") for line in (tmp_path / "text").read_text(encoding="utf-8").splitlines()]
+    found = list(two_way((source, target) for source, target in pairs))
+    assert sum(len(alignment.links) for alignment in found) > 100
+    for options in (
+        (),
+        ("--symmetrize", "soft"),
+        ("--threshold", "0.4"),
+        ("--symmetrize", "soft", "--threshold", ".4"),
+    ):
+        result = run("-q", *BOTH, "text", *options)
+        assert (result.code, result.out.decode()) == (0, "".join(f"{alignment}\n" for alignment in found))
+    scored = run("-q", *BOTH, "text", "--scores").out.decode()
+    assert scored.splitlines() == [
+        " ".join(f"{i}-{j}:{alignment.scores[i, j]:.2f}" for i, j in alignment) for alignment in found
+    ]
+    records = [json.loads(line) for line in run("-q", *BOTH, "text", "-f", "jsonl").out.splitlines()]
+    for record, alignment in zip(records, found, strict=True):
+        assert [tuple(link) for link in record["links"]] == list(alignment)
+        assert record["scores"] == pytest.approx([alignment.scores[link] for link in alignment], abs=1e-4)
+        assert record["null"] == alignment.null
+        assert all(0.4 < score <= 1 for score in record["scores"])
+
+
+def test_a_higher_threshold_leaves_fewer_links(run: Callable[..., Result]) -> None:
+    def links(*options: object) -> list[set[str]]:
+        return [set(line.split()) for line in run("-q", "--scores", *options, "text").out.decode().splitlines()]
+
+    for models in (BOTH, ("-m", FORWARD)):
+        outputs = [links(*models, "--threshold", threshold) for threshold in (0, 0.3, 0.6, 1)]
+        for more, fewer in pairwise(outputs):
+            assert all(a <= b for a, b in zip(fewer, more, strict=True))
+            assert sum(map(len, fewer)) < sum(map(len, more))
+        assert not any(outputs[-1])
+
+
+@pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+def test_a_threshold_in_one_direction(run: Callable[..., Result], tmp_path: Path) -> None:
+    aligner = align.load(FORWARD, device="cpu", threshold=0.3)
+    lines = (tmp_path / "text").read_text(encoding="utf-8").splitlines()
+    pairs = [(source, target) for source, target in (line.split("|||") for line in lines)]
+    expected = "".join(f"{alignment}\n" for alignment in aligner(pairs))
+    assert run("-q", "-m", FORWARD, "--threshold", "0.3", "text").out.decode() == expected
+    assert run("-q", *BOTH, "--symmetrize", "forward", "--threshold", "0.3", "text").out.decode() == expected
+
+
+def test_heuristics_with_a_threshold_are_two_runs_and_combine(run: Callable[..., Result]) -> None:
+    assert run("-q", "-m", FORWARD, "text", "--threshold", "0.3", "-o", "forward").code == 0
+    assert run("-q", "-m", REVERSE, "turned", "--threshold", "0.3", "-o", "reverse").code == 0
+    combined = run("-q", "--combine", "forward", "reverse", "--reverse-swapped", "--symmetrize", "union").out
+    assert run("-q", *BOTH, "text", "--symmetrize", "union", "--threshold", "0.3").out == combined
 
 
 def test_one_direction_of_two(run: Callable[..., Result]) -> None:
@@ -99,8 +159,31 @@ def test_stderr_says_both_models_both_cells_and_signs_all(run: Callable[..., Res
     assert lines[5] == (
         f"align|{names[0]}|norm|layer:auto({cells[0][0]})|head:auto({cells[0][1]})|input|sum/mean|null:eos"
         f"|reverse:{names[1]}|reverse-layer:auto({cells[1][0]})|reverse-head:auto({cells[1][1]})"
-        f"|grow-diag-final-and|v:{align.__version__}"
+        f"|soft:0.4|v:{align.__version__}"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before", "end"),
+    [
+        (BOTH, "|null:eos|reverse:", "|soft:0.4|"),
+        ((*BOTH, "--threshold", "0.25"), "|null:eos|reverse:", "|soft:0.25|"),
+        ((*BOTH, "--threshold", "0"), "|null:eos|reverse:", "|soft:0|"),
+        ((*BOTH, "--symmetrize", "soft", "--threshold", "0.40"), "|null:eos|reverse:", "|soft:0.4|"),
+        ((*BOTH, "--symmetrize", "grow-diag"), "|null:eos|reverse:", "|grow-diag|"),
+        ((*BOTH, "--symmetrize", "union", "--threshold", "1"), "|null:eos|threshold:1|reverse:", "|union|"),
+        (("-m", FORWARD, "--threshold", "0.4"), "|null:eos|", "|threshold:0.4|"),
+        (("-m", FORWARD, "--threshold", "0"), "|null:eos|", "|threshold:0|"),
+        (("-m", FORWARD), "|input|", "|null:eos|"),
+    ],
+)
+def test_signatures_have_the_threshold_once(
+    run: Callable[..., Result], arguments: tuple[str, ...], before: str, end: str
+) -> None:
+    line = run("-q", "--signature", *arguments).out.decode()
+    assert before in line
+    assert line.endswith(f"{end}v:{align.__version__}\n")
+    assert line.count("threshold:") + line.count("soft:") <= 1
 
 
 def test_signature_alone_with_layers_and_heads_of_either(run: Callable[..., Result]) -> None:
@@ -136,9 +219,12 @@ def test_too_long_for_the_reverse_model_alone(run: Callable[..., Result]) -> Non
         "takes 20",
         "--too-long blank",
     )
-    result = run(*BOTH, "--too-long", "blank", stdin=lines)
-    assert (result.code, result.out.split(b"\n")[1]) == (0, b"")
-    assert "3 lines, 0 blank, 1 too long" in result.err
+    for method in ("soft", "union"):
+        result = run(*BOTH, "--too-long", "blank", "--symmetrize", method, stdin=lines)
+        assert (result.code, result.out.split(b"\n")[1]) == (0, b"")
+        assert "3 lines, 0 blank, 1 too long" in result.err
+    jsonl = run("-q", *BOTH, "--too-long", "blank", "-f", "jsonl", stdin=lines).out
+    assert [json.loads(line).get("skipped") for line in jsonl.splitlines()] == [None, "too long", None]
 
 
 def test_a_reverse_model_of_the_same_direction_is_warned_about(run: Callable[..., Result]) -> None:
@@ -175,6 +261,17 @@ def test_errors_name_what_is_wrong(
         (("--symmetrize", "union"), "--symmetrize with --reverse-model"),
         (("--symmetrize", "forward"), "--symmetrize with --reverse-model"),
         (("--symmetrize", "grow", "--reverse-model", "x"), "invalid choice: 'grow'"),
+        (("--symmetrize", "soft"), "--symmetrize with --reverse-model"),
+        (("--symmetrize", "soft", "--combine", "a", "b"), "--symmetrize soft needs the scores of two models: take one"),
+        (("--symmetrize", "soft", "-m", "fast_align"), "--symmetrize soft needs the scores of two models: take one"),
+        (("--symmetrize", "soft", "-m", "eflomal"), "take one of intersection, union, grow-diag,"),
+        (("--threshold", "0.4", "--combine", "a", "b"), "--threshold is for a translation model: --combine has no use"),
+        (("--threshold", "0", "--combine", "a", "b"), "--threshold is for a translation model: --combine has no use"),
+        (("--threshold", "0.4", "-m", "fast_align"), "--threshold is for a translation model: -m fast_align has no"),
+        (("--threshold", "-0.1"), "'-0.1' is not a number from 0 to 1"),
+        (("--threshold", "1.5"), "'1.5' is not a number from 0 to 1"),
+        (("--threshold", "nan", "--reverse-model", "x"), "'nan' is not a number from 0 to 1"),
+        (("--threshold", "x"), "'x' is not a number from 0 to 1"),
         (("--reverse-swapped", "--reverse-model", "x"), "--reverse-swapped goes with --combine"),
         (("--train-source", "a", "--train-target", "b", "--reverse-model", "x"), "--train-source go with --combine or"),
     ],

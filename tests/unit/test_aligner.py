@@ -1,14 +1,16 @@
-"""The choice of layer and head on a model whose attention is known, without any real one."""
+"""The choice of layer and head, and soft links, on a model whose attention is known, without any real one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 import torch
 
-from align import Aligner, Cell, Pair, Settings
+from align import Aligner, Cell, Pair, Settings, TwoWayAligner
 from align.types import Batch, CrossAttention, Pieces
+from tests import naive
 
 RIGHT = Cell(2, 3)
 
@@ -22,6 +24,7 @@ class KnownRecorder:
     name, text, dtype, device = "known", "numbers", "float32", "cpu"
     layers, heads, max_positions = 3, 3, (100, 100)
     pad, unk = 1, 3
+    languages = ("numbers", "numbers")
 
     def encode(self, pair: Pair) -> Pieces:
         source = [(int(word) + 10, i) for i, word in enumerate(pair.source) if word != "-"]
@@ -81,3 +84,93 @@ def test_a_first_buffer_of_blank_lines_decides_nothing() -> None:
     aligner = Aligner(KnownRecorder(), Settings(), buffer=60)
     assert len(list(aligner([("", "")] * 60 + pairs(60)))) == 120
     assert aligner.cell == RIGHT
+
+
+class CountingRecorder(KnownRecorder):
+    """Counts the pairs that it reads in every layer, and those in one only."""
+
+    def __init__(self) -> None:
+        self.in_all = self.in_one = 0
+
+    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
+        self.in_all += len(batch.source) if len(layers) == self.layers else 0
+        self.in_one += len(batch.source) if len(layers) == 1 else 0
+        return super().record(batch, layers)
+
+
+@pytest.mark.parametrize("buffer", [2000, 150, 80])
+def test_a_bounded_number_of_pairs_chooses_layer_and_head(buffer: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("align.aligner.CALIBRATION_PAIRS", 60)
+    recorder = CountingRecorder()
+    aligner = Aligner(recorder, Settings(), buffer=buffer)
+    text = [("", ""), *pairs(50), ("", "1"), *pairs(150)]
+    found = list(aligner(text))
+    assert aligner.cell == RIGHT
+    assert aligner.reason == "by lexical consistency over 60 pairs"
+    assert (recorder.in_all, recorder.in_one) == (60, 200)
+    assert [alignment.links for alignment in found] == [
+        alignment.links for alignment in Aligner(KnownRecorder(), Settings(layer=2, head=3))(text)
+    ]
+    list(aligner(text))
+    assert (recorder.in_all, recorder.in_one) == (60, 400)
+
+
+def test_a_thousand_pairs_choose_layer_and_head() -> None:
+    recorder = CountingRecorder()
+    aligner = Aligner(recorder, Settings())
+    list(aligner(pairs(1100)))
+    assert aligner.reason == "by lexical consistency over 1,000 pairs"
+    assert (recorder.in_all, recorder.in_one) == (1000, 1100)
+
+
+@pytest.mark.parametrize("null", ["eos", "mask", "none"])
+@pytest.mark.parametrize("score", ["norm", "weight"])
+@pytest.mark.parametrize("threshold", [0, 0.3, 0.6, 1])
+def test_a_threshold_links_all_words_above_it(threshold: float, score: Any, null: Any) -> None:
+    settings = Settings(score, layer=1, head=2, null=null, threshold=threshold)
+    aligner = Aligner(KnownRecorder(), settings, batch_tokens=1)  # random attention is that of the batch
+    count = most = 0
+    for alignment in aligner(pairs(20)):
+        source, target = alignment.pair.source, alignment.pair.target
+        rows = naive.soft_scores(naive.shares(aligner.word_scores(source, target), null))
+        expected = {(i, j): value for j, row in enumerate(rows) for i, value in enumerate(row) if value > threshold}
+        assert alignment.scores == pytest.approx(expected, abs=1e-5)
+        count += len(expected)
+        most += sum(word != "-" for word in source) * sum(word != "-" for word in target)
+    if threshold == 0:
+        assert count == most
+    else:
+        assert 0 < count < most or (count == 0 and threshold > 0.5)
+
+
+def test_batches_and_buffers_change_no_soft_score() -> None:
+    settings = Settings(layer=RIGHT.layer, head=RIGHT.head or "all", threshold=0)  # whose attention is not random
+    text = [("", ""), *pairs(40), ("1", "")]
+    found = [alignment.scores for alignment in Aligner(KnownRecorder(), settings)(text)]
+    some_options: list[dict[str, Any]] = [{"batch_tokens": 1}, {"batch_tokens": 60, "buffer": 9}]
+    for options in some_options:
+        again = [alignment.scores for alignment in Aligner(KnownRecorder(), settings, **options)(text)]
+        assert again == [pytest.approx(scores, abs=1e-6) for scores in found]
+    assert found[0] == found[-1] == {}
+
+
+def test_a_threshold_leaves_the_choice_of_layer_and_head_alone() -> None:
+    for threshold in (None, 0.4):
+        aligner = Aligner(KnownRecorder(), Settings(threshold=threshold))
+        found = list(aligner(pairs(60)))
+        assert aligner.cell == RIGHT
+        for alignment in found:
+            source, target = alignment.pair.source, alignment.pair.target
+            assert alignment.links == {(source.index(word), j) for j, word in enumerate(target) if word != "-"}
+
+
+def test_two_directions_with_words_without_pieces() -> None:
+    two_way = TwoWayAligner(Aligner(KnownRecorder()), Aligner(KnownRecorder()))
+    text = [("", ""), *pairs(60), ("- -", "1"), ("1", "-")]
+    found = list(two_way(text))
+    assert (two_way.forward.cell, two_way.reverse.cell) == (RIGHT, RIGHT)
+    for alignment in found:
+        source, target = alignment.pair.source, alignment.pair.target
+        words = {(source.index(word), j) for j, word in enumerate(target) if word != "-" and word in source}
+        assert alignment.links == words
+        assert all(score > 0.95 for score in alignment.scores.values())

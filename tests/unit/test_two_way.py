@@ -1,10 +1,11 @@
-"""Two directions made one as they come: what an aligner for each and `symmetrize` by hand would give."""
+"""Two directions made one as they come: what an aligner for each gives, joined by hand."""
 
 from __future__ import annotations
 
 import random
 import warnings
 from collections.abc import Iterator
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 
 import align
 from align import Aligner, Alignment, Pair, PairError, Settings, TwoWayAligner, load
-from align.symmetrize import METHODS, symmetrize
+from align.symmetrize import METHODS, THRESHOLD, symmetrize
 from align.types import Terms, TextWarning
-from tests import toy
+from tests import naive, toy
 
 pytestmark = pytest.mark.filterwarnings("ignore::align.types.TextWarning")
 
@@ -65,17 +66,121 @@ def test_every_method_is_both_aligners_apart_and_symmetrize(recorders: Any, meth
         assert alignment.scores == pytest.approx(scores, abs=1e-5)
 
 
-@pytest.mark.parametrize("buffers", [(2000, 2000), (60, 60), (25, 25), (60, 30), (30, 60)])
-def test_layers_and_heads_are_chosen_as_apart(recorders: Any, buffers: tuple[int, int]) -> None:
-    """One buffer of under 50 pairs decides for the whole run, as it does in a run apart."""
-    pairs = [*text(3), Pair((), (), 0), *text(150)]
-    singles = [Aligner(one, buffer=buffer) for one, buffer in zip(recorders, buffers, strict=True)]
-    two_way = TwoWayAligner(*(Aligner(one, buffer=buffer) for one, buffer in zip(recorders, buffers, strict=True)))
+def soft_by_hand(forward: Aligner, reverse: Aligner, pair: Pair) -> dict[tuple[int, int], float]:
+    """The soft scores of one pair that are above 0."""
+    if pair.blank:
+        return {}
+    f = naive.shares(forward.word_scores(pair.source, pair.target), forward.settings.null)
+    r = naive.shares(reverse.word_scores(pair.target, pair.source), reverse.settings.null)
+    rows = naive.soft_scores(f, r)
+    return {(i, j): score for j, row in enumerate(rows) for i, score in enumerate(row) if score > 0}
+
+
+@pytest.mark.parametrize("nulls", [("eos", "mask"), ("none", "eos")])
+@pytest.mark.parametrize("score", ["norm", "weight"])
+def test_soft_is_naive_loops_on_word_scores(recorders: Any, score: Any, nulls: tuple[Any, Any]) -> None:
+    singles = [
+        Aligner(one, Settings(score, layer=2, head=3, null=null), buffer=15)
+        for one, null in zip(recorders, nulls, strict=True)
+    ]
+    pairs = text(40)
+    found = list(TwoWayAligner(*singles, threshold=0)(pairs))
+    assert [alignment.pair for alignment in found] == pairs
+    for alignment in found:
+        assert alignment.scores == pytest.approx(soft_by_hand(*singles, alignment.pair), abs=1e-5)
+
+
+@pytest.mark.parametrize("threshold", [0.1, THRESHOLD, 0.75, 1])
+def test_links_are_the_words_whose_soft_score_is_above_the_threshold(recorders: Any, threshold: float) -> None:
+    singles = [Aligner(one, FIXED) for one in recorders]
+    pairs = text(40)
+    with_all = TwoWayAligner(*singles, "soft", threshold=0)(pairs)
+    for alignment, of_all in zip(TwoWayAligner(*singles, threshold=threshold)(pairs), with_all, strict=True):
+        assert alignment.scores == {link: score for link, score in of_all.scores.items() if score > threshold}
+
+
+def test_the_default_is_soft(recorders: Any) -> None:
+    two_way = TwoWayAligner(*(Aligner(one, FIXED) for one in recorders))
+    assert (two_way.method, two_way.threshold) == ("soft", THRESHOLD)
+
+
+@pytest.mark.parametrize("method", ["soft", "union"])
+def test_neither_batches_nor_buffers_nor_order_change_soft_scores(recorders: Any, method: str) -> None:
+    pairs = text(60)
+
+    def scores(some: list[Pair], **options: int) -> list[dict[tuple[int, int], float]]:
+        aligners = Aligner(recorders[0], FIXED, **options), Aligner(recorders[1], FIXED)  # type: ignore[arg-type]
+        found = list(TwoWayAligner(*aligners, method, threshold=0)(some))
+        assert [alignment.pair for alignment in found] == some
+        return [dict(alignment.scores) for alignment in found]
+
+    expected = [pytest.approx(links, abs=1e-5) for links in scores(pairs)]
+    assert scores(pairs, batch_tokens=1) == expected
+    assert scores(pairs, batch_tokens=50, buffer=7) == expected
+    assert scores(pairs, buffer=1) == expected
+    order = random.Random(0).sample(range(60), 60)
+    assert scores([pairs[n] for n in order]) == [expected[n] for n in order]
+
+
+@pytest.mark.parametrize("method", ["soft", "grow-diag"])
+def test_swapped_models_and_sides_turn_links_over(recorders: Any, method: str) -> None:
+    forward, reverse = (Aligner(one, FIXED, buffer=15) for one in recorders)
+    pairs = text(40)
+    ahead = TwoWayAligner(forward, reverse, method, threshold=0)(pairs)
+    back = TwoWayAligner(reverse, forward, method, threshold=0)(turned(pairs))
+    for alignment, other in zip(ahead, back, strict=True):
+        assert alignment.scores == pytest.approx({(i, j): score for (j, i), score in other.scores.items()}, abs=1e-5)
+
+
+def test_heuristics_take_the_links_of_aligners_with_a_threshold(recorders: Any) -> None:
+    pairs = text(40)
+    singles = [Aligner(one, Settings(layer=2, head=3, threshold=0.5)) for one in recorders]
     apart = [list(singles[0](pairs)), list(singles[1](turned(pairs)))]
-    for alignment, scores in zip(two_way(pairs), by_hand(*apart, "grow-diag-final-and"), strict=True):
-        assert alignment.scores == pytest.approx(scores, abs=1e-5)
+    for method in ("union", "intersection"):
+        for alignment, scores in zip(TwoWayAligner(*singles, method)(pairs), by_hand(*apart, method), strict=True):
+            assert alignment.scores == pytest.approx(scores, abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["soft", "grow-diag-final-and", "forward"])
+@pytest.mark.parametrize("buffers", [(2000, 2000), (60, 60), (25, 25), (60, 30), (30, 60)])
+def test_layers_and_heads_are_chosen_as_apart(recorders: Any, buffers: tuple[int, int], method: str) -> None:
+    """The buffer is the forward aligner's, and one of under 50 pairs decides for the whole run, as in a run apart."""
+    pairs = [*text(3), Pair((), (), 0), *text(150)]
+    singles = [Aligner(one, buffer=buffers[0]) for one in recorders]
+    two_way = TwoWayAligner(
+        *(Aligner(one, buffer=buffer) for one, buffer in zip(recorders, buffers, strict=True)), method
+    )
+    both = list(two_way(pairs))
+    apart = [list(singles[0](pairs)), list(singles[1](turned(pairs)))]
     assert [two_way.forward.cell, two_way.reverse.cell] == [single.cell for single in singles]
     assert [two_way.forward.reason, two_way.reverse.reason] == [single.reason for single in singles]
+    if method in METHODS:
+        for alignment, scores in zip(both, by_hand(*apart, method), strict=True):
+            assert alignment.scores == pytest.approx(scores, abs=1e-5)
+
+
+def test_either_model_chooses_on_a_bounded_number_of_pairs(recorders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("align.aligner.CALIBRATION_PAIRS", 60)
+    pairs = [pair for pair in text(150) if not pair.blank]
+    two_way = TwoWayAligner(*(Aligner(one) for one in recorders))
+    blank = Pair((), (), 0)
+    list(two_way([blank, *pairs[:30], blank, *pairs[30:]]))
+    for one, recorder, some in zip(
+        (two_way.forward, two_way.reverse), recorders, (pairs[:60], turned(pairs[:60])), strict=True
+    ):
+        single = Aligner(recorder)
+        list(single(some))
+        assert one.cell == single.cell
+        assert one.reason == single.reason == "by lexical consistency over 60 pairs"
+
+
+def test_the_choice_stays_for_later_calls(recorders: Any) -> None:
+    two_way = TwoWayAligner(*(Aligner(one) for one in recorders))
+    list(two_way(text(100)))
+    chosen = two_way.forward.cell, two_way.reverse.cell
+    assert "lexical consistency" in two_way.reverse.reason
+    list(two_way(text(70)))
+    assert (two_way.forward.cell, two_way.reverse.cell) == chosen
 
 
 def test_one_direction_is_as_it_is(recorders: Any) -> None:
@@ -88,11 +193,12 @@ def test_one_direction_is_as_it_is(recorders: Any) -> None:
             assert alignment.scores == pytest.approx(links, abs=1e-5)
 
 
-def test_what_is_too_long_for_one_model_is_skipped(recorders: Any) -> None:
+@pytest.mark.parametrize("method", ["soft", "union", "forward", "reverse"])
+def test_what_is_too_long_for_one_model_is_skipped(recorders: Any, method: str) -> None:
     pairs = [("das haus", "the house"), ("das " * 30, "the"), ("das", "the " * 30), ("", "the"), ("alt", "old")]
     settings = Settings(layer=2, head=3, null="none")
     forward, reverse = (Aligner(one, settings, too_long="blank") for one in recorders)
-    found = list(TwoWayAligner(forward, reverse, "union")(pairs))
+    found = list(TwoWayAligner(forward, reverse, method, threshold=0.1)(pairs))
     assert [alignment.skipped for alignment in found] == ["", "too long", "too long", "", ""]
     assert [bool(alignment.links) for alignment in found] == [True, False, False, False, True]
 
@@ -183,8 +289,14 @@ def test_the_aligners_given_stay_what_they_are(recorders: Any) -> None:
 
 
 def test_another_method_is_refused(recorders: Any) -> None:
-    with pytest.raises(ValueError, match=r"one of intersection, union, .*, forward, reverse; not 'grow'"):
+    with pytest.raises(ValueError, match=r"one of soft, intersection, union, .*, forward, reverse; not 'grow'"):
         TwoWayAligner(*(Aligner(one) for one in recorders), "grow")
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, nan])
+def test_thresholds_out_of_range_are_refused(recorders: Any, threshold: float) -> None:
+    with pytest.raises(ValueError, match=f"the threshold is a number from 0 to 1; not {threshold}"):
+        TwoWayAligner(*(Aligner(one) for one in recorders), threshold=threshold)
 
 
 def test_it_is_a_public_name() -> None:

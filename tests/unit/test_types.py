@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from align.signature import describe, signature
+from align.signature import describe, describe_reverse, signature
 from align.types import Alignment, Cell, Pair, Settings
 
 
@@ -17,6 +17,9 @@ from align.types import Alignment, Cell, Pair, Settings
         ({"layer": 0}, "layer is a number from 1 or auto"),
         ({"layer": "all"}, "layer is a number from 1 or auto"),
         ({"head": -1}, "head is a number from 1 or auto or all"),
+        ({"threshold": -0.1}, "threshold is a number from 0 to 1; not -0.1"),
+        ({"threshold": 1.5}, "threshold is a number from 0 to 1; not 1.5"),
+        ({"threshold": float("nan")}, "threshold is a number from 0 to 1; not nan"),
     ],
 )
 def test_settings_refuse_what_they_do_not_know(wrong: dict[str, Any], message: str) -> None:
@@ -41,3 +44,15 @@ def test_signature_says_what_was_asked_and_what_was_taken() -> None:
     assert "|layer:2|head:auto(all)|" in line(Settings(layer=2), Cell(2, None))
     assert "|layer:auto|head:4|" in line(Settings(head=4), None)
     assert "|dtype:bfloat16|" in line(Settings(), Cell(1, 3), "bfloat16")
+    assert line(Settings(layer=2, head="all", threshold=0.4), Cell(2, None)) == (
+        "align|fairseq:de-en@1f3c9a2|norm|layer:2|head:all|input|sum/mean|null:eos|threshold:0.4|v:0.1.0"
+    )
+    assert "|threshold:0|" in line(Settings(threshold=0.0), None)
+
+
+def test_signature_says_how_two_models_are_joined() -> None:
+    more = describe_reverse("fairseq:en-de@0123abc", Settings(head=2), Cell(3, 2), "soft:0.4")
+    assert signature(describe("fairseq:de-en@1f3c9a2", Settings(), Cell(1, 3), "0.1.0", "float32", more)) == (
+        "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos"
+        "|reverse:fairseq:en-de@0123abc|reverse-layer:auto(3)|reverse-head:2|soft:0.4|v:0.1.0"
+    )

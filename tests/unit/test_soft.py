@@ -1,0 +1,176 @@
+"""Shares and soft scores: naive loops, properties, and cases that can be worked out by hand."""
+
+from __future__ import annotations
+
+from math import inf, nan, sqrt
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from align.extract import best_words, shares
+from align.soft import links_above, soft_scores
+from tests import naive
+
+# unlikely words have shares that underflow where they are multiplied
+some_shares = st.one_of(st.just(0.0), st.floats(0, 1, width=32), st.sampled_from([1e-5, 1e-12, 1e-18]))
+
+
+@st.composite
+def two_directions(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
+    """Shares of a batch of pairs in both directions, `[B, J, I]` and `[B, I, J]`."""
+    size, targets, sources = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    count = size * targets * sources
+    forward, reverse = (torch.tensor(draw(st.lists(some_shares, min_size=count, max_size=count))) for _ in "fr")
+    return forward.view(size, targets, sources), reverse.view(size, sources, targets)
+
+
+# Soft scores
+
+
+@given(two_directions())
+def test_soft_scores_equal_naive_loops(both: tuple[Tensor, Tensor]) -> None:
+    forward, reverse = both
+    for one, other, ours in zip(forward, reverse, soft_scores(forward, reverse), strict=True):
+        torch.testing.assert_close(ours, torch.tensor(naive.soft_scores(one.tolist(), other.tolist())))
+    for one, ours in zip(forward, soft_scores(forward), strict=True):
+        torch.testing.assert_close(ours, torch.tensor(naive.soft_scores(one.tolist())))
+
+
+@given(two_directions())
+def test_soft_scores_are_between_0_and_1(both: tuple[Tensor, Tensor]) -> None:
+    for scores in (soft_scores(*both), soft_scores(both[0])):
+        assert scores.dtype == torch.float32
+        assert scores.min() >= 0
+        assert scores.max() <= 1
+
+
+@given(two_directions())
+def test_swapped_directions_transpose_soft_scores(both: tuple[Tensor, Tensor]) -> None:
+    forward, reverse = both
+    torch.testing.assert_close(soft_scores(reverse, forward).transpose(1, 2), soft_scores(forward, reverse))
+    torch.testing.assert_close(soft_scores(forward.transpose(1, 2)).transpose(1, 2), soft_scores(forward))
+
+
+@given(two_directions(), st.integers(0, 3), st.integers(0, 3))
+def test_padding_changes_nothing(both: tuple[Tensor, Tensor], rows: int, columns: int) -> None:
+    forward, reverse = both
+    targets, sources = forward.shape[1:]
+    wide = (
+        torch.nn.functional.pad(forward, (0, columns, 0, rows)),
+        torch.nn.functional.pad(reverse, (0, rows, 0, columns)),
+    )
+    for padded, scores in (
+        (soft_scores(*wide), soft_scores(forward, reverse)),
+        (soft_scores(wide[0]), soft_scores(forward)),
+    ):
+        torch.testing.assert_close(padded[:, :targets, :sources], scores)
+        assert not padded[:, targets:].any()
+        assert not padded[:, :, sources:].any()
+
+
+@given(two_directions())
+def test_soft_scores_do_not_depend_on_the_scale_of_a_direction(both: tuple[Tensor, Tensor]) -> None:
+    forward, reverse = both
+    torch.testing.assert_close(soft_scores(forward * 8, reverse), soft_scores(forward, reverse))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3, 1e-8, 1e-12, 1e-18])
+def test_words_that_have_only_each_other_score_1(share: float) -> None:
+    order = torch.tensor([2, 0, 3, 1])
+    forward = share * torch.eye(4)[order].unsqueeze(0)
+    for scores in (soft_scores(forward, forward.transpose(1, 2)), soft_scores(forward)):
+        assert torch.equal(scores, torch.eye(4)[order].unsqueeze(0))
+    # one sure direction is enough
+    scores = soft_scores(forward, torch.full((1, 4, 4), 0.25))
+    assert torch.equal(scores, torch.eye(4)[order].unsqueeze(0))
+
+
+def test_counted_by_hand() -> None:
+    forward = torch.tensor([[[0.5, 0.5], [0.0, 1.0]]])
+    reverse = torch.tensor([[[1.0, 0.0], [0.4, 0.6]]])
+    # p = [[0.5, 0.2], [0, 0.6]], rows 0.7 and 0.6, columns 0.5 and 0.8
+    expected = [[0.5 / sqrt(0.7 * 0.5), 0.2 / sqrt(0.7 * 0.8)], [0.0, 0.6 / sqrt(0.6 * 0.8)]]
+    torch.testing.assert_close(soft_scores(forward, reverse), torch.tensor([expected]))
+    # p = f, rows 1 and 1, columns 0.5 and 1.5
+    expected = [[0.5 / sqrt(0.5), 0.5 / sqrt(1.5)], [0.0, 1 / sqrt(1.5)]]
+    torch.testing.assert_close(soft_scores(forward), torch.tensor([expected]))
+
+
+def test_arguments_stay_what_they_are() -> None:
+    forward, reverse = torch.rand(2, 3, 4), torch.rand(2, 4, 3)
+    copies = forward.clone(), reverse.clone()
+    soft_scores(forward, reverse)
+    soft_scores(forward)
+    links_above(forward, 0.5)
+    shares(forward - 0.5, "eos")
+    assert torch.equal(forward, copies[0])
+    assert torch.equal(reverse, copies[1])
+
+
+# Links
+
+
+def test_zeros_give_no_links() -> None:
+    zeros = torch.zeros(2, 3, 4)
+    for scores in (soft_scores(zeros, zeros.transpose(1, 2)), soft_scores(zeros)):
+        assert torch.equal(scores, zeros)
+        assert links_above(scores, 0) == [{}, {}]
+
+
+def test_links_are_source_and_target_with_their_scores() -> None:
+    scores = torch.tensor([[[0.25, 0.75, 0.0], [0.5, 1.0, 0.5]], [[0.0, 0.0, 0.625], [0.0, 0.0, 0.0]]])
+    assert links_above(scores, 0.5) == [{(1, 0): 0.75, (1, 1): 1.0}, {(2, 0): 0.625}]
+    assert links_above(scores, 0.625) == [{(1, 0): 0.75, (1, 1): 1.0}, {}]
+    assert links_above(scores, 1) == [{}, {}]
+    assert links_above(scores[:0], 0.5) == []
+
+
+@given(two_directions(), st.floats(0, 1), st.floats(0, 1))
+def test_a_higher_threshold_takes_links_away_and_changes_no_score(
+    both: tuple[Tensor, Tensor], one: float, other: float
+) -> None:
+    scores = soft_scores(*both)
+    low, high = sorted((one, other))
+    for fewer, more in zip(links_above(scores, high), links_above(scores, low), strict=True):
+        assert fewer.items() <= more.items()
+    assert [len(links) for links in links_above(scores, 0)] == [int((some > 0).sum()) for some in scores]
+    assert not any(links_above(scores, 1))
+
+
+# Shares
+
+
+def test_shares_with_and_without_eos() -> None:
+    scores = torch.tensor([[1.0, 2.0, 1.0], [0.0, 3.0, 0.0], [0.0, 0.0, 5.0], [0.0, 0.0, 0.0]])
+    assert shares(scores, "eos").tolist() == [[0.25, 0.5], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+    for null in ("none", "mask"):
+        rows = shares(scores, null)
+        torch.testing.assert_close(rows, torch.tensor([[1 / 3, 2 / 3], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]))
+
+
+@pytest.mark.parametrize("null", ["eos", "none", "mask"])
+def test_words_without_pieces_and_scores_that_are_no_numbers_have_no_share(null: str) -> None:
+    scores = torch.tensor([[-1.0, 2.0, 0.0, 0.0], [-1.0, -1.0, -1.0, 0.0], [nan, 3.0, 1.0, 0.0], [nan, nan, nan, nan]])
+    found = shares(scores, null)  # type: ignore[arg-type]
+    assert found.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.75, 0.25], [0.0, 0.0, 0.0]]
+    assert shares(torch.tensor([[inf, 0.0, 0.0]]), null).tolist() == [[1.0, 0.0]]  # type: ignore[arg-type]
+    assert not shares(torch.tensor([[inf, inf, 1.0]]), null).isnan().any()  # type: ignore[arg-type]
+
+
+@given(st.data(), st.sampled_from(["eos", "none", "mask"]))
+def test_shares_equal_naive_loops_and_those_of_the_best_words(data: st.DataObject, null: str) -> None:
+    targets, sources = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    values = st.one_of(st.sampled_from([0.0, -1.0]), st.floats(2**-20, 8, width=32))
+    cells = data.draw(st.lists(values, min_size=targets * (sources + 1), max_size=targets * (sources + 1)))
+    scores = torch.tensor(cells).view(targets, sources + 1)
+    found = shares(scores, null)  # type: ignore[arg-type]
+    torch.testing.assert_close(found, torch.tensor(naive.shares(scores.tolist(), null)))
+    assert (found >= 0).all()
+    assert (found.sum(-1) <= 1 + 1e-6).all()
+    for row, index, share in zip(found, *best_words(scores, null), strict=True):  # type: ignore[arg-type]
+        if index >= 0:
+            assert row[index] == row.max()
+            torch.testing.assert_close(row[index], share)
