@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from benchmark_common import Row, cut, full_forward, in_turn, ratio, read, report
 
-from align import Pair, Settings, TwoWayAligner, __version__, load
+from align import Aligner, Pair, Settings, TwoWayAligner, __version__, load
 from align.extract import target_rows
 from align.formats import FORMATS
 from align.memory import keep_freed_memory
@@ -54,7 +54,7 @@ def extraction(aligner: Any, score: str, cell: Cell) -> Callable[[Batch], object
 
     def extract(batch: Batch) -> object:
         aligner.settings = settings
-        return [scores for _, scores in aligner._scores(batch, [cell])]
+        return [scores for _, _, scores in aligner._scores(batch, {"input": [cell]})]
 
     return extract
 
@@ -194,24 +194,20 @@ def times(aligner: Any, args: argparse.Namespace) -> list[Row]:
 
 
 def both_ways(args: argparse.Namespace) -> list[Row]:
-    """Part f: two models and their links made one against the first model alone, from words to links, all defaults."""
+    """Part f: two models, or both positions, against the first model alone, from words to links, else all defaults."""
     forward, reverse = (load(model, device="cpu") for model in (args.model, args.reverse_model))
+    positions = Aligner(forward.recorder, Settings(position="both"))
     pairs = read(args.source, args.target, args.lines)
     data = [pairs[start : start + CHUNK] for start in range(0, len(pairs), CHUNK)]
     both = TwoWayAligner(forward, reverse)
     ways: dict[str, Callable[[list[Pair]], object]] = {
         "one": lambda some: list(forward(some)),
-        "both": lambda some: list(both(some)),
+        "both directions, symmetrised": lambda some: list(both(some)),
+        "both positions": lambda some: list(positions(some)),
     }
     in_turn(ways, data[:1], 1)  # warm up, and choose layers and heads
-    return [
-        (
-            "f",
-            "both directions, symmetrised / one, from words to links",
-            ratio(in_turn(ways, data, args.rounds), "both", "one"),
-            "x",
-        )
-    ]
+    seconds = in_turn(ways, data, args.rounds)
+    return [("f", f"{name} / one, from words to links", ratio(seconds, name, "one"), "x") for name in [*ways][1:]]
 
 
 def memory(args: argparse.Namespace) -> list[Row]:

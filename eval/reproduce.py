@@ -16,13 +16,14 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
-from align import Aligner, Pair, __version__, load
+from align import Aligner, Pair, TwoWayAligner, __version__, load
 from align.baselines import align_with, describe_tool, lower_case
 from align.cli.common import show_warnings
 from align.cli.gold import read_numbered, read_pairs
@@ -31,7 +32,7 @@ from align.memory import keep_freed_memory
 from align.metrics import SAMPLES, SEED, Counts, compare, count_all, estimate
 from align.rules import choose
 from align.sweep import POSITIONS, SCORES, Sweep, sweep
-from align.symmetrize import METHODS
+from align.symmetrize import METHODS, SOFT, THRESHOLD
 from align.text import Preprocessor, TextRules
 from align.training.corpus import read_pairs as read_bitext
 from align.types import Gold, Links, Settings, TextWarning
@@ -44,6 +45,7 @@ else:
 
 HERE = Path(__file__).parent
 SYMMETRIZED = ("grow-diag", "grow-diag-final-and")
+BOTH = Settings(position="both", threshold=THRESHOLD)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,12 @@ class Text:
             yield name, slice(end - size, end)
         if len(self.names) > 1:
             yield "all", slice(0, len(self.pairs))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The experiments, and the gold and texts that they name."""
+    config: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    return config
 
 
 def read_gold(config: dict[str, Any], names: list[str], data: Path) -> Text:
@@ -85,8 +93,8 @@ def files_of(config: dict[str, Any], experiment: dict[str, Any], data: Path) -> 
     for name in experiment["gold"]:
         yield from (data / config["gold"][name][key] for key in ("source", "target", "links"))
     if experiment["baselines"]:
-        train = config["train"][experiment["train"]]
-        yield from (data / train[key] for key in ("source", "target", "labels") if key in train)
+        for train in (config["train"][name] for name in experiment["train"]):
+            yield from (data / train[key] for key in ("source", "target", "labels") if key in train)
     for model in (*experiment["models"], *experiment.get("reverse_models", ())):
         if "/" in model:
             yield data / model
@@ -129,15 +137,15 @@ def letters(pair: Pair) -> tuple[str, str]:
 
 def two_ways(name: str, back: str, aligners: list[Aligner], text: Text) -> Iterator[tuple[str, Counts]]:
     """The reverse model's links and both directions' made one, by either score, each model on the cell it chooses."""
-    swapped = [Pair(pair.target, pair.source, pair.id) for pair in text.pairs]
-    for score in SCORES:
-        forward, reverse = (Aligner(aligner.recorder, Settings(score)) for aligner in aligners)
-        there = [alignment.links for alignment in forward(text.pairs)]
-        again = [frozenset((i, j) for j, i in alignment.links) for alignment in reverse(swapped)]
-        yield f"{back} (reverse): {score}, input, {reverse.cell}", count_all(again, text.gold)
-        for method in SYMMETRIZED:
-            links = [METHODS[method](a, b) for a, b in zip(there, again, strict=True)]
-            yield f"{name} and {back}: {score}, input, {method}", count_all(links, text.gold)
+    ways = list(product([Settings(score) for score in SCORES], ("reverse", *SYMMETRIZED, SOFT)))
+    for settings, method in [*ways, (Settings(position="both"), SOFT)]:
+        forward, reverse = (Aligner(aligner.recorder, settings) for aligner in aligners)
+        both = TwoWayAligner(forward, reverse, method)
+        counts = count_all([alignment.links for alignment in both(text.pairs)], text.gold)
+        if method == "reverse":
+            yield f"{back} (reverse): {settings.score}, input, {both.reverse.cell}", counts
+        else:
+            yield f"{name} and {back}: {settings.score}, {settings.position}, {method}", counts
 
 
 def systems(
@@ -157,16 +165,21 @@ def systems(
                 s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
                 cell = found.cells[choice.cell]
                 yield f"{model}: {choice.score}, {choice.position}, {cell}", found.counts[:, s, p, choice.cell]
+        for settings in (Settings(threshold=THRESHOLD), Settings(position="both"), BOTH):
+            aligner = Aligner(loaded[n][0].recorder, settings)
+            counts = count_all([alignment.links for alignment in aligner(text.pairs)], text.gold)
+            threshold = "" if settings.threshold is None else f", threshold {settings.threshold:g}"
+            yield f"{model}: norm, {settings.position}{threshold}", counts
         if backs:
             yield from two_ways(model, backs[n], loaded[n], text)
     tested = {letters(pair) for pair in map(lower_case, text.pairs)}
-    for tool in experiment["baselines"]:
-        train = (p for p in read_train(config["train"][experiment["train"]], data) if letters(p) not in tested)
+    for tool, trained in product(experiment["baselines"], experiment["train"]):
+        train = (p for p in read_train(config["train"][trained], data) if letters(p) not in tested)
         both = list(align_with(tool, map(lower_case, text.pairs), train=train, append=True))
         directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [b for _, b in both]}
         directions |= {method: [METHODS[method](f, b) for f, b in both] for method in SYMMETRIZED}
         for name, links in directions.items():
-            yield f"{tool}: {name}", count_all(links, text.gold)
+            yield f"{tool} ({trained} text): {name}", count_all(links, text.gold)
 
 
 def system_rows(found: list[tuple[str, Counts]], default: str, text: Text) -> tuple[list[Column], Rows]:
@@ -212,7 +225,8 @@ def run(name: str, config: dict[str, Any], args: argparse.Namespace) -> None:
         loaded.append(aligners)
     tools = dict(describe(name, experiment["baselines"]))
     counted = list(systems({**experiment, "baselines": list(tools)}, config, args.data, text, sweeps, loaded))
-    default = next(system for system, _ in counted if "norm, input" in system)
+    last = f"norm, input, {SOFT}" if experiment.get("reverse_models") else "norm, input"
+    default = next(system for system, _ in counted if last in system)
     tables = {
         "layers": layer_rows(sweeps),
         "rules": rule_rows(sweeps),
@@ -246,7 +260,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.data is None:
         parser.error("--data, or the environment variable EXTRACT_ALIGN_DATA, names the folder of the data")
-    config = tomllib.loads(args.config.read_text(encoding="utf-8"))
+    config = read_config(args.config)
     unknown = set(args.experiments) - set(config["experiment"])
     if unknown:
         parser.error(f"no experiment {', '.join(sorted(unknown))} in {args.config}: {', '.join(config['experiment'])}")
