@@ -6,6 +6,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 
+import torch
+from torch import Tensor
+
 from align.aligner import Aligner, Item
 from align.extract import shares
 from align.soft import links_above, soft_scores
@@ -13,7 +16,15 @@ from align.stream import chunks, number_pairs
 from align.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD, symmetrize
 from align.types import Alignment, Cell, Pair, Pieces, Terms, TextWarning
 
+GROUP = 32
+"""Batches that go through one model and then, cut anew for its own lengths, through the other."""
+
 Scores = dict[tuple[int, int], float]
+Found = dict[int, Scores]
+"""By the pair's place in the buffer."""
+
+Batched = tuple[list[int], list[Pieces]]
+"""What `Aligner.batch` yields."""
 
 
 class TwoWayAligner:
@@ -95,32 +106,43 @@ class TwoWayAligner:
         self, ahead: Sequence[Item], back: Sequence[Item], cells: tuple[Cell | None, Cell | None]
     ) -> Iterator[Alignment]:
         """Align a buffer of pairs, encoded for both models, with a layer and head of each."""
-        found: list[Scores] = [{} for _ in ahead]
-        for numbers, some in self.forward.batch(ahead):
-            others = [pieces for n in numbers if (pieces := back[n][1])]
-            for n, scores in zip(numbers, self._align_batch(some, others, cells), strict=True):
-                found[n] = scores
-        for (pair, _, skipped), scores in zip(ahead, found, strict=True):
-            yield Alignment(pair, scores, skipped)
+        found: dict[int, Scores] = {}
+        for group in chunks(self.forward.batch(ahead), GROUP):
+            assert cells[0]
+            assert cells[1]
+            numbers = [n for places, _ in group for n in places]
+            batches = self.reverse.batch([back[n] for n in numbers])
+            turned = [([numbers[place] for place in places], some) for places, some in batches]
+            join = self._join_scores if self.method == SOFT else self._join_links
+            found |= join(group, turned, (cells[0], cells[1]))
+        for n, (pair, _, skipped) in enumerate(ahead):
+            yield Alignment(pair, found.get(n, {}), skipped)
 
-    def _align_batch(
-        self, some: Sequence[Pieces], others: Sequence[Pieces], cells: tuple[Cell | None, Cell | None]
-    ) -> list[Scores]:
-        """Links of each of B pairs, given in the pieces of both models."""
-        assert cells[0]
-        assert cells[1]
-        forward, reverse = self.forward, self.reverse
-        if self.method == SOFT:
-            f = shares(forward.score(some, cells[0]), forward.settings.null)  # [B, J, I]
-            r = shares(reverse.score(others, cells[1]), reverse.settings.null)  # [B, I, J]
-            return links_above(soft_scores(f, r.to(f)), self.threshold)
-        ahead: list[Scores] = [{}] * len(some)
-        back = ahead
-        if self.method != "reverse":
-            ahead = forward.link(some, cells[0])
-        if self.method != "forward":
-            back = [{link[::-1]: score for link, score in links.items()} for links in reverse.link(others, cells[1])]
-        return [self._join(*both) for both in zip(ahead, back, strict=True)]
+    def _join_scores(self, ahead: Sequence[Batched], back: Sequence[Batched], cells: tuple[Cell, Cell]) -> Found:
+        """Links of a group of pairs by the scores of both directions."""
+        rows: dict[int, Tensor] = {}  # of each pair, [J, I]
+        for places, some in ahead:
+            batch = shares(self.forward.score(some, cells[0]), self.forward.settings.null)
+            rows |= {n: row[: one.words[1], : one.words[0]] for n, one, row in zip(places, some, batch, strict=True)}
+        found: Found = {}
+        for places, some in back:
+            reverse = shares(self.reverse.score(some, cells[1]), self.reverse.settings.null)  # [B, I, J]
+            forward = torch.zeros_like(reverse.transpose(1, 2))
+            for b, n in enumerate(places):
+                forward[b, : rows[n].shape[0], : rows[n].shape[1]] = rows[n]
+            found |= zip(places, links_above(soft_scores(forward, reverse), self.threshold), strict=True)
+        return found
+
+    def _join_links(self, ahead: Sequence[Batched], back: Sequence[Batched], cells: tuple[Cell, Cell]) -> Found:
+        """Links of a group of pairs by the links of both directions, or one."""
+        there: Found = {}
+        again: Found = {}
+        for places, some in ahead if self.method != "reverse" else ():
+            there |= zip(places, self.forward.link(some, cells[0]), strict=True)
+        for places, some in back if self.method != "forward" else ():
+            turned = ({link[::-1]: score for link, score in one.items()} for one in self.reverse.link(some, cells[1]))
+            again |= zip(places, turned, strict=True)
+        return {n: self._join(there.get(n, {}), again.get(n, {})) for places, _ in ahead for n in places}
 
     def _join(self, ahead: Scores, back: Scores) -> Scores:
         """One pair's links out of both directions'."""

@@ -10,7 +10,6 @@ from align import heat_grid, load
 PAIRS = [  # chosen because the two differ here; on most sentences they agree
     ("Den Brief hat meine Mutter geschrieben .", "My mother wrote the letter ."),
     ("Nach dem Essen gehen wir oft im Park spazieren .", "We often go for a walk in the park after dinner ."),
-    ("Ich habe das Buch , das du mir gegeben hast , gelesen .", "I have read the book that you gave me ."),
 ]
 
 # One layer, all of its heads: the paper's own setting. (What is best for alignment may be one head of it.)

@@ -12,8 +12,8 @@ from tests.conftest import ROOT
 def test_weight_and_norm_side_by_side() -> None:
     command = [sys.executable, "examples/weight_and_norm.py"]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert shown.count("attention weight") == 3
-    assert "3-0 3-3 4-1 4-4 5-2 6-5      0-3 1-4 3-0 4-1 5-2 6-5" in shown
+    assert shown.count("attention weight") == 2
+    assert "1-4 3-0 3-3 4-1 5-2 6-5      0-3 1-4 3-0 4-1 5-2 6-5" in shown
 
 
 def test_both_directions_side_by_side() -> None:

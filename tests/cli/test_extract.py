@@ -234,7 +234,7 @@ def test_empty_input_gives_empty_output(run: Callable[..., Result]) -> None:
 def test_five_thousand_words(run: Callable[..., Result]) -> None:
     lines = "das haus ||| the house\n" + "haus " * 5000 + "||| house\nja ||| yes\n"
     result = run(stdin=lines)
-    failed(result, "stdin, line 2: source has", "the model takes 256", "--too-long blank")
+    failed(result, "stdin, line 2: source has", "the model takes 1,024", "--too-long blank")
     assert result.out == b"0-0 1-1\n"
     result = run("--too-long", "blank", stdin=lines)
     assert (result.code, result.out) == (0, b"0-0 1-1\n\n0-0\n")
