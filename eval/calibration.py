@@ -14,7 +14,6 @@ experiment's gold, of both directions made one.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from reproduce import HERE, read_config, read_gold, read_train
+from reproduce import HERE, parse_with_data, read_config, read_gold, read_train
 
 from align import Aligner, Pair, Settings, TwoWayAligner, __version__, load
 from align.calibrate import Vocabulary, lexical_consistency
@@ -129,12 +128,9 @@ def rows(
 def main() -> int:
     """Choose, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("EXTRACT_ALIGN_DATA"), help="folder of the data")
     parser.add_argument("--lines", type=int, default=12_000, help="to draw from")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "results" / "calibration.tsv")
-    args = parser.parse_args()
-    if args.data is None:
-        parser.error("--data, or the environment variable EXTRACT_ALIGN_DATA, names the folder of the data")
+    args = parse_with_data(parser)
     config = read_config(HERE / "experiments.toml")
     experiment = config["experiment"]["bundled"]
     keep_freed_memory()

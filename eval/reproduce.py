@@ -72,6 +72,16 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
+def parse_with_data(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line, with an option for the folder of the data, which must be named."""
+    variable = "EXTRACT_ALIGN_DATA"
+    parser.add_argument("--data", type=Path, default=os.environ.get(variable), help="folder of the data")
+    args = parser.parse_args()
+    if args.data is None:
+        parser.error(f"--data, or the environment variable {variable}, names the folder of the data")
+    return args
+
+
 def read_gold(config: dict[str, Any], names: list[str], data: Path) -> Text:
     """The gold sets of an experiment, each checked against its text."""
     text = Text(names, [], [], [])
@@ -253,13 +263,10 @@ def main() -> int:
     """Run the experiments that were asked for, or all whose files are there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT")
-    parser.add_argument("--data", type=Path, default=os.environ.get("EXTRACT_ALIGN_DATA"), help="folder of the data")
     parser.add_argument("--config", type=Path, default=HERE / "experiments.toml")
     parser.add_argument("-f", "--format", choices=tuple(TABLES), default="text", help="of what is printed")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "results")
-    args = parser.parse_args()
-    if args.data is None:
-        parser.error("--data, or the environment variable EXTRACT_ALIGN_DATA, names the folder of the data")
+    args = parse_with_data(parser)
     config = read_config(args.config)
     unknown = set(args.experiments) - set(config["experiment"])
     if unknown:

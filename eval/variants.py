@@ -13,7 +13,6 @@ Letters: J target words, I source words.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from reproduce import HERE, Text, letters, read_config, read_gold, read_train
+from reproduce import HERE, Text, letters, parse_with_data, read_config, read_gold, read_train
 from variants_lexicon import Lexicon
 from variants_scores import SCORES, TINY, Array, Way, claims
 
@@ -215,12 +214,9 @@ def curve(scores: list[Array], links: dict[str, list[Links]], text: Text) -> Ite
 def main() -> int:
     """Try, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("EXTRACT_ALIGN_DATA"), help="folder of the data")
     parser.add_argument("--pairs", type=int, default=20_000, help="of the training text, for the lexicon; 0: none")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "results")
-    args = parser.parse_args()
-    if args.data is None:
-        parser.error("--data, or the environment variable EXTRACT_ALIGN_DATA, names the folder of the data")
+    args = parse_with_data(parser)
     config = read_config(HERE / "experiments.toml")
     experiment = config["experiment"]["bundled"]
     keep_freed_memory()
