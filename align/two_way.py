@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from align.aligner import Aligner, Item
 from align.extract import shares
@@ -120,17 +121,18 @@ class TwoWayAligner:
 
     def _join_scores(self, ahead: Sequence[Batched], back: Sequence[Batched], cells: tuple[Cell, Cell]) -> Found:
         """Links of a group of pairs by the scores of both directions."""
-        rows: dict[int, Tensor] = {}  # of each pair, [J, I]
+        rows: dict[int, NDArray[np.float32]] = {}  # of each pair, [J, I]; numpy, for many small slices
         for places, some in ahead:
-            batch = shares(self.forward.score(some, cells[0]), self.forward.settings.null)
+            batch = shares(self.forward.score(some, cells[0]), self.forward.settings.null).cpu().numpy()
             rows |= {n: row[: one.words[1], : one.words[0]] for n, one, row in zip(places, some, batch, strict=True)}
         found: Found = {}
         for places, some in back:
             reverse = shares(self.reverse.score(some, cells[1]), self.reverse.settings.null)  # [B, I, J]
-            forward = torch.zeros_like(reverse.transpose(1, 2))
+            forward = np.zeros((len(places), reverse.shape[2], reverse.shape[1]), dtype=np.float32)
             for b, n in enumerate(places):
                 forward[b, : rows[n].shape[0], : rows[n].shape[1]] = rows[n]
-            found |= zip(places, links_above(soft_scores(forward, reverse), self.threshold), strict=True)
+            scores = soft_scores(torch.from_numpy(forward).to(reverse), reverse)
+            found |= zip(places, links_above(scores, self.threshold), strict=True)
         return found
 
     def _join_links(self, ahead: Sequence[Batched], back: Sequence[Batched], cells: tuple[Cell, Cell]) -> Found:

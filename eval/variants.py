@@ -214,7 +214,7 @@ def curve(scores: list[Array], links: dict[str, list[Links]], text: Text) -> Ite
 def main() -> int:
     """Try, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=20_000, help="of the training text, for the lexicon; 0: none")
+    parser.add_argument("--pairs", type=int, default=100_000, help="of the training text, for the lexicon; 0: none")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "results")
     args = parse_with_data(parser)
     config = read_config(HERE / "experiments.toml")
