@@ -1,33 +1,33 @@
-"""Make `import fairseq` work on today's Python and torch, and load its checkpoints without running their code.
+"""Make `import fairseq` work on today's Python and torch, and keep it from evaluating what it reads as Python.
 
 Importing this module installs an import hook and nothing else; fairseq itself is imported by whoever needs
 it, and is mended on its way in:
 
 1. Python >= 3.11 refuses mutable dataclass defaults, of which fairseq (and hydra 1.0) have many.
 2. fairseq 0.12.2's "BetterTransformer" encoder path fails on padded batches with torch >= 2.
-3. torch >= 2.6 unpickles tensors and plain containers only; fairseq's checkpoints hold a few harmless
-   classes more, which are allowed by name.
+3. Its modules call `eval` on settings of models and optimisers, and on lines of text. In all of them that name now
+   means `evaluate`, which knows numbers, strings and lists of them.
+4. It reads checkpoints by `torch.load`, which is told what they may hold: see `align.fairseq_checkpoint`.
 
 Tested with fairseq 0.12.2; fairseq-fixed 0.12.3.1 takes the same path.
 """
 
 from __future__ import annotations
 
-import argparse
+import ast
 import dataclasses
+import functools
 import importlib.abc
-import importlib.util
 import logging
-import re
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 MENDED = ("fairseq", "hydra")
+
+MOST_EVALUATED = 100_000
+"""Characters of a setting that is evaluated, and items of what it comes to."""
 
 INSTALL = """fairseq is not installed. These two commands install it:
   pip install 'extract-align[fairseq]'
@@ -66,27 +66,62 @@ def _logging_untouched() -> Iterator[None]:
         logging.root.removeHandler(handler)
 
 
-def _allow_checkpoint_classes() -> None:
-    """Tell torch's restricted unpickler which classes real fairseq checkpoints hold beside tensors."""
-    import numpy as np
-    import torch
-    from fairseq.logging import meters
+def evaluate(text: str, *scopes: Any) -> Any:
+    """What fairseq's modules have for `eval`: a Python literal; lists may be added and repeated, `[(512, 3)] * 20`.
 
+    Args:
+        text: the literal.
+        scopes: names, of which a literal has none.
+
+    Raises:
+        TypeError: not a string, as with `eval`.
+        ValueError: anything but a literal, or one of more than 100,000 characters or items.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a string is to be evaluated, not {type(text).__name__}")
+    if len(text) > MOST_EVALUATED:
+        raise ValueError(f"{len(text):,} characters are no setting")
     try:
-        from numpy._core import multiarray
-    except ImportError:  # numpy < 2
-        from numpy.core import multiarray  # type: ignore[no-redef]
+        return _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ValueError(f"{text[:80]!r} is not a number, a string, or a list of them") from None
 
-    allowed: list[Any] = [argparse.Namespace]
-    # --eval-bleu keeps its n-gram counts as numpy arrays, under either name of numpy's core
-    allowed += [np.ndarray, np.dtype, *{type(np.dtype(kind)) for kind in ("int64", "float64", "int32", "float32")}]
-    for core in ("numpy.core", "numpy._core"):
-        for function in (multiarray._reconstruct, multiarray.scalar):
-            allowed.append((function, f"{core}.multiarray.{function.__name__}"))
-    # checkpoints of fairseq 0.6 to 0.9 keep their training meters, under the module's name of then
-    for meter in (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter):
-        allowed += [meter, (meter, f"fairseq.meters.{meter.__name__}")]
-    torch.serialization.add_safe_globals(allowed)
+
+def _value(node: ast.expr) -> Any:
+    """The value of a literal, or of lists of literals that are added or repeated."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Add, ast.Mult)):
+        return ast.literal_eval(node)
+    left, right = _value(node.left), _value(node.right)
+    lists = [side for side in (left, right) if isinstance(side, (list, tuple))]
+    if isinstance(node.op, ast.Add) and len(lists) == 2 and len(left) + len(right) <= MOST_EVALUATED:
+        return left + right
+    if isinstance(node.op, ast.Mult) and len(lists) == 1:
+        times = right if lists[0] is left else left
+        if type(times) is int and len(lists[0]) * times <= MOST_EVALUATED:
+            return left * right
+    raise ValueError("only lists can be added, and repeated a number of times")
+
+
+def _leave_eval(module: Any) -> None:
+    """Give a module of fairseq's another meaning for `eval`: its globals come before Python's own names."""
+    module.__dict__["eval"] = evaluate
+
+
+def _guard_loading() -> None:
+    """Let fairseq's own programs read checkpoints, and no more than `load_checkpoint` of ours does."""
+    from fairseq import checkpoint_utils
+
+    from align.fairseq_checkpoint import only_checkpoint_classes  # which imports torch
+
+    original = checkpoint_utils.load_checkpoint_to_cpu
+    if not hasattr(original, "__wrapped__"):
+
+        @functools.wraps(original)
+        def load_checkpoint_to_cpu(*arguments: Any, **named: Any) -> Any:
+            with only_checkpoint_classes():
+                return original(*arguments, **named)
+
+        checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
 
 
 def _leave_fast_path() -> None:
@@ -96,86 +131,47 @@ def _leave_fast_path() -> None:
     TransformerEncoderLayerBase.can_use_fastpath = property(lambda self: False, lambda self, value: None)
 
 
-def _mend() -> None:
+def mend() -> None:
     """What can be mended once fairseq is imported, by whomever; doing it again changes nothing."""
-    _allow_checkpoint_classes()
+    for name, module in list(sys.modules.items()):
+        if _is_fairseq(name):
+            _leave_eval(module)
+    _guard_loading()
     _leave_fast_path()
 
 
-class _Hook(importlib.abc.MetaPathFinder):
-    """Wraps the loading of the top-level package `fairseq`, once."""
+def _is_fairseq(name: str) -> bool:
+    return name.partition(".")[0] in ("fairseq", "fairseq_cli")
 
-    searching = False
+
+class _Hook(importlib.abc.MetaPathFinder):
+    """Wraps the loading of fairseq's modules."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "fairseq" or self.searching:
+        if not _is_fairseq(name):
             return None
-        self.searching = True
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self.searching = False
-        if spec is None:
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next((spec for finder in others if (spec := finder.find_spec(name, path, target))), None)
+        if spec is None and name == "fairseq":
             raise ModuleNotFoundError(INSTALL, name="fairseq")
-        if spec.loader is not None:
-            execute = spec.loader.exec_module
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
 
-            def mended(module: Any) -> None:
-                with _hashable_dataclasses(), _logging_untouched():
-                    execute(module)
-                _mend()
+        def mended(module: Any) -> None:
+            _leave_eval(module)
+            if name != "fairseq":
+                execute(module)
+                return
+            with _hashable_dataclasses(), _logging_untouched():
+                execute(module)
+            mend()
 
-            spec.loader.exec_module = mended  # type: ignore[method-assign]
+        spec.loader.exec_module = mended  # type: ignore[method-assign]
         return spec
 
 
 if not any(isinstance(finder, _Hook) for finder in sys.meta_path):
     sys.meta_path.insert(0, _Hook())
-
-
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a fairseq checkpoint on the CPU, with torch's restricted unpickler.
-
-    Args:
-        path: a file that fairseq saved.
-
-    Returns:
-        The saved state: "model" (tensors) and "cfg" or, before fairseq 0.10, "args".
-
-    Raises:
-        ValueError: no such file, a damaged one, one that wants to run code, or not a fairseq checkpoint.
-        ModuleNotFoundError: fairseq is not installed; the message says how to.
-    """
-    import fairseq  # noqa: F401
-    import torch
-
-    _mend()  # where fairseq was imported before this module, the hook came too late
-    if not path.is_file():
-        raise ValueError(f"{path}: no such checkpoint")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's advice on pickle protocols is for whoever saved the file
-            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except (PermissionError, MemoryError):
-        raise
-    except Exception as error:  # damaged pickles raise nearly anything: KeyError, EOFError, RuntimeError, ...
-        unsafe = re.search(r"GLOBAL ([\w.]+)", str(error)) if isinstance(error, UnpicklingError) else None
-        if unsafe is None:
-            raise ValueError(f"{path}: not a checkpoint that torch can read; it may be cut short or damaged") from None
-        raise ValueError(
-            f"{path}: refused, for it asks to run {unsafe[1]} while being read; "
-            "a checkpoint that only holds a model has no need to"
-        ) from None
-    if not _is_fairseq(state):
-        raise ValueError(f"{path}: not a fairseq checkpoint: no model with its configuration in it")
-    return state
-
-
-def _is_fairseq(state: Any) -> bool:
-    """Whether tensors and a configuration are where fairseq puts them."""
-    import torch
-
-    if not (isinstance(state, dict) and isinstance(state.get("model"), dict)):
-        return False
-    tensors = all(isinstance(weight, torch.Tensor) for weight in state["model"].values())
-    return tensors and (isinstance(state.get("args"), argparse.Namespace) or isinstance(state.get("cfg"), dict))
+if "fairseq" in sys.modules:  # the hook comes too late for it
+    mend()

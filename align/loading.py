@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from align.aligner import Aligner
-from align.recorders.fairseq import load_fairseq
+from align.recorders.fairseq_model import load_fairseq
 from align.recorders.folder import DEFAULT_MODEL, ModelOptions, find_model
 from align.stream import BATCH_TOKENS, BUFFER
 from align.types import Null, Positions, Score, Settings

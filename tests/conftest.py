@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from align import Pair, load
-from align.recorders.fairseq import FairseqRecorder, load_fairseq
+from align.recorders.fairseq import FairseqRecorder
+from align.recorders.fairseq_model import load_fairseq
 from align.recorders.folder import ModelOptions, find_model
 from align.stream import read_bitext, read_lines, read_parallel
 from tests import toy

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
-from align.fairseq_compat import load_checkpoint
+from align.fairseq_checkpoint import load_checkpoint
 from align.loading import load
 from align.stream import split_words
 from align.training.prepare import Prepared

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from align import Aligner, Settings
-from align.recorders.fairseq import load_fairseq
+from align.recorders.fairseq_model import load_fairseq
 from align.recorders.folder import ModelOptions, find_model
 from tests import toy
 

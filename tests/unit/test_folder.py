@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from align.fairseq_compat import load_checkpoint
-from align.recorders.fairseq import load_fairseq
+from align.fairseq_checkpoint import load_checkpoint
+from align.recorders.fairseq_model import load_fairseq
 from align.recorders.folder import ModelOptions, find_model
 from align.text import TextRules
 from tests import toy

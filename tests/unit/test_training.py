@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.fairseq_compat import load_checkpoint
+from align.fairseq_checkpoint import load_checkpoint
 from align.training.corpus import Cleaner, read_pairs
 from align.training.export import average, export, select, shrink
 from align.training.prepare import Bitext, prepare

@@ -1,0 +1,213 @@
+"""From the files of a model folder, none of which is trusted, to a recorder."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from align.fairseq_checkpoint import load_checkpoint
+from align.fairseq_compat import mend
+from align.recorders.fairseq import FairseqRecorder
+from align.recorders.fairseq_settings import model_settings, plain_dict, text_setting
+from align.recorders.folder import ModelFolder
+from align.text import Preprocessor
+
+ENTRY_BYTES = 1000
+"""As much of a dictionary is read for each row of the embedding: real entries have some ten bytes."""
+
+
+def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32") -> FairseqRecorder:
+    """Load a fairseq checkpoint with its dictionaries and text processing.
+
+    Args:
+        folder: where the files are and what is known about the text.
+        device: "cpu", or "cuda" and the like.
+        dtype: "float32" or "bfloat16".
+
+    Raises:
+        ValueError: a file is missing, damaged or of another model; the message says which and why.
+        ModuleNotFoundError: fairseq is not installed.
+    """
+    import fairseq  # noqa: F401  (where it is missing, that is what is to be said first)
+
+    mend()  # where fairseq was imported before this package, the hook came too late
+    state = load_checkpoint(folder.checkpoint)
+    weights: dict[str, Tensor] = state["model"]
+    config = plain_dict(state.get("cfg"))
+    args = state["args"] if state.get("args") is not None else config.get("model")
+    if not any(".encoder_attn." in name for name in weights):
+        raise ValueError(f"{folder.checkpoint}: no encoder-decoder attention in it; is it a language model?")
+    languages = _languages(folder, config.get("task", args))
+
+    sides = list(zip(languages, (folder.options.source_subwords, folder.options.target_subwords), strict=True))
+    rules = [folder.rules(*side) for side in sides]
+    if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
+        bare = next(rule.language for rule in rules if rule.subwords == "none")
+        raise ValueError(f"{folder.root}: subwords for one side, but none for {bare}; name its file with a flag")
+    paths = [folder.dictionary(language) for language in languages]
+    dictionaries = [
+        _load_dictionary(path, part, weights, folder.checkpoint)
+        for part, path in zip(("encoder", "decoder"), paths, strict=True)
+    ]
+    model = _build(args, dictionaries, weights, folder.checkpoint)
+    subword_files = [rule.subword_file for rule in rules if rule.subword_file is not None]
+    spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
+    fingerprint = _fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
+    source, target = (Preprocessor(rule, _index(d)) for rule, d in zip(rules, dictionaries, strict=True))
+    return FairseqRecorder(
+        model.requires_grad_(False).to(device=device, dtype=getattr(torch, dtype)),
+        source,
+        target,
+        dictionary=dictionaries[0],
+        name=f"fairseq:{'-'.join(languages)}@{fingerprint}",
+        text=", ".join(f"{r.language} ({r.case} case, {r.tokenizer} tokens, {r.subwords} pieces)" for r in rules),
+    )
+
+
+def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
+    """Source and target, as the user says, or the checkpoint, or the names of what was binarised.
+
+    Raises:
+        ValueError: nobody says, or what the checkpoint says is no language code.
+    """
+    trained_on = folder.binarised_languages()
+    source = folder.options.source_lang or text_setting(task, "source_lang") or trained_on[0]
+    target = folder.options.target_lang or text_setting(task, "target_lang") or trained_on[1]
+    if not (source and target):
+        raise ValueError(f"{folder.checkpoint}: does not say its languages; give --source-lang and --target-lang")
+    for language in (source, target):  # they come out of a file and go into paths and onto terminals
+        if not re.fullmatch(r"[\w.-]+", language):
+            raise ValueError(f"{folder.checkpoint}: {language!r} is not a language code")
+    return source, target
+
+
+def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Any:
+    """One side's dictionary, of which no more is read than the model has rows for.
+
+    Raises:
+        ValueError: it is none, or another model's.
+    """
+    from fairseq.data import Dictionary
+
+    table = weights.get(f"{part}.embed_tokens.weight")
+    rows = table.shape[0] if table is not None and table.dim() == 2 else 0
+    with path.open("rb") as stream:
+        content = stream.read(ENTRY_BYTES * (rows + 1))
+        whole = not stream.read(1)
+    if not whole or content.count(b"\n") > rows:
+        raise ValueError(
+            f"{path}: more entries than the {rows:,} that the {part} of {checkpoint} was trained with: "
+            "not this model's dictionary"
+        )
+    try:
+        dictionary = Dictionary.load(io.StringIO(content.decode()))
+    except Exception as error:  # a wrong encoding, a line that is no entry, an entry twice
+        raise ValueError(f"{path}: not a fairseq dictionary ({_cut(str(error).strip())})") from None
+    if rows != len(dictionary):
+        raise ValueError(
+            f"{path}: {len(dictionary):,} entries with fairseq's 4 special ones, but the {part} of "
+            f"{checkpoint} was trained with {rows:,}: not this model's dictionary"
+        )
+    return dictionary
+
+
+def _cut(reason: str, most: int = 120) -> str:
+    """A library's message, which may quote the file, at a length for a line."""
+    return reason if len(reason) <= most else reason[:most] + " ..."
+
+
+def _index(dictionary: Any) -> Callable[[str], int]:
+    """Piece to id. What looks like a special symbol is a user's word like any other, and unknown."""
+    indices, specials, unknown = dictionary.indices, dictionary.nspecial, dictionary.unk()
+
+    def index(piece: str) -> int:
+        number: int = indices.get(piece, unknown)
+        return number if number >= specials else unknown
+
+    return index
+
+
+def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], checkpoint: Path) -> Any:
+    """The checkpoint's own architecture with its weights in it.
+
+    Raises:
+        ValueError: no architecture that attends as this package reads it, or settings and weights do not fit.
+    """
+    from fairseq import models
+
+    try:
+        settings = model_settings(args, weights)
+    except ValueError as error:
+        raise ValueError(f"{checkpoint}: weights and configuration do not fit: {error}") from None
+    if _model_class(settings.arch) is None:
+        name = settings.arch or "without a name"
+        raise ValueError(f"{checkpoint}: fairseq cannot build this model ({name}): no Transformer for translation")
+    task = Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
+    try:
+        _check_cost(settings, task, weights)
+        model = models.build_model(settings, task)
+    except Exception as error:  # whatever an unusual setting makes fairseq raise
+        reason = _cut(str(error))
+        raise ValueError(f"{checkpoint}: fairseq cannot build this model ({settings.arch}): {reason}") from None
+    try:
+        model.load_state_dict(weights, strict=True, model_cfg=settings)
+    except Exception as error:  # the names of weights are the file's, and fairseq takes them apart
+        reason = _cut(str(error), 2000)
+        raise ValueError(f"{checkpoint}: weights and configuration do not fit: {reason}") from None
+    if not all(weight.isfinite().all() for weight in model.parameters()):
+        raise ValueError(f"{checkpoint}: some weights are not finite numbers; the training has failed")
+    return model
+
+
+def _model_class(architecture: str | None) -> type | None:
+    """The class that fairseq builds for an architecture, if it is one of those whose modules this package reads.
+
+    Others evaluate their settings, or open files that these name.
+    """
+    from fairseq.models import ARCH_MODEL_REGISTRY
+    from fairseq.models.bart import BARTModel
+    from fairseq.models.transformer import TransformerModel
+    from fairseq.models.transformer_align import TransformerAlignModel
+
+    found: type | None = ARCH_MODEL_REGISTRY.get(architecture)
+    return found if found in (TransformerModel, BARTModel, TransformerAlignModel) else None
+
+
+def _check_cost(settings: Namespace, task: Namespace, weights: Mapping[str, Tensor]) -> None:
+    """Build the model without memory for its weights, and hold their number against what the checkpoint has.
+
+    fairseq adds unused parameters to its encoder layers and shares others, so that twice as many are in order.
+
+    Raises:
+        ValueError: settings for a model that is far larger.
+    """
+    from fairseq.models import ARCH_CONFIG_REGISTRY
+    from fairseq.models.transformer import TransformerModel
+
+    settings = copy(settings)
+    ARCH_CONFIG_REGISTRY[settings.arch](settings)
+    with torch.device("meta"):
+        skeleton = TransformerModel.build_model(settings, task)  # BART's own constructor draws numbers for each weight
+    wanted = sum(weight.numel() for weight in skeleton.parameters())
+    present = sum(weight.numel() for weight in weights.values())
+    if wanted > 2 * present + 1_000_000:
+        raise ValueError(f"its settings make {wanted:,} parameters, its file holds {present:,}")
+
+
+def _fingerprint(files: Iterable[Path], text: str) -> str:
+    """Seven hex digits that change when any file or rule does that the links depend on."""
+    digest = hashlib.sha256(text.encode())
+    for path in files:
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()[:7]
