@@ -105,6 +105,13 @@ def sentencepiece_segmenter(path: Path | None) -> Segment:
     return segment
 
 
+class _Nothing(dict[str, Any]):
+    """A cache that keeps nothing: words are cached here already, and subword-nmt's own grows without bound."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        pass
+
+
 def subword_nmt_segmenter(path: Path | None) -> Segment:
     """Pieces of subword-nmt's BPE, `@@` at each but a token's last; fastBPE's codes give the same.
 
@@ -116,17 +123,19 @@ def subword_nmt_segmenter(path: Path | None) -> Segment:
     assert path is not None
     try:
         codes = path.read_text(encoding="utf-8")
-        lines = [line.split(" ") for line in codes.rstrip("\n").split("\n")]
+        lines = [line.strip("\r\n ").split(" ") for line in codes.rstrip("\n").split("\n")]
         if all(len(line) == 3 and line[2].isdigit() for line in lines):  # fastBPE adds a count to each pair
             codes = "#version: 0.2\n" + "".join(f"{first} {second}\n" for first, second, _ in lines)
         elif any(len(line) != 2 for line in lines):
             raise ValueError
+        if lines[0][0].startswith("#version:") and lines[0] not in (["#version:", "0.1"], ["#version:", "0.2"]):
+            raise ValueError
         bpe = BPE(io.StringIO(codes))
     except ValueError:
-        raise ValueError(f"{path}: not a file of BPE codes (two pieces a line)") from None
+        raise ValueError(f"{path}: not a file of BPE codes (version 0.1 or 0.2, two pieces a line)") from None
+    bpe.cache = _Nothing()
 
     def segment(token: str, first: bool) -> list[str]:
-        bpe.cache.clear()  # words are cached here already, and this one grows without bound
         return list(bpe.segment_tokens([token]))
 
     return segment

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
 
 from align.text import Preprocessor
 from align.types import Batch, CrossAttention, Pair, Pieces
+
+_recorders: WeakSet[FairseqRecorder] = WeakSet()
+"""All that there are, for a fork to find."""
 
 
 class _Recorded(Exception):
@@ -22,6 +28,9 @@ class FairseqRecorder:
 
     Only the decoder up to the last wanted layer's cross-attention is ever run: no later layer, no vocabulary
     projection.
+
+    Threads may share it: they take turns, for hooks, masks and beam sizes are kept in the model's modules. After a fork
+    the child goes on with one thread, as OpenMP's others stay behind and torch would wait for them for ever.
 
     Args:
         model: a fairseq encoder-decoder Transformer.
@@ -56,6 +65,22 @@ class FairseqRecorder:
         self.max_positions = (int(model.encoder.max_positions()), int(model.decoder.max_positions()))
         weight = next(model.parameters())
         self.device, self.dtype = str(weight.device), str(weight.dtype).removeprefix("torch.")
+        self._turn = threading.Lock()
+        self._forked = False
+        _recorders.add(self)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Have the model to oneself, until the context ends."""
+        if self._forked:
+            torch.set_num_threads(1)
+            self._forked = False
+        with self._turn:
+            yield
+
+    def after_fork(self) -> None:
+        """In a child process: whoever had the model when it was forked is not there to give it back."""
+        self._turn, self._forked = threading.Lock(), True
 
     def encode(self, pair: Pair) -> Pieces:
         """The model's pieces of one pair; `</s>` ends the source."""
@@ -76,19 +101,22 @@ class FairseqRecorder:
         target = batch.target.masked_fill(batch.target == self.pad, self._eos)
         steps = torch.nn.functional.pad(target, (1, 0), value=self._eos).to(self.device)  # [B, T+1]
         recorded: list[CrossAttention] = []
-        handles = []
-        for layer in layers:
-            handles += self._hook(layer, layer == layers[-1], recorded)
+        with self.alone(), self._hooked(layers, recorded), _one_beam(self._attentions), suppress(_Recorded):
+            encoded = self.model.encoder(source, src_lengths=(source != self.pad).sum(1))
+            self.model.decoder(steps, encoder_out=encoded, features_only=True)
+        return recorded
+
+    @contextmanager
+    def _hooked(self, layers: Sequence[int], recorded: list[CrossAttention]) -> Iterator[None]:
+        """Let a forward pass append the attention of these layers to `recorded`, and end after the last of them."""
+        handles: list[Any] = []
         try:
-            with _one_beam(self._attentions):
-                encoded = self.model.encoder(source, src_lengths=(source != self.pad).sum(1))
-                self.model.decoder(steps, encoder_out=encoded, features_only=True)
-        except _Recorded:
-            pass
+            for layer in layers:
+                handles += self._hook(layer, layer == layers[-1], recorded)
+            yield
         finally:
             for handle in handles:
                 handle.remove()
-        return recorded
 
     def _hook(self, layer: int, last: bool, recorded: list[CrossAttention]) -> list[Any]:
         """Hook one layer so that a forward pass appends its attention to `recorded`."""
@@ -129,3 +157,11 @@ def _one_beam(attentions: Sequence[Any]) -> Iterator[None]:
     finally:
         for attention, size in beams:
             attention.beam_size = size
+
+
+def _after_fork() -> None:
+    for recorder in _recorders:
+        recorder.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

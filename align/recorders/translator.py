@@ -61,7 +61,8 @@ class FairseqTranslator:
         """Translate a batch of sentences of one length."""
         tokens = torch.tensor(sources, device=self._recorder.device)  # [B, S]
         lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
-        found = self._generator.generate(None, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
+        with self._recorder.alone():
+            found = self._generator.generate(None, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
         specials, unknown = self._dictionary.nspecial, self._dictionary.unk()
         for hypotheses in found:
             ids = hypotheses[0]["tokens"].tolist()

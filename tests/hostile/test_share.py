@@ -1,0 +1,86 @@
+"""What threads and forked processes may share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from align import Aligner, ModelOptions, Pair, Settings, TwoWayAligner
+from align.recorders.fairseq_model import load_fairseq
+from align.recorders.folder import find_model
+from align.recorders.translator import FairseqTranslator
+from align.translate import TranslatingAligner
+from align.types import Search
+from tests import toy
+from tests.hostile import share
+
+TOY_PAIRS = [("das haus ist alt", "the house is old"), ("wir sehen das haus", "we see the house")]
+TOY_PAIRS += [("haus ist gross und", "old is house big"), ("das ist es", "it is it now"), ("alt", "old")]
+
+
+def test_threads_that_share_an_aligner_get_their_own_links(toy_recorder: Callable[..., Any], one_thread: None) -> None:
+    aligner = Aligner(toy_recorder(), Settings(layer=1, head=1))
+    assert share.run(aligner.align, 800, 8, 1, TOY_PAIRS) == (0, [])
+
+
+def test_threads_that_share_two_models_and_translate_get_their_own(tmp_path: Path, one_thread: None) -> None:
+    folders = toy.save_trained_model(tmp_path / "forward"), toy.save_reverse_model(tmp_path / "reverse")
+    recorders = [load_fairseq(find_model(str(folder), ModelOptions())) for folder in folders]
+    aligners = [Aligner(recorder, Settings(layer=1, head=1)) for recorder in recorders]
+    both = TwoWayAligner(*aligners)
+    translating = TranslatingAligner(both, FairseqTranslator(recorders[0], Search(beam=3)))
+
+    def translate_or_align(source: str, target: str) -> Any:
+        if len(source) % 2:
+            return next(translating([source])).pair.target
+        return both.align(source, target)
+
+    assert share.run(translate_or_align, 160, 8, 1, TOY_PAIRS) == (0, [])
+
+
+def test_subwords_are_cut_alike_in_all_threads(tmp_path: Path) -> None:
+    from align.text import subword_nmt_segmenter
+
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\nd a\nda s</w>\nh a\nha u\n", encoding="utf-8")
+    segment = subword_nmt_segmenter(codes)
+    pairs = [(word, "") for word in ("das", "haus", "dashaus", "hasdau", "auhadas")]
+    assert share.run(lambda word, _: segment(word, True), 40_000, 8, 1, pairs) == (0, [])
+
+
+FORK = """
+import os, signal, sys, torch
+from align import load
+torch.set_num_threads(2)
+aligner = load({model!r}, layer=1, head=1, device="cpu")
+pairs = [("das haus ist alt . " * 6, "the house is old . " * 6)] * 40
+expected = [str(alignment) for alignment in aligner(pairs)]  # on two threads, which a child does not have
+{before}
+child = os.fork()
+if child == 0:
+    signal.alarm(60)  # a child that hangs is to be seen
+    os._exit([str(alignment) for alignment in aligner(pairs)] != expected)
+_, status = os.waitpid(child, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+HELD = "import threading; threading.Thread(target=lambda: aligner.recorder._turn.acquire()).start()"
+
+
+@pytest.mark.parametrize("before", ["", HELD], ids=["after a parallel call", "while another thread has the model"])
+def test_a_child_aligns_after_a_fork(before: str) -> None:
+    script = FORK.format(model="de-en", before=before)
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+
+
+def test_an_aligner_survives_calls_that_are_given_up(toy_recorder: Callable[..., Any]) -> None:
+    aligner = Aligner(toy_recorder(), Settings(layer=1, head=1), buffer=1)
+    expected = str(aligner.align(*TOY_PAIRS[0]))
+    for _ in range(20):
+        next(aligner(Pair(tuple(s.split()), tuple(t.split()), 1) for s, t in TOY_PAIRS))  # and never asked again
+    assert str(aligner.align(*TOY_PAIRS[0])) == expected
