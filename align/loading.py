@@ -70,6 +70,12 @@ def load(
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     folder = find_model(model, options or ModelOptions())
     recorder = load_fairseq(folder, pick_device(device), dtype)
+    for layer_stored, head_stored in folder.calibration.values():
+        if layer_stored > recorder.layers or (head_stored or 1) > recorder.heads:
+            raise ValueError(
+                f"{folder.root / 'model.toml'}: layer {layer_stored}, head {head_stored or 'all'} is out of range: "
+                f"the model has {recorder.layers} layers of {recorder.heads} heads"
+            )
     return Aligner(
         recorder,
         settings,

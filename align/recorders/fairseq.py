@@ -29,8 +29,8 @@ class FairseqRecorder:
     Only the decoder up to the last wanted layer's cross-attention is ever run: no later layer, no vocabulary
     projection.
 
-    Threads may share it: they take turns, for hooks, masks and beam sizes are kept in the model's modules. After a fork
-    the child goes on with one thread, as OpenMP's others stay behind and torch would wait for them for ever.
+    Threads may share it: they take turns, for hooks, masks and beam sizes are kept in the model's modules. A forked
+    child has one CPU thread: torch would wait for ever for OpenMP's others, which stay behind.
 
     Args:
         model: a fairseq encoder-decoder Transformer.
@@ -65,22 +65,18 @@ class FairseqRecorder:
         self.max_positions = (int(model.encoder.max_positions()), int(model.decoder.max_positions()))
         weight = next(model.parameters())
         self.device, self.dtype = str(weight.device), str(weight.dtype).removeprefix("torch.")
-        self._turn = threading.Lock()
-        self._forked = False
+        self.forget_others()
         _recorders.add(self)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Have the model to oneself, until the context ends."""
-        if self._forked:
-            torch.set_num_threads(1)
-            self._forked = False
         with self._turn:
             yield
 
-    def after_fork(self) -> None:
-        """In a child process: whoever had the model when it was forked is not there to give it back."""
-        self._turn, self._forked = threading.Lock(), True
+    def forget_others(self) -> None:
+        """Let nobody have the model: in a child process whoever had it at the fork is not there to give it back."""
+        self._turn = threading.Lock()
 
     def encode(self, pair: Pair) -> Pieces:
         """The model's pieces of one pair; `</s>` ends the source."""
@@ -160,8 +156,10 @@ def _one_beam(attentions: Sequence[Any]) -> Iterator[None]:
 
 
 def _after_fork() -> None:
+    """What a child process needs: models that are free, and no OpenMP threads, which stay behind in its parent."""
+    torch.set_num_threads(1)
     for recorder in _recorders:
-        recorder.after_fork()
+        recorder.forget_others()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from glob import escape
 from itertools import permutations
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from align.text import CASES, SUBWORDS, TOKENIZERS, TextRules
 from align.types import Position, Score
@@ -17,6 +17,9 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:  # its forerunner, under a name that mypy need not know
     import tomli as tomllib
+
+TOML_BYTES = 1 << 16
+"""The most that a model.toml may have."""
 
 BUNDLED = Path(__file__).parent.parent / "models"
 DEFAULT_MODEL = "de-en"
@@ -157,8 +160,12 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[str, str], tuple[in
     """Options and calibration of a model.toml; nothing of either where the file is missing."""
     if not path.is_file():
         return ModelOptions(), {}
+    with path.open("rb") as stream:
+        raw = stream.read(TOML_BYTES + 1)
+    if len(raw) > TOML_BYTES:
+        raise ValueError(f"{path}: more than {TOML_BYTES:,} bytes, which is not what describes a model")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(raw.decode())
         text, stored = content.get("text", {}), content.get("calibration", {})
         for table, where, known in (
             (content, "the file", ("source", "target", "text", "calibration")),
@@ -170,16 +177,30 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[str, str], tuple[in
                 if name not in known:
                     raise ValueError(f"{where} has {name}, but only {', '.join(known)} mean something there")
         for name, value in text.items():
-            if value not in _CHOICES[name]:
+            if not isinstance(value, str) or value not in _CHOICES[name]:
                 raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {value!r}")
-        options = ModelOptions(content["source"], content["target"], **text)
+        options = ModelOptions(_language(content["source"]), _language(content["target"]), **text)
         calibration = {
-            (score, position): (int(cell["layer"]), None if cell["head"] == "all" else int(cell["head"]))
+            (score, position): (_counted(cell["layer"]), None if cell["head"] == "all" else _counted(cell["head"]))
             for position, scores in stored.items()
             for score, cell in scores.items()
         }
     except KeyError as error:
         raise ValueError(f"{path}: {error} is missing") from None
+    except RecursionError:
+        raise ValueError(f"{path}: nested too deeply") from None
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: {error}") from None
     return options, calibration
+
+
+def _language(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError(f'a language is {value!r}, not a code such as "de"')
+
+
+def _counted(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise ValueError(f'a layer or head is {value!r}, not a whole number from 1 (or, of heads, "all")')

@@ -43,16 +43,6 @@ def test_threads_that_share_two_models_and_translate_get_their_own(tmp_path: Pat
     assert share.run(translate_or_align, 160, 8, 1, TOY_PAIRS) == (0, [])
 
 
-def test_subwords_are_cut_alike_in_all_threads(tmp_path: Path) -> None:
-    from align.text import subword_nmt_segmenter
-
-    codes = tmp_path / "codes"
-    codes.write_text("#version: 0.2\nd a\nda s</w>\nh a\nha u\n", encoding="utf-8")
-    segment = subword_nmt_segmenter(codes)
-    pairs = [(word, "") for word in ("das", "haus", "dashaus", "hasdau", "auhadas")]
-    assert share.run(lambda word, _: segment(word, True), 40_000, 8, 1, pairs) == (0, [])
-
-
 FORK = """
 import os, signal, sys, torch
 from align import load

@@ -1,0 +1,302 @@
+"""Lines of anything through models: as many out as in, in order, in the user's own words, with links within range.
+
+And bytes of anything through the reader, held against one that is written from the documentation alone.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from align.stream import read_bitext, read_lines
+
+REAL = (
+    *("das", "Haus", "ist", "alt", ".", ",", "the", "house", "is", "old", "und", "and", "z.B.", "U.S.", "Mr.", "it's"),
+    *(
+        "l'",
+        "100.000",
+        "3,5",
+        "EU-Kommission",
+        "don't",
+        "...",
+        "?!",
+        "(",
+        ")",
+        '"',
+        "&amp;",
+        "&",
+        "<s>",
+        "</s>",
+        "<unk>",
+    ),
+    *("<pad>", "@@", "a@@", "\u2581", "\u2581das", "@-@", "#", "%s", "{0}", "$(x)", "`", "\\", "--", "-", "'", "''"),
+)
+ODD = (
+    *(
+        "\0",
+        "\x01",
+        "\x07",
+        "\x1b[31m",
+        "\x7f",
+        "\x85",
+        "\xa0",
+        "\u2028",
+        "\u2029",
+        "\u200b",
+        "\u200f",
+        "\u202e",
+        "\u2066",
+    ),
+    *(
+        "\ufeff",
+        "\ufffe",
+        "\uffff",
+        "\U0010ffff",
+        "\ue000",
+        "\U000e0001",
+        "e\u0301",
+        "\u0301",
+        "n\u0303" * 20,
+        "\r",
+        "a\rb",
+    ),
+    *(
+        "\x0b",
+        "\x0c",
+        "\x1c",
+        "\u3000",
+        "日本語",
+        "עברית",
+        "العربية",
+        "हिन्दी",
+        "ไทย",
+        "👩\u200d👩\u200d👧",
+        "🇩🇪",
+        "ß",
+        "İ",
+        "ǆ",
+        "ﬁ",
+        "𝔘",
+    ),
+    *(
+        "|",
+        "||",
+        "|a",
+        "a||",
+        "\u01c0" * 3,
+        "\\n",
+        "\\t",
+        "0-0",
+        "1p1",
+        "{}",
+        "[]",
+        '{"a":1}',
+        "-",
+        "--help",
+        "%",
+        "\x00" * 9,
+    ),
+)
+
+
+REPORTED = 10
+"""As many wrong lines are shown."""
+
+
+class Line(NamedTuple):
+    """A line of a bitext, and what is in it."""
+
+    raw: bytes
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+
+
+def _word(rng: random.Random) -> str:
+    kind = rng.random()
+    if kind < 0.5:
+        return rng.choice(REAL)
+    if kind < 0.75:
+        return rng.choice(ODD)
+    if kind < 0.8:
+        return rng.choice(REAL) + rng.choice(ODD) + rng.choice(REAL)
+    if kind < 0.998:
+        return "".join(chr(_code(rng)) for _ in range(rng.randrange(1, 9)))
+    return rng.choice(("a", "ü", "\u0301", "日", "9", ".", "-a")) * rng.randrange(10, 300)
+
+
+def _code(rng: random.Random) -> int:
+    """A code point that may stand in a word: no blank, TAB, line feed, bar or surrogate."""
+    while True:
+        code = rng.choice((rng.randrange(0x80), rng.randrange(0x250), rng.randrange(0x3000), rng.randrange(0x110000)))
+        if chr(code) not in " \t\n|" and not 0xD800 <= code < 0xE000:
+            return code
+
+
+def _side(rng: random.Random) -> tuple[str, ...]:
+    length = rng.choice((0, 1, 1, 2, 2, 3, 4)) if rng.random() < 0.998 else rng.randrange(10, 80)
+    return tuple(_word(rng) for _ in range(length))
+
+
+def lines(count: int, seed: int) -> Iterator[Line]:
+    """Random lines in UTF-8, by a seed each, so that any of them can be made again."""
+    for number in range(count):
+        rng = random.Random(f"{seed}/{number}")
+        source, target = _side(rng), _side(rng)
+        bars = rng.random() < 0.7
+        blanks = (" ", " ", " ", "  ", "\t", " \t ") if bars else (" ", "  ")
+
+        def join(words: Sequence[str], rng: random.Random = rng, blanks: Sequence[str] = blanks) -> str:
+            return "".join(word + rng.choice(blanks) for word in words)
+
+        text = join(source) + ("||| " if bars else "\t") + join(target)
+        if number == 0:
+            text = " " + text  # a byte order mark would be none of the first word's letters
+        end = "" if number == count - 1 and rng.random() < 0.5 else rng.choice(("\n", "\n", "\n", "\r\n"))
+        if not bars and not source and not target:
+            text = " \t "  # a line of nothing but TABs is one with two blank sides
+        yield Line((text + " " + end).encode(), source, target)
+
+
+def check(line: Line, number: int, output: bytes, soft: bool) -> str:
+    """What is wrong with the JSON line that came out for a line; nothing for nothing."""
+    record = json.loads(output)
+    words = tuple(record["source"]), tuple(record["target"])
+    if record["id"] != number:
+        return f"id {record['id']}"
+    if words != (line.source, line.target):
+        return "other words"
+    links = [tuple(link) for link in record["links"]]
+    linked = [j for _, j in links]
+    if any(not (0 <= i < len(line.source) and 0 <= j < len(line.target)) for i, j in links):
+        return "out of range"
+    if len(set(links)) != len(links) or (not soft and len(set(linked)) != len(linked)):
+        return "a word linked twice"
+    if record["null"] != [j for j in range(len(line.target)) if j not in linked]:
+        return "another list of unlinked words"
+    if len(record["scores"]) != len(links) or not all(0 <= score <= 1 for score in record["scores"]):
+        return "scores that are none"
+    if (links or record.get("skipped")) and not (line.source and line.target):
+        return "links of a blank line"
+    return ""
+
+
+def run(count: int, seed: int, options: Sequence[str] = ()) -> Counter[str]:
+    """Send lines through `extract-align -f jsonl`; counts what came of them, wrong ones by what is wrong.
+
+    Args:
+        count: lines.
+        seed: of all of them.
+        options: further ones of the program.
+    """
+    command = [sys.executable, "-m", "align.cli.extract", "-q", "-f", "jsonl", "--too-long", "blank", *options]
+    soft = "--reverse-model" in options or "--threshold" in options
+    counts: Counter[str] = Counter()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin
+        assert program.stdout
+
+        def write(stdin: Any = program.stdin) -> None:
+            for line in lines(count, seed):
+                stdin.write(line.raw)
+            stdin.close()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        for number, line in enumerate(lines(count, seed), 1):
+            output = program.stdout.readline()
+            if not output:
+                counts["lost"] += 1
+                continue
+            if fault := check(line, number, output, soft):
+                counts[f"wrong: {fault}"] += 1
+                if sum(counts.values()) - counts["lines"] - counts["links"] < REPORTED:
+                    print(f"seed {seed}, line {number}: {fault}: {ascii(line.raw)[:200]}", file=sys.stderr)
+            counts["lines"] += 1
+            counts["links"] += output.count(b"], [") + 1 if b'"links": [[' in output else 0
+        counts["lost"] += bool(program.stdout.read())
+        writer.join()
+    counts["exit code"] = program.returncode
+    return counts
+
+
+def plain_read(content: bytes) -> tuple[list[tuple[list[str], list[str]]], int | None]:
+    """The pairs of a bitext up to the first line that cannot be read, and that one's number: a second reader."""
+    pairs: list[tuple[list[str], list[str]]] = []
+    raw = content.split(b"\n")
+    for number, part in enumerate(raw[:-1] if raw[-1] == b"" else raw, 1):
+        part = part[:-1] if part.endswith(b"\r") else part
+        if number == 1 and part[:2] in (b"\x1f\x8b",):
+            return pairs, number
+        try:
+            text = part.decode("utf-8")
+        except UnicodeDecodeError:
+            return pairs, number
+        if number == 1 and text[:1] == "\ufeff":
+            text = text[1:]
+        bars, tabs = text.split("|||"), text.split("\t")
+        sides = bars if len(bars) > 1 else tabs
+        if not text.replace(" ", "").replace("\t", ""):
+            sides = ["", ""]
+        if len(sides) != 2:
+            return pairs, number
+        words = [[word for word in side.replace("\t", " ").split(" ") if word] for side in sides]
+        pairs.append((words[0], words[1]))
+    return pairs, None
+
+
+def read_bytes(count: int, seed: int) -> Counter[str]:
+    """Hold the reader against the plain one on random bytes."""
+    counts: Counter[str] = Counter()
+    parts = [
+        b"|||",
+        b"||",
+        b"\t",
+        b"\n",
+        b"\r\n",
+        b" ",
+        b"a",
+        b"\xc3\xbc",
+        b"\xff",
+        b"\xed\xa0\x80",
+        b"\xe2\x80\xa8",
+        b"\0",
+    ]
+    parts += [
+        b"\xef\xbb\xbf",
+        b"\x1f\x8b",
+        b"\xc0\xaf",
+        b"\xf4\x90\x80\x80",
+        b"haus",
+        b"\xc2\xa0",
+        b"\x0c",
+        b"\x85",
+        b"\r",
+    ]
+    for number in range(count):
+        rng = random.Random(f"{seed}/{number}")
+        content = b"".join(rng.choice(parts) for _ in range(rng.randrange(60)))
+        if rng.random() < 0.3:
+            content += rng.randbytes(rng.randrange(20))
+        expected, bad = plain_read(content)
+        found: list[tuple[list[str], list[str]]] = []
+        error = ""
+        try:
+            for pair in read_bitext(read_lines(io.BytesIO(content), "x"), "x"):
+                found.append((list(pair.source), list(pair.target)))
+        except ValueError as refused:
+            error = str(refused)
+        right = found == expected and (
+            f"line {bad}:" in error or (bad == 1 and "compressed" in error) if bad else not error
+        )
+        counts["refused" if bad else "read"] += 1
+        if not right:
+            counts["wrong"] += 1
+            print(f"seed {seed}, case {number}: {content!r}: {error or found}", file=sys.stderr)
+    return counts

@@ -1,0 +1,160 @@
+"""No file of a model folder runs code, whichever way it tries."""
+
+from __future__ import annotations
+
+import builtins
+import pickle
+import sys
+from argparse import Namespace
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from align import Aligner, ModelOptions, Settings
+from align.fairseq_checkpoint import load_checkpoint
+from align.fairseq_compat import evaluate
+from align.recorders.fairseq_model import load_fairseq
+from align.recorders.folder import find_model
+from tests import toy
+from tests.hostile import code
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """A sound model folder, where hostile ones are to lie, and the file that must not appear."""
+    toy.save_model(tmp_path / "sound")
+    return tmp_path / "sound", tmp_path / "hostile", tmp_path / "mark"
+
+
+def test_no_variant_runs(places: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    sound, folder, mark = places
+    tried, ran = [], []
+    for name, spoil in list(code.variants(folder, mark)):
+        code.prepare(sound, folder, mark)
+        spoil()
+        monkeypatch.chdir(folder)
+        with suppress(ValueError):
+            recorder = load_fairseq(find_model(str(folder), ModelOptions(source_lang="de", target_lang="en")))
+            str(Aligner(recorder, Settings(layer=1, head=1)).align("das haus", "the house"))
+        tried.append(name)
+        if mark.exists():
+            ran.append(name)
+    assert ran == []
+    assert len(tried) >= 90
+    assert "antigravity" not in sys.modules
+
+
+def test_the_settings_would_run_in_fairseq_as_it_is(
+    places: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof that they are worth trying: fairseq's own loading, with Python's own `eval`."""
+    sound, folder, mark = places
+    from fairseq import models
+
+    dictionary = load_fairseq(find_model(str(sound), ModelOptions())).model.encoder.dictionary
+    for name, module in list(sys.modules.items()):
+        if name.startswith("fairseq."):
+            monkeypatch.setitem(vars(module), "eval", builtins.eval)
+    ran = set()
+    for name, spoil in code.settings(folder, mark):
+        code.prepare(sound, folder, mark)
+        state = load_checkpoint(folder / "checkpoint.pt")
+        spoil(state)
+        args = state["args"] or state["cfg"]["model"]
+        task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+        with suppress(Exception):
+            models.build_model(Namespace(**args) if isinstance(args, dict) else args, task)
+        if mark.exists():
+            ran.add(name)
+    assert {name.split()[0] for name in ran} >= {"transformer", "bart_base", "fconv", "lstm", "wav2vec"}
+    assert len(ran) >= 15
+
+
+def test_fairseqs_own_programs_evaluate_nothing(places: tuple[Path, Path, Path]) -> None:
+    sound, folder, mark = places
+    from fairseq import checkpoint_utils, models
+
+    dictionary = load_fairseq(find_model(str(sound), ModelOptions())).model.encoder.dictionary
+    for _, spoil in code.settings(folder, mark):
+        code.prepare(sound, folder, mark)
+        state = load_checkpoint(folder / "checkpoint.pt")
+        spoil(state)
+        torch.save(state, folder / "checkpoint.pt")
+        task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+        with suppress(Exception):
+            state = checkpoint_utils.load_checkpoint_to_cpu(str(folder / "checkpoint.pt"))
+            models.build_model(state["cfg"].model, task)
+        assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("(0.9, 0.98)", (0.9, 0.98)),
+        ("[(512, 3)] * 2 + [(4, 5)]", [(512, 3), (512, 3), (4, 5)]),
+        ("3 * [1]", [1, 1, 1]),
+        (" {'name': None, 'sizes': [-1, 2.5]}", {"name": None, "sizes": [-1, 2.5]}),
+        ("True", True),
+    ],
+)
+def test_literals_are_what_eval_makes_of_them(text: str, value: Any) -> None:
+    assert evaluate(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "print(1)",
+            "__import__('os')",
+            "[1] * 10 ** 9",
+            "[0] * 99999999",
+            "2 ** 9999",
+            "'a' * 10",
+            "[i for i in ()]",
+        ),
+        *("(lambda: 1)()", "[1].append", "f'{1}'", "1 if 1 else 2", "(" * 500, "", "'a' + 'b'", "a", "-[1]"),
+        *("\0", "[i for i in ()]", "0" * 200_000, "[1] * True", "[1] * -1.0", "[[1] * 99999] * 99999 + [2]"),
+    ],
+)
+def test_all_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        evaluate(text)
+
+
+@pytest.mark.parametrize("value", [True, None, 3, ["1"], b"1"])
+def test_what_is_no_string_is_a_type_error_as_with_eval(value: Any) -> None:
+    with pytest.raises(TypeError):
+        evaluate(value)
+
+
+def test_every_module_of_fairseqs_that_evaluates_has_the_other_eval() -> None:
+    import fairseq.models.lightconv_lm
+    import fairseq.optim.adam
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("fairseq"):
+            assert vars(module).get("eval") is evaluate, name
+    settings = Namespace(adam_betas="__import__('os').abort()", adam_eps=1e-8, weight_decay=0.0, lr=[0.1])
+    adam = object.__new__(fairseq.optim.adam.FairseqAdam)
+    adam.cfg = settings
+    with pytest.raises(ValueError, match="malformed"):
+        _ = adam.optimizer_config
+
+
+def test_the_process_allows_no_more_than_before(places: tuple[Path, Path, Path]) -> None:
+    class Own:
+        pass
+
+    torch.save(numpy.ones(2), places[0] / "counts.pt")
+    registry: Any = torch.serialization
+    registry.add_safe_globals([Own])
+    before = set(registry.get_safe_globals())
+    load_fairseq(find_model(str(places[0]), ModelOptions()))
+    assert set(registry.get_safe_globals()) == before
+    with pytest.raises(pickle.UnpicklingError, match="numpy"):
+        torch.load(places[0] / "counts.pt", weights_only=True)

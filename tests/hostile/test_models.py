@@ -1,0 +1,250 @@
+"""Hostile model folders: each is answered by a line, soon, in bounded memory, whatever is in it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from align.fairseq_checkpoint import load_checkpoint
+from tests import toy
+from tests.conftest import ROOT
+from tests.hostile import fuzz_models
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory of child processes is measured as Linux does")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    toy.save_model(tmp_path / "folder")
+    return tmp_path / "folder"
+
+
+def answer(folder: Path) -> str:
+    """The error that loading a folder ends in."""
+    import fairseq.models  # noqa: F401  (before the fork)
+
+    outcome = fuzz_models.load_folder(folder, folder.parent)
+    assert outcome.what == "refused", outcome
+    (line,) = [line for line in outcome.said.splitlines() if "error: " in line]
+    return line.partition("error: ")[2].removeprefix(str(folder))
+
+
+def resave(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    state = load_checkpoint(folder / "checkpoint.pt")
+    change(state)
+    torch.save(state, folder / "checkpoint.pt")
+
+
+def laughs() -> list[Any]:
+    """2 to the power of 60 of them, in a few lists of lists."""
+    lists: list[Any] = ["ha"]
+    for _ in range(60):
+        lists = [lists, lists]
+    return lists
+
+
+class ArrayOfPointers:
+    """As numpy pickles an array, but of objects that lie where the bytes say."""
+
+    def __reduce__(self) -> Any:
+        class Pointers:
+            def __reduce__(self) -> Any:
+                return numpy.dtype, ("O", False, True)
+
+        return numpy.ndarray, ((1,), Pointers(), b"A" * 8)
+
+
+SETTINGS: list[tuple[str, Any, str]] = [
+    ("encoder_layers", 10**9, "its settings have 1,000,000,000 encoder layers, its weights 2"),
+    ("decoder_layers", 2000, "its settings have 2,000 decoder layers, its weights 2"),
+    ("encoder_layers", laughs(), "its setting encoder_layers is of type list, not a whole number from 1"),
+    ("encoder_embed_dim", 10**9, "its setting encoder_embed_dim is 1,000,000,000, but no weight is longer than 48"),
+    ("encoder_ffn_embed_dim", -1, "its setting encoder_ffn_embed_dim is -1, not a whole number from 1"),
+    ("decoder_attention_heads", 4.0, "its setting decoder_attention_heads is 4.0, not a whole number"),
+    ("decoder_attention_heads", "4" * 10**6, "its setting decoder_attention_heads is '4444"),
+    ("decoder_attention_heads", 3, "fairseq cannot build this model (transformer)"),
+    ("max_source_positions", 10**9, "its setting max_source_positions is 1,000,000,000, more than the 4,194,304"),
+    ("encoder_normalize_before", "yes", "its setting encoder_normalize_before is 'yes', not true or false"),
+    ("activation_fn", "os.system", "its setting activation_fn is 'os.system', not one of relu"),
+    ("adaptive_softmax_cutoff", ["a"], "its setting adaptive_softmax_cutoff is 'a', not a whole number"),
+    ("adaptive_softmax_cutoff", "[x for x in ()]", "its setting adaptive_softmax_cutoff is '[x for x in ()]'"),
+    ("adaptive_softmax_cutoff", [8, 12], "(transformer)"),
+    ("adaptive_softmax_factor", float("nan"), "its setting adaptive_softmax_factor is nan"),
+    ("quant_noise_pq", laughs(), "its setting quant_noise_pq is of type list"),
+    ("_name", laughs(), "cannot build this model"),
+    ("_name", "wav2vec_ctc", "cannot build this model (wav2vec_ctc): no Transformer for translation"),
+    ("_name", ArrayOfPointers(), "cannot build this model"),
+    ("share_all_embeddings", True, "cannot build this model (transformer): --share-all-embeddings requires a joined"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"), SETTINGS, ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(SETTINGS)]
+)
+def test_settings_that_do_not_fit_the_weights_are_named(folder: Path, name: str, value: Any, message: str) -> None:
+    def change(state: dict[str, Any]) -> None:
+        setattr(state["cfg"]["model"], name, value)
+        if name == "_name":
+            state["cfg"]["model"].arch = value
+
+    resave(folder, change)
+    assert message in answer(folder)
+
+
+def test_arrays_over_bytes_of_the_files_choice_are_never_made(folder: Path) -> None:
+    def everywhere(state: dict[str, Any]) -> None:
+        model = state["cfg"]["model"]
+        for name in ("dropout", "tie_adaptive_weights", "user_setting"):
+            setattr(model, name, ArrayOfPointers())
+        state["extra_state"] = {"best": ArrayOfPointers(), "counts": numpy.ones(3)}
+
+    resave(folder, everywhere)
+    assert "its setting tie_adaptive_weights is of type Inert, not true or false" in answer(folder)
+
+
+STATES: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
+    ("no settings", lambda state: state["cfg"].update(model=None), "cannot build this model (without a name)"),
+    ("a number", lambda state: state["cfg"].update(model=3), "cannot build this model (without a name)"),
+    ("args that are none", lambda state: state.update(args=3, cfg=None), "not a fairseq checkpoint"),
+    ("laughing settings", lambda state: state["cfg"].update(model={"a": laughs()}), "cannot build this model"),
+    ("laughing languages", lambda state: state["cfg"].update(task={"source_lang": laughs()}), "REFUSED OR LINKS"),
+    (
+        "a scalar table",
+        lambda state: state["model"].update({"encoder.embed_tokens.weight": torch.tensor(1.0)}),
+        "entries",
+    ),
+    ("a tuple's name", lambda state: state["model"].update({(1, 2): torch.ones(1)}), "a weight without a name"),
+    ("a number's name", lambda state: state["model"].update({3: torch.ones(1)}), "a weight without a name"),
+    ("layers of one number", lambda state: layers(state, 3000), "its settings make"),
+    (
+        "a complex weight",
+        lambda state: weight(state, lambda w: w.to(torch.complex64)),
+        "no dense tensor of real numbers",
+    ),
+    ("a sparse weight", lambda state: weight(state, lambda w: w.to_sparse()), "no dense tensor of real numbers"),
+    ("a weight of no numbers", lambda state: weight(state, lambda w: w.to("meta")), "no dense tensor of real numbers"),
+    (
+        "a stretched weight",
+        lambda state: weight(state, lambda w: torch.zeros(1).expand(10**6, 10**6)),
+        "than it stores",
+    ),
+    ("no weight", lambda state: weight(state, lambda w: "a"), "is no tensor"),
+    ("infinite", lambda state: weight(state, lambda w: w / 0), "not finite"),
+]
+
+
+def weight(state: dict[str, Any], change: Callable[[torch.Tensor], Any]) -> None:
+    state["model"]["decoder.layers.0.fc1.weight"] = change(state["model"]["decoder.layers.0.fc1.weight"])
+
+
+def layers(state: dict[str, Any], count: int) -> None:
+    """A name for every layer, and a number each."""
+    state["model"] |= {f"encoder.layers.{number}.fc1.bias": torch.zeros(1) for number in range(2, count)}
+    state["cfg"]["model"] = Namespace(**{**vars(state["cfg"]["model"]), "encoder_layers": count})
+
+
+@pytest.mark.parametrize(("change", "message"), [case[1:] for case in STATES], ids=[case[0] for case in STATES])
+def test_states_that_are_none_are_refused(folder: Path, change: Callable[[dict[str, Any]], Any], message: str) -> None:
+    resave(folder, change)
+    if message == "REFUSED OR LINKS":  # the languages on the command line stand above those of the file
+        assert fuzz_models.load_folder(folder, folder.parent).what == "links"
+    else:
+        assert message in answer(folder)
+
+
+def test_bombs_are_refused_before_they_are_unpacked(folder: Path) -> None:
+    checkpoint = folder / "checkpoint.pt"
+    sound = checkpoint.read_bytes()
+    big = b"\x80\x02](" + b"]q\x01" * 3_000_000 + b"e."
+    checkpoint.write_bytes(big)
+    assert "refused, for it holds an index of more than 4,194,304 bytes" in answer(folder)
+    checkpoint.write_bytes(sound)
+    fuzz_models.repacked(checkpoint, big)
+    assert "refused, for it holds an index of more than 4,194,304 bytes" in answer(folder)
+    checkpoint.write_bytes(sound)
+    fuzz_models.deflated(checkpoint, b"\0" * 10**8)
+    assert checkpoint.stat().st_size < 10**6
+    assert "refused, for it holds compressed records" in answer(folder)
+
+
+def test_a_dictionary_is_not_read_beyond_the_models_rows(folder: Path) -> None:
+    (folder / "dict.de.txt").write_bytes(b"a 1\n" * 10**7)
+    assert "dict.de.txt: more entries than the 14 that the encoder of" in answer(folder)
+    (folder / "dict.de.txt").write_bytes(b"\xff" * 10**7)
+    assert "dict.de.txt: more entries than" in answer(folder)
+    (folder / "dict.de.txt").write_bytes(b"a" * 5000)
+    said = answer(folder)
+    assert "dict.de.txt: not a fairseq dictionary" in said
+    assert len(said) < 400
+
+
+TOML = [
+    ("a = " + "[" * 60_000, "nested too deeply"),
+    ("a" * 70_000, "more than 65,536 bytes"),
+    ('source = ["de"]\ntarget = "en"', "a language is ['de'], not a code"),
+    ("[calibration.input]\nnorm = {layer = inf, head = 1}", "a layer or head is inf, not a whole number"),
+    ("[calibration.input]\nnorm = {layer = 0, head = 1}", "a layer or head is 0, not a whole number"),
+    ("[calibration.input]\nnorm = {layer = 1, head = -1}", "a layer or head is -1, not a whole number"),
+    (
+        "[calibration.input]\nnorm = {layer = 3, head = 1}",
+        "layer 3, head 1 is out of range: the model has 2 layers of 4 heads",
+    ),
+    ('[calibration.input]\nnorm = {layer = 1, head = "some"}', "a layer or head is 'some', not a whole number"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), TOML)
+def test_model_toml_is_checked(folder: Path, text: str, message: str) -> None:
+    languages = "" if text.startswith("source") else 'source = "de"\ntarget = "en"\n'
+    (folder / "model.toml").write_text(languages + text, encoding="utf-8")
+    said = answer(folder)
+    assert "model.toml: " in said
+    assert message in said
+
+
+@pytest.mark.parametrize(
+    "codes", ["#version: 9999.9\na b\n", "#version: " + "1." * 10**5 + "\na b\n", " a\nb c\n", "a b c\n"]
+)
+def test_codes_that_subword_nmt_fails_at_later_are_refused_first(folder: Path, codes: str) -> None:
+    for language in ("de", "en"):
+        (folder / f"codes.{language}").write_text(codes, encoding="utf-8")
+    assert "codes.de: not a file of BPE codes" in answer(folder)
+
+
+def test_folders_spoilt_at_random_are_answered(tmp_path: Path) -> None:
+    sound = tmp_path / "sound"
+    toy.save_model(sound)
+    for seed, way, outcome in fuzz_models.run(60, 1, sound, tmp_path):
+        assert outcome.what in ("links", "refused"), (seed, way, outcome)
+
+
+def test_folders_that_once_went_wrong_are_answered(tmp_path: Path) -> None:
+    import fairseq.models  # noqa: F401
+
+    found = sorted((ROOT / "tests" / "hostile" / "found" / "models").iterdir())
+    assert found
+    for folder in found:
+        shutil.rmtree(tmp_path / "folder", ignore_errors=True)
+        toy.save_model(tmp_path / "folder")
+        shutil.copytree(folder, tmp_path / "folder", dirs_exist_ok=True)
+        outcome = fuzz_models.load_folder(tmp_path / "folder", tmp_path)
+        assert outcome.what in ("links", "refused"), (folder.name, outcome)
+
+
+def test_spoiling_is_the_same_for_the_same_seed(folder: Path, tmp_path: Path) -> None:
+    copies = []
+    for name in ("one", "other"):
+        shutil.copytree(folder, tmp_path / name)
+        fuzz_models.spoil(tmp_path / name, random.Random(34))
+        copies.append({path.name: os.path.getsize(path) for path in (tmp_path / name).iterdir()})
+    assert copies[0] == copies[1]
