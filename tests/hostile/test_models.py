@@ -78,7 +78,7 @@ SETTINGS: list[tuple[str, Any, str]] = [
     ("activation_fn", "os.system", "its setting activation_fn is 'os.system', not one of relu"),
     ("adaptive_softmax_cutoff", ["a"], "its setting adaptive_softmax_cutoff is 'a', not a whole number"),
     ("adaptive_softmax_cutoff", "[x for x in ()]", "its setting adaptive_softmax_cutoff is '[x for x in ()]'"),
-    ("adaptive_softmax_cutoff", [8, 12], "(transformer)"),
+    ("adaptive_softmax_cutoff", [8, 12], "This version of the model is no longer supported"),
     ("adaptive_softmax_factor", float("nan"), "its setting adaptive_softmax_factor is nan"),
     ("quant_noise_pq", laughs(), "its setting quant_noise_pq is of type list"),
     ("_name", laughs(), "cannot build this model"),
