@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from align.text import CASES, TOKENIZERS
+from align.training.options import check_options
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -16,12 +17,6 @@ else:  # its forerunner, under a name that mypy need not know
     import tomli as tomllib
 
 SELECTIONS = ("best", "last", "average")
-OURS = (
-    "user-dir", "save-dir", "source-lang", "target-lang", "task", "seed", "cpu", "bf16", "fp16", "cpu-bf16",
-    "max-source-positions", "max-target-positions", "data", "log-format", "log-interval", "log-file", "restore-file",
-    "no-save", "valid-subset", "train-subset", "disable-validation", "distributed-world-size",
-)  # fmt: skip
-"""fairseq's options that a recipe must leave to us."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +99,7 @@ def read_recipe(path: Path) -> Recipe:
         known = ("seeds", "data", "text", "checkpoint", "fairseq")
         _check_names("the file", content, known)
         options = content.get("fairseq", {})
-        if taken := [name for name in options if name.lstrip("-").replace("_", "-") in OURS]:
-            raise ValueError(f"[fairseq] {', '.join(taken)} is not for a recipe to say")
+        check_options(options)
         recipe = Recipe(
             path.stem,
             tuple(int(seed) for seed in content.get("seeds", [1])),
@@ -125,7 +119,7 @@ def read_recipe(path: Path) -> Recipe:
             raise ValueError("seeds is empty")
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from None
     return recipe
 

@@ -120,7 +120,23 @@ def test_the_recipes_of_the_repository_can_be_read() -> None:
         ("[data]\nvalid_lines = 0\n", "valid_lines is 0, but must be more than 0"),
         ("[checkpoint]\naverage = -1\n", "must be more than 0"),
         ('[fairseq]\nrestore-file = "x"\n', "restore-file is not for a recipe to say"),
+        ('[fairseq]\n"save-dir=/x" = true\n', "save-dir=/x is not for a recipe to say"),
+        ('[fairseq]\n"restore-file=x.pt" = true\n', "restore-file=x.pt is not for a recipe to say"),
+        ("[fairseq]\npatience = 3\n", "patience is not for a recipe to say"),
+        ("[fairseq]\nnonsense = 3\n", "nonsense is not for a recipe to say"),
+        ("""[fairseq]\nadam-betas = "__import__('os').system('true') or (0.9, 0.98)"\n""", "value has '__' in it"),
+        ('[fairseq]\narch = "${oc.env:HOME}"\n', r"value has '\$\{' in it"),
+        ('[fairseq]\narch = "a\\u001b[2J"\n', r"value has '\\x1b' in it"),
+        ('[fairseq]\narch = "--save-dir=/x"\n', "arch is '--save-dir=/x', which fairseq would take for an option"),
+        ('[fairseq]\nlr = ["1"]\n', r"lr is \['1'\], but must be text, a number"),
+        ("[fairseq]\nlr = [[1]]\n", "lr is .*, but must be"),
+        ("[fairseq]\nlr = {a = 1}\n", "lr is .*, but must be"),
+        ("[fairseq]\nlr = 2026-01-01\n", "lr is .*, but must be"),
+        ("[fairseq]\nlr = nan\n", "lr is nan, but must be"),
+        ("[fairseq]\nlr = inf\n", "lr is inf, but must be"),
         ("seeds = []\n", "seeds is empty"),
+        ("seeds = [inf]\n", "recipe.toml: cannot convert"),
+        ("seeds = " + 100_000 * "[", "recipe.toml: "),
         ('seeds = ["one"]\n', "invalid literal"),
         ("data = 3\n", "recipe.toml: "),
     ],
@@ -139,8 +155,9 @@ def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
 
 def test_flags_are_as_a_shell_gives_them(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
-    path.write_text('[fairseq]\nlr = 0.5\neval-bleu = true\nnobody = false\narch = "x"\n', encoding="utf-8")
-    assert read_recipe(path).flags() == ["--lr", "0.5", "--eval-bleu", "--arch", "x"]
+    text = '[fairseq]\nlr = 0.5\neval-bleu = true\ntruncate-source = false\narch = "x"\nupdate-freq = [2, 4]\n'
+    path.write_text(text, encoding="utf-8")
+    assert read_recipe(path).flags() == ["--lr", "0.5", "--eval-bleu", "--arch", "x", "--update-freq", "[2, 4]"]
 
 
 def test_a_cpu_is_told_so_and_bfloat16_is_for_training_only() -> None:

@@ -1,0 +1,91 @@
+"""Which of fairseq's options a recipe may set, and to what: nothing that reads, writes or runs what a recipe names.
+
+fairseq has hundreds of options, and each release brings more: those that a recipe needs can be listed, others cannot.
+They say what the model is, how it learns, from which batches, when it is validated, when it ends and which checkpoints
+are kept. Left out are those that name files, folders, modules, sockets or services, those that say where to train, and
+those after which a training that was stopped would not go on as if it had not been: `patience` and `lr-patience`, which
+fairseq counts in memory only, and `reset-...`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_SIDES = """
+attention-heads embed-dim ffn-embed-dim layerdrop layers layers-to-keep learned-pos normalize-before
+"""
+
+_MODEL = """
+arch activation-dropout activation-fn adaptive-input adaptive-softmax-cutoff adaptive-softmax-dropout
+adaptive-softmax-factor attention-dropout checkpoint-activations cross-self-attention decoder-output-dim dropout
+layernorm-embedding no-decoder-final-norm no-scale-embedding no-token-positional-embeddings quant-noise-pq
+quant-noise-pq-block-size quant-noise-scalar relu-dropout share-all-embeddings share-decoder-input-output-embed
+tie-adaptive-proj tie-adaptive-weights
+"""
+
+_LEARNING = """
+criterion ignore-prefix-size label-smoothing report-accuracy clip-norm sentence-avg update-freq
+optimizer adadelta-eps adadelta-rho adafactor-eps adam-betas adam-eps adamax-betas adamax-eps anneal-eps beta1
+clip-threshold decay-rate fp16-adam-stats lamb-betas lamb-eps momentum no-bias-correction relative-step scale-parameter
+use-old-adam warmup-init weight-decay
+lr lr-scheduler decay-steps end-learning-rate epoch2lr final-lr-scale force-anneal hold-steps init-lr-scale
+lr-deacy-period lr-decay lr-period-updates lr-shrink lr-threshold max-lr min-lr phase-ratio power shrink-min t-mult
+total-num-update update2lr warmup-init-lr warmup-steps warmup-updates
+fp16-init-scale fp16-scale-tolerance fp16-scale-window min-loss-scale threshold-loss-scale
+"""
+
+_BATCHES = """
+batch-size batch-size-valid curriculum data-buffer-size left-pad-source left-pad-target max-sentences
+max-sentences-valid max-tokens max-tokens-valid num-batch-buckets num-workers required-batch-size-multiple
+required-seq-len-multiple skip-remainder-batch truncate-source update-ordered-indices-seed
+"""
+
+_COURSE = """
+validate-after-updates validate-interval validate-interval-updates max-valid-steps fixed-validation-seed
+eval-bleu eval-bleu-args eval-bleu-detok eval-bleu-detok-args eval-bleu-print-samples eval-bleu-remove-bpe
+eval-tokenized-bleu best-checkpoint-metric maximize-best-checkpoint-metric
+max-epoch max-update stop-min-lr stop-time-hours
+keep-best-checkpoints keep-interval-updates keep-interval-updates-pattern keep-last-epochs no-epoch-checkpoints
+save-interval save-interval-updates
+"""
+
+OPTIONS = frozenset(
+    [*_MODEL.split(), *_LEARNING.split(), *_BATCHES.split(), *_COURSE.split()]
+    + [f"{side}-{name}" for side in ("encoder", "decoder") for name in _SIDES.split()]
+)
+"""The names, without their dashes."""
+
+_NEVER_RIGHT = re.compile(r"__|\$\{|[\x00-\x1f\x7f-\x9f]")
+"""Python's own names, omegaconf's interpolations, control characters."""
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Look through a recipe's [fairseq] table.
+
+    Raises:
+        ValueError: an option that is not for a recipe to say, or a value that none of them takes.
+    """
+    if foreign := [name for name in options if name not in OPTIONS]:
+        raise ValueError(
+            f"[fairseq] {', '.join(foreign)} is not for a recipe to say: it says what the model is, how it learns, "
+            "when it ends and which checkpoints are kept, in fairseq-train's options without their dashes"
+        )
+    for name, value in options.items():
+        if isinstance(value, str):
+            _check_text(name, value)
+        elif not (_is_number(value) or (isinstance(value, list) and all(map(_is_number, value)))):
+            raise ValueError(f"[fairseq] {name} is {value!r}, but must be text, a number, true, false or numbers in []")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _check_text(name: str, value: str) -> None:
+    if found := _NEVER_RIGHT.search(value):
+        raise ValueError(f"[fairseq] {name} is {value!r}, but no option's value has {found[0]!r} in it")
+    if value.startswith("-"):
+        raise ValueError(f"[fairseq] {name} is {value!r}, which fairseq would take for an option; write numbers plain")
