@@ -143,17 +143,23 @@ def train_all(bitext: Bitext, args: argparse.Namespace) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep others out of a folder; fairseq, which inherits the lock, does so even when we are gone.
+    """Keep others out of a folder; fairseq, which inherits the lock, does so until it too has ended.
 
     Raises:
-        ValueError: another run is at work there.
+        ValueError: another run is at work there; says which.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    with (folder / ".lock").open("a+", encoding="ascii", errors="replace") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"{folder}: another run is still at work there") from None
+            lock.seek(0)
+            holder = lock.read(20).strip()
+            known = f" (process {holder}, or what it has started)" if holder.isdecimal() else ""
+            raise ValueError(f"{folder}: another run is still at work there{known}") from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
         os.set_inheritable(lock.fileno(), True)
         yield
 

@@ -7,8 +7,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ from typing import TextIO
 from align.stream import split_words
 from align.text import Preprocessor, TextRules
 from align.training.corpus import Cleaner, Words, read_pairs
+from align.training.follow import lines_of
 from align.training.recipe import Recipe, TextRecipe
 
 
@@ -76,14 +75,14 @@ def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], N
         ValueError: text that cannot be used, or a folder in which something else was prepared; says which.
         OSError: a file cannot be read or written, or the disk is full.
     """
-    done = folder / "prepared.json"
+    done, begun = folder / "prepared.json", folder.with_name(f"{folder.name}.preparing")
     asked = repr((bitext.languages, bitext.take, [_digest(path) for path in _files(bitext)], recipe.data, recipe.text))
     if done.is_file():
         stored = json.loads(done.read_text(encoding="utf-8"))
         if stored.pop("asked") != asked:
             raise ValueError(f"{folder}: was prepared from another text or recipe; name another folder")
+        begun.unlink(missing_ok=True)
         return Prepared(folder, **stored)
-    begun = folder.with_name(f"{folder.name}.preparing")
     if folder.exists() and not begun.exists():
         raise ValueError(f"{folder}: is there and is not ours to work in; move it, or name another folder")
     shutil.rmtree(folder, ignore_errors=True)  # what a run that was stopped has left
@@ -275,15 +274,14 @@ def binarise(
         options: further ones of fairseq-preprocess.
 
     Raises:
-        ValueError: it failed; with its last words.
+        TrainingError: it failed; with its last words.
     """
-    command: list[object] = [sys.executable, "-m", "align.fairseq_cli", "preprocess"]
-    command += ["-s", languages[0], "-t", languages[1], "--destdir", folder / "bin"]
+    threads = os.cpu_count() or 1
+    arguments: list[object] = ["-s", languages[0], "-t", languages[1], "--destdir", folder / "bin"]
     for name, start in texts.items():
-        command += [f"--{name}pref", folder / start]
-    command += ["--workers", os.cpu_count() or 1, *options]
-    environment = {**os.environ, "PYTHONUTF8": "1"}
-    run = subprocess.run([*map(str, command)], capture_output=True, text=True, encoding="utf-8", env=environment)
-    if run.returncode:
-        last = (run.stderr or run.stdout).strip().rpartition("\n")[2]
-        raise ValueError(f"fairseq-preprocess failed (exit code {run.returncode}): {last}")
+        arguments += [f"--{name}pref", folder / start]
+    with lines_of(
+        "preprocess", [*arguments, "--workers", threads, *options], threads, folder / "binarise.log"
+    ) as lines:
+        for _ in lines:
+            pass

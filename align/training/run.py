@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,17 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from align.fairseq_compat import load_checkpoint
 from align.fairseq_plugin import FOLDER
+from align.training.follow import lines_of
 from align.training.recipe import Recipe
 
-FULL = 1 << 20
-"""Bytes: with fewer left a disk is full."""
-
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
-
-
-class TrainingError(ValueError):
-    """A program of fairseq's has failed; its last words are in the message, all of them in its log."""
 
 
 @dataclass(frozen=True)
@@ -71,52 +63,12 @@ class Point:
     speed: float | None
 
 
-def fairseq(program: str, arguments: Sequence[object], machine: Machine) -> subprocess.Popen[str]:
-    """Start one of fairseq's programs with the plugin, its output one stream of lines."""
-    command = [sys.executable, "-m", "align.fairseq_cli", program, *map(str, arguments)]
-    command += ["--user-dir", FOLDER, "--task", "translation_align"]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(machine.threads), "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        env=environment,
-        close_fds=False,  # it holds the folder's lock for as long as it runs, whatever becomes of us
-    )
-
-
 @contextmanager
-def lines_of(process: subprocess.Popen[str], log: Path) -> Iterator[Iterator[str]]:
-    """A program's lines, which go to a log too. It ends with the context, whatever the reason.
-
-    Raises:
-        TrainingError: it failed.
-    """
-    assert process.stdout is not None
-    stdout = process.stdout
-    last = ""
-
-    def lines() -> Iterator[str]:
-        nonlocal last
-        with log.open("a", encoding="utf-8") as out:
-            for line in stdout:
-                out.write(line)
-                out.flush()
-                last = line.strip() or last
-                yield line
-
-    try:
-        yield lines()
-        if code := process.wait():
-            if shutil.disk_usage(log.parent).free < FULL:
-                raise TrainingError(f"{log.parent}: the disk is full; make room, and the same command goes on")
-            raise TrainingError(f"fairseq stopped (exit code {code}) with `{last}`; all that it said is in {log}")
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
+def fairseq(program: str, arguments: Sequence[object], machine: Machine, log: Path) -> Iterator[Iterator[str]]:
+    """Run one of fairseq's programs with the plugin, and read its lines; see `lines_of`."""
+    plugin = ["--user-dir", FOLDER, "--task", "translation_align"]
+    with lines_of(program, [*arguments, *plugin], machine.threads, log) as lines:
+        yield lines
 
 
 def train(
@@ -143,10 +95,9 @@ def train(
         TrainingError: fairseq failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    done = folder / "done"
-    if done.is_file() and done.read_text(encoding="utf-8") == repr(recipe.flags()):
-        return  # fairseq would do one update more
     if start := last_whole_checkpoint(folder):
+        if is_finished(load_checkpoint(start), recipe):
+            return
         say(f"going on from {start}")
     longest = recipe.text.max_pieces
     arguments: list[object] = [
@@ -156,11 +107,21 @@ def train(
         "--distributed-world-size", 1,
         *machine.flags(training=True), *recipe.flags(),
     ]  # fmt: skip
-    with lines_of(fairseq("train", arguments, machine), folder / "log") as lines:
+    with fairseq("train", arguments, machine, folder / "log") as lines:
         for line in lines:
             if point := read_point(line):
                 say(describe_point(point))
-    done.write_text(repr(recipe.flags()), encoding="utf-8")
+
+
+def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:
+    """Whether the run that saved a checkpoint has come to its recipe's end, for fairseq would do one update more.
+
+    That is so where the end is a number of updates or hours: at epochs and learning rates it looks before it begins.
+    """
+    updates, hours = (float(recipe.fairseq.get(name, 0)) for name in ("max-update", "stop-time-hours"))
+    done = state["optimizer_history"][-1]["num_updates"]
+    spent = state["extra_state"].get("previous_training_time", 0) / 3600
+    return bool((updates and done >= updates) or (hours and spent > hours))
 
 
 def last_whole_checkpoint(folder: Path) -> Path | None:
@@ -202,7 +163,7 @@ def describe_point(point: Point) -> str:
 def read_curve(log: Path) -> list[Point]:
     """The curve that a log holds; what was done again after a stop counts once, the last time."""
     points: dict[tuple[int, bool], Point] = {}
-    with log.open(encoding="utf-8") as lines:
+    with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if point := read_point(line):
                 points[point.updates, point.valid is not None] = point

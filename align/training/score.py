@@ -8,7 +8,8 @@ from pathlib import Path
 
 from align.detokenize import JOINS
 from align.stream import split_words
-from align.training.run import Machine, TrainingError, fairseq, lines_of
+from align.training.follow import TrainingError
+from align.training.run import Machine, fairseq
 
 BEAM = 5
 
@@ -69,7 +70,7 @@ def _lines(path: Path) -> list[str]:
 def _loss(arguments: list[object], machine: Machine, log: Path) -> float:
     """Nats per piece."""
     loss = math.nan
-    with lines_of(fairseq("validate", arguments, machine), log) as lines:
+    with fairseq("validate", arguments, machine, log) as lines:
         for line in lines:
             if found := line.partition('"valid_nll_loss": ')[2]:
                 loss = float(found.split('"')[1]) * math.log(2)
@@ -81,7 +82,7 @@ def _loss(arguments: list[object], machine: Machine, log: Path) -> float:
 def _translate(arguments: list[object], machine: Machine, log: Path) -> dict[int, str]:
     """Each line's translation in pieces; fairseq-generate writes in an order of its own."""
     found: dict[int, str] = {}
-    with lines_of(fairseq("generate", arguments, machine), log) as lines:
+    with fairseq("generate", arguments, machine, log) as lines:
         for line in lines:
             if line.startswith("H-"):
                 name, _, pieces = line.rstrip("\n").split("\t")

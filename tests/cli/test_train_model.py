@@ -148,7 +148,7 @@ def test_two_runs_in_one_folder_are_one_too_many(folder: Path, run_main: object)
     with locked(folder / "model"):
         result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
     assert result.code == 1
-    assert "another run is still at work there" in result.err
+    assert f"another run is still at work there (process {os.getpid()}, or what it has started)" in result.err
 
 
 @pytest.mark.parametrize(

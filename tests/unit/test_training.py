@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from align.fairseq_checkpoint import load_checkpoint
 from align.training.corpus import Cleaner, read_pairs
 from align.training.export import average, export, select, shrink
+from align.training.follow import TrainingError, lines_of
 from align.training.prepare import Bitext, prepare
 from align.training.recipe import CheckpointRecipe, DataRecipe, TextRecipe, read_recipe
 from align.training.run import (
     Machine,
     Point,
     describe_point,
+    is_finished,
     last_whole_checkpoint,
     read_curve,
     read_point,
@@ -270,6 +272,43 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "updates", "hours", "finished"),
+    [
+        ({"max-update": 300}, 299, 0, False),
+        ({"max-update": 300}, 300, 0, True),
+        ({"max-update": "300"}, 301, 0, True),
+        ({"max-update": 0}, 300, 0, False),
+        ({"max-epoch": 3}, 300, 99, False),  # fairseq looks at these before it begins
+        ({"stop-time-hours": 1.5}, 300, 1.4, False),
+        ({"stop-time-hours": 1.5, "max-update": 500}, 300, 1.6, True),
+    ],
+)
+def test_the_checkpoint_says_whether_its_run_is_finished(
+    options: dict[str, object], updates: int, hours: float, finished: bool
+) -> None:
+    recipe = replace(read_recipe(EVAL / "small.toml"), fairseq=options)
+    state = {
+        "optimizer_history": [{"num_updates": 7}, {"num_updates": updates}],
+        "extra_state": {"previous_training_time": hours * 3600},
+    }
+    assert is_finished(state, recipe) is finished
+
+
+def test_a_log_is_read_along_and_a_line_cut_by_a_kill_spoils_none(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(LOG.encode() + b'2026-01-01 | INFO | valid | {"epoch": 1, "valid_n\xc3')
+    with lines_of("preprocess", ["--help"], 1, log) as lines:
+        said = list(lines)
+    assert said[0].startswith("usage: ")
+    assert len(read_curve(log)) == 3
+    with (
+        pytest.raises(TrainingError, match=r"exit code 2.*all that it said is in .*log"),
+        lines_of("x", [], 1, log) as _,
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
     ("source", "target", "message"),
     [
         ("a\n\n", "\ny\n", "no pairs left to train on; left out: {'a side is empty': 2}"),
@@ -317,6 +356,7 @@ def test_text_that_is_the_same_elsewhere_is_not_prepared_again(tmp_path: Path) -
     said: list[str] = []
     first = prepare(bitexts[0], recipe, tmp_path / "work", said.append)
     assert (first.train, first.valid, len(said)) == (2, 1, 5)
+    (tmp_path / "work.preparing").touch()  # as a kill at the very end leaves it
     assert prepare(bitexts[1], recipe, tmp_path / "work", said.append) == first
     assert len(said) == 5
     assert not (tmp_path / "work.preparing").exists()

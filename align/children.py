@@ -1,0 +1,42 @@
+"""Python in a process of its own: it finds the modules that we find, and can be made to end when we do."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+END_WITH_PARENT = "from align.children import end_with_parent; end_with_parent()\n"
+"""Begins a script whose process is to end with the one that started it."""
+
+
+def python(script: str, *arguments: object) -> list[str]:
+    """The command that runs a script in another Python, with our module path and nothing of the current folder."""
+    path = [folder for folder in sys.path if folder]  # '' is the current folder, where `-c` looks first
+    return [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}\n{script}", *map(str, arguments)]
+
+
+def module(name: str, *arguments: object, before: str = "") -> list[str]:
+    """The command that does what `python -m NAME` does, but so, and a script before it."""
+    return python(f"{before}import runpy; runpy.run_module({name!r}, None, '__main__', True)", *arguments)
+
+
+def end_with_parent() -> None:
+    """End this process, and all that it forks, as soon as its parent has ended, even by a signal that nobody sees.
+
+    Its stdin must be a pipe to which only the parent has the other end, and nobody writes: its end is the sign.
+    """
+    pipe = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+    def wait() -> None:
+        os.read(pipe, 1)
+        os._exit(1)
+
+    def watch() -> None:
+        threading.Thread(target=wait, daemon=True).start()
+
+    os.register_at_fork(after_in_child=watch)  # threads are not forked
+    watch()

@@ -1,0 +1,96 @@
+"""fairseq's programs as children of ours: they write their logs themselves, we read along, and they end when we do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from align.children import END_WITH_PARENT, module
+
+FULL = 1 << 20
+"""Bytes: with fewer left a disk is full."""
+
+PAUSE = 0.2
+"""Seconds between two looks at a log."""
+
+
+class TrainingError(ValueError):
+    """A program of fairseq's has failed; its last words are in the message, all of them in its log."""
+
+
+@contextmanager
+def lines_of(program: str, arguments: Sequence[object], threads: int, log: Path) -> Iterator[Iterator[str]]:
+    """Run one of fairseq's programs and read the lines that it adds to its log. It ends with the context.
+
+    Args:
+        program: such as "train".
+        arguments: its own.
+        threads: CPU threads it may use.
+        log: gets all that it says on stdout and stderr, behind what is there.
+
+    Raises:
+        TrainingError: it failed.
+    """
+    environment = {"OMP_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", "PYTHONSAFEPATH": "1"}
+    with log.open("ab") as out:
+        start = _end_line(log)
+        process = subprocess.Popen(
+            module("align.fairseq_cli", program, *arguments, before=END_WITH_PARENT),
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+            close_fds=False,  # it holds the folder's lock until it has ended, even when we are gone
+        )
+    last = ""
+
+    def lines() -> Iterator[str]:
+        nonlocal last
+        for line in _follow(process, log, start):
+            last = line.strip() or last
+            yield line
+
+    try:
+        yield lines()
+        if code := process.wait():
+            if shutil.disk_usage(log.parent).free < FULL:
+                raise TrainingError(f"{log.parent}: the disk is full; make room, and the same command goes on")
+            raise TrainingError(f"fairseq stopped (exit code {code}) with `{last}`; all that it said is in {log}")
+    finally:
+        process.terminate()
+        process.wait()
+        if process.stdin:
+            process.stdin.close()
+
+
+def _end_line(log: Path) -> int:
+    """End the last line of a log, which a writer that was killed may have left without; returns the log's size."""
+    with log.open("rb+") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(size - 1, 0))
+        if stream.read(1) not in (b"", b"\n"):
+            size += stream.write(b"\n")
+        return size
+
+
+def _follow(process: subprocess.Popen[bytes], log: Path, start: int) -> Iterator[str]:
+    """Whole lines that a process adds to a log, until it has ended."""
+    with log.open("rb") as stream:
+        stream.seek(start)
+        line, ended = b"", False
+        while not ended:
+            ended = process.poll() is not None  # asked before the last look
+            while part := stream.readline():
+                line += part
+                if line.endswith(b"\n"):
+                    yield line.decode("utf-8", "replace")
+                    line = b""
+            if not ended:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(PAUSE)
+        if line:
+            yield line.decode("utf-8", "replace")

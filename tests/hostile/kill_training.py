@@ -1,0 +1,248 @@
+"""Kills trainings at random moments, starts them again, and compares the models with one that nobody killed.
+
+    python -m tests.hostile.kill_training --count 20 --seed 1
+
+Every fourth time the whole process group is killed, else only the program itself, so that fairseq has to notice. What
+may differ between two models are the speeds in training.tsv and README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from align import __version__
+from align.children import module
+from tests.conftest import example_pairs
+
+RECIPE = """
+[data]
+valid_lines = 4
+[text]
+vocabulary = 120
+min_count = 1
+max_pieces = 200
+[checkpoint]
+select = "{select}"
+average = 2
+[fairseq]
+arch = "align_small"
+encoder-layers = 1
+decoder-layers = 2
+encoder-embed-dim = 16
+decoder-embed-dim = 16
+criterion = "blockwise_label_smoothed_cross_entropy"
+optimizer = "adam"
+lr = 0.001
+max-tokens = 150
+max-update = {updates}
+save-interval-updates = {interval}
+keep-interval-updates = 3
+save-interval = 100
+validate-interval = 100
+validate-interval-updates = {interval}
+no-epoch-checkpoints = true
+"""
+SELECTIONS = ("best", "average")
+UPDATES = 120
+RESULTS = Path(__file__).parents[2] / "eval" / "results" / "kills_training.tsv"
+GONE = 60.0
+"""Seconds in which a child must have noticed that its parent is dead."""
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One kill and what became of it.
+
+    Attributes:
+        select: which checkpoints the recipe takes.
+        whom: "parent" or "group".
+        after: seconds from the start to the kill.
+        during: what the program had said last.
+        gone: seconds from the kill to the end of the last of its processes.
+        differing: the files of the model in the end that are not, byte for byte, an uninterrupted run's.
+    """
+
+    select: str
+    whom: str
+    after: float
+    during: str
+    gone: float
+    differing: tuple[str, ...]
+
+    @property
+    def identical(self) -> bool:
+        """Whether the model that came out in the end is that of an uninterrupted run, byte for byte."""
+        return not self.differing
+
+
+def write_text(folder: Path) -> None:
+    """The examples as two files, text.de and text.en."""
+    pairs = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pairs() if not pair.blank]
+    for language, side in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
+        (folder / f"text.{language}").write_text("".join(line + "\n" for line in side), encoding="utf-8")
+
+
+def start(folder: Path, select: str, updates: int) -> subprocess.Popen[str]:
+    """Begin or go on with a training in FOLDER/model, as the leader of a process group of its own."""
+    folder.mkdir(exist_ok=True)
+    recipe = RECIPE.format(select=select, updates=updates, interval=max(3, updates // 12) | 1)
+    (folder / "tiny.toml").write_text(recipe, encoding="utf-8")
+    arguments = ["model", "-s", "../text.de", "-t", "../text.en", "--source-lang", "de", "--target-lang", "en"]
+    arguments += ["--recipe", "tiny.toml", "--threads", "1", "--device", "cpu"]
+    with (folder / "said").open("a", encoding="utf-8") as said:
+        command = module("align.training", *arguments)
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, cwd=folder, start_new_session=True)
+
+
+def finish(folder: Path, select: str, updates: int) -> None:
+    """Start a training until it ends.
+
+    Raises:
+        ValueError: it failed.
+    """
+    if code := start(folder, select, updates).wait():
+        raise ValueError(f"{folder}: exit code {code}: {last_line(folder)}")
+
+
+def last_line(folder: Path) -> str:
+    """What the program has said last."""
+    said = folder / "said"
+    return said.read_text(encoding="utf-8").strip().rpartition("\n")[2] if said.is_file() else ""
+
+
+def kill(process: subprocess.Popen[str], whom: str) -> float:
+    """Kill a training and wait for the end of all that it has started.
+
+    Returns:
+        Seconds that it took.
+
+    Raises:
+        ValueError: something of it lives on.
+    """
+    begun = time.monotonic()
+    (os.killpg if whom == "group" else os.kill)(process.pid, signal.SIGKILL)
+    process.wait()
+    while time.monotonic() - begun < GONE:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return time.monotonic() - begun
+        time.sleep(0.01)
+    raise ValueError(f"process group {process.pid} lives on {GONE:.0f} s after its leader was killed")
+
+
+def model_of(folder: Path) -> dict[str, bytes]:
+    """The files of a finished model without the speeds in them."""
+    files = {path.name: path.read_bytes() for path in (folder / "model").iterdir() if path.is_file()}
+    del files[".lock"]
+    files["training.tsv"] = re.sub(rb"\t[0-9]*\n", b"\t\n", files["training.tsv"])
+    files["README.md"] = re.sub(rb", median [0-9,]+ target pieces/s", b"", files["README.md"])
+    return files
+
+
+def attack(
+    folder: Path, whole: dict[str, bytes], select: str, whom: str, updates: int, moment: Callable[[], bool]
+) -> Kill | None:
+    """Start a training, kill it once at the moment, finish it, and compare; None if it ended before the moment came.
+
+    Args:
+        folder: to work in; the text is beside it.
+        whole: what an uninterrupted run makes.
+        select: see `Kill`.
+        whom: see `Kill`.
+        updates: to train for.
+        moment: asked again and again whether it is time.
+    """
+    begun = time.monotonic()
+    process = start(folder, select, updates)
+    while process.poll() is None and not moment():
+        time.sleep(0.002)
+    after, during = time.monotonic() - begun, last_line(folder).removeprefix("train_model: ") or "starting"
+    if process.poll() is not None:
+        return None
+    gone = kill(process, whom)
+    finish(folder, select, updates)
+    found = model_of(folder)
+    names = sorted(name for name in found.keys() | whole.keys() if found.get(name) != whole.get(name))
+    return Kill(select, whom, after, during, gone, tuple(names))
+
+
+def run(count: int, seed: int, folder: Path, say: Callable[[str], None], updates: int = UPDATES) -> list[Kill]:
+    """Kill so many trainings, each once, at moments drawn evenly from the time that a whole one takes.
+
+    Args:
+        count: of kills.
+        seed: of what is drawn.
+        folder: to work in; must be there.
+        say: told of every result.
+        updates: of each training.
+    """
+    draw = random.Random(seed)
+    say(f"{count} kills, seed {seed}")
+    write_text(folder)
+    whole: dict[str, dict[str, bytes]] = {}
+    seconds: dict[str, float] = {}
+    kills: list[Kill] = []
+    while (done := len(kills)) < count:
+        select, whom = SELECTIONS[done % len(SELECTIONS)], "group" if done % 4 == 3 else "parent"
+        if select not in whole:
+            begun = time.monotonic()
+            finish(folder / select, select, updates)
+            whole[select], seconds[select] = model_of(folder / select), time.monotonic() - begun
+            say(f"uninterrupted, {select}: {seconds[select]:.1f} s")
+        shutil.rmtree(folder / "run", ignore_errors=True)
+        when = time.monotonic() + draw.uniform(0, seconds[select])
+        found = attack(folder / "run", whole[select], select, whom, updates, lambda when=when: time.monotonic() >= when)
+        if found is None:
+            say("it had ended before: drawn again")
+            continue
+        kills.append(found)
+        result = "identical" if found.identical else f"DIFFERS in {', '.join(found.differing)}"
+        say(f"{done + 1}: {select}, {whom} killed after {found.after:.1f} s ({found.during}): {result}")
+    return kills
+
+
+def as_rows(kills: Sequence[Kill]) -> list[str]:
+    """The kills as lines of TSV, with a header."""
+    rows = ["kill\tselect\tkilled\tafter_s\tduring\tall_gone_s\tmodel"]
+    for number, k in enumerate(kills, 1):
+        model = "identical" if k.identical else f"differs: {', '.join(k.differing)}"
+        rows.append(f"{number}\t{k.select}\t{k.whom}\t{k.after:.1f}\t{k.during}\t{k.gone:.2f}\t{model}")
+    return rows
+
+
+def main() -> int:
+    """Run, and write the results; exit code 1 where a model differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--updates", type=int, default=UPDATES)
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        kills = run(args.count, args.seed, Path(folder), lambda message: print(message, flush=True), args.updates)
+    command = f"python -m tests.hostile.kill_training --count {args.count} --seed {args.seed} --updates {args.updates}"
+    versions = f"v:{__version__}; Python {platform.python_version()}, torch {torch.__version__}"
+    args.output.write_text("\n".join([f"# {command}; {versions}", *as_rows(kills)]) + "\n", encoding="utf-8")
+    lost = sum(not kill.identical for kill in kills)
+    print(f"{len(kills)} kills, {len(kills) - lost} models identical with an uninterrupted run's, {lost} not")
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
