@@ -7,8 +7,9 @@
 Importing this package imports neither torch nor fairseq; using it does.
 """
 
-from __future__ import annotations
+from align import safe_path  # noqa: F401  (before all others)
 
+# isort: split
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -8,7 +8,6 @@ the rounding of sums in another order.
 from __future__ import annotations
 
 import math
-import sys
 import tempfile
 import warnings
 from array import array
@@ -20,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from align.children import python
 from align.formats import parse_pharaoh
 from align.giza import find_giza
 from align.programs import Files, Job, run
@@ -214,11 +214,11 @@ def find_eflomal() -> Callable[[Job], Files]:
 def _eflomal(job: Job) -> Files:
     """The package's aligner as it comes; where the test is apart, with counts of the training text as priors."""
     output = job.folder / "forward", job.folder / "backward"
-    run("eflomal", [sys.executable, "-c", _EFLOMAL, *job.text, *output], job)
+    run("eflomal", python(_EFLOMAL, *job.text, *output), job)
     if job.test:
         priors = job.folder / "priors"
-        run("eflomal", [sys.executable, "-c", _PRIORS, *job.text, *output, priors], job)
-        run("eflomal", [sys.executable, "-c", _EFLOMAL, *job.test, *output, priors], job)
+        run("eflomal", python(_PRIORS, *job.text, *output, priors), job)
+        run("eflomal", python(_EFLOMAL, *job.test, *output, priors), job)
     return output
 
 

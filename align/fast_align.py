@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import struct
-import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from align.children import python
 from align.programs import Files, Job, program, run
 
 VERSION = 2
@@ -100,7 +100,7 @@ def _by_library(job: Job) -> Files:
     tables = job.folder / "forward.table", job.folder / "backward.table"
     # fast_align leaves out unlikely pairs where it writes its table, and has all of them where it aligns its own text
     beam = "-inf" if job.test is None else "-4"
-    log = run("systran-align", [sys.executable, "-c", _SYSTRAN, text, *tables, beam], job)
+    log = run("systran-align", python(_SYSTRAN, text, *tables, beam), job)
     parts = log.split("conditional probabilities: ")  # said at the end of each direction
     if len(parts) != 3:
         raise ValueError("systran-align does not tell both directions' tension as version 3.5.0 does")

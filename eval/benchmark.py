@@ -30,6 +30,7 @@ import torch
 from benchmark_common import Row, cut, full_forward, in_turn, ratio, read, report
 
 from align import Aligner, Pair, Settings, TwoWayAligner, __version__, load
+from align.children import module, python
 from align.extract import target_rows
 from align.formats import FORMATS
 from align.memory import keep_freed_memory
@@ -128,7 +129,7 @@ def peak_memory(command: list[str]) -> float:
     """Peak resident memory of a command in MB."""
     script = "import resource,subprocess,sys; subprocess.run(sys.argv[1:],check=True);"
     script += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    result = subprocess.run([sys.executable, "-c", script, *command], check=True, capture_output=True, text=True)
+    result = subprocess.run(python(script, *command), check=True, capture_output=True, text=True)
     return int(result.stdout.split()[-1]) / 1024
 
 
@@ -156,18 +157,7 @@ def flat_memory(model: str, source: str, target: str, lines: int) -> float:
             with open_lines(name) as whole, path.open("wb") as part:
                 part.writelines(islice(whole, lines))
             names.append(str(path))
-        command = [
-            sys.executable,
-            "-m",
-            "align.cli.extract",
-            "-q",
-            "-m",
-            model,
-            "--too-long",
-            "blank",
-            "-o",
-            "/dev/null",
-        ]
+        command = module("align.cli.extract", "-q", "-m", model, "--too-long", "blank", "-o", "/dev/null")
         return peak_memory([*command, "-s", names[0], "-t", names[1]])
 
 

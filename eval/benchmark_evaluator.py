@@ -13,7 +13,6 @@ import platform
 import random
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ import torch
 from benchmark_common import Row, cut, full_forward, in_turn, ratio, read, report
 
 from align import __version__, load
+from align.children import module
 from align.formats import make_gold
 from align.memory import keep_freed_memory
 from align.sweep import sweep
@@ -68,7 +68,7 @@ def evaluator_times(rounds: int) -> list[Row]:
                 [(i, i if draw.random() < 0.9 else draw.randrange(25)) for i in range(25)] for _ in range(SENTENCES)
             ]
             name.write_text("".join(" ".join(f"{i}-{j}" for i, j in line) + "\n" for line in lines))
-        command = [sys.executable, "-m", "align.cli.evaluate", "-g", *map(str, names), "--samples", str(SAMPLES)]
+        command = module("align.cli.evaluate", "-g", *names, "--samples", SAMPLES)
         rows: list[Row] = []
         for what, options in (("intervals", []), ("intervals and paired tests", ["--paired", "permutation"])):
             spent = []

@@ -22,6 +22,7 @@ import torch
 from benchmark_common import Row, report
 
 from align import __version__
+from align.children import module
 from align.fairseq_plugin import FOLDER
 from align.training.run import read_point
 
@@ -51,16 +52,16 @@ def speed(binary: Path, languages: tuple[str, str], way: list[str], updates: int
         ChildProcessError: fairseq failed.
     """
     every = max(1, updates // 10)
-    command: list[object] = [
-        sys.executable, "-m", "align.fairseq_cli", "train", binary, "-s", languages[0], "-t", languages[1],
+    command = module(
+        "align.fairseq_cli", "train", binary, "-s", languages[0], "-t", languages[1],
         *SHAPE, *way, "--label-smoothing", 0.1, "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)",
         "--lr", 0.001, "--clip-norm", 1.0, "--lr-scheduler", "inverse_sqrt", "--warmup-updates", 500,
         "--max-tokens", 2500, "--max-update", updates, "--cpu", "--num-workers", 0, "--no-save",
         "--disable-validation", "--log-format", "json", "--log-interval", every, "--seed", 1,
-    ]  # fmt: skip
+    )  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     with tempfile.TemporaryDirectory() as folder:
-        run = subprocess.run([*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True)
+        run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     points = [point for line in run.stdout.split("\n") if (point := read_point(line))]
     speeds = [point.speed for point in points if point.speed and point.updates > updates // 5]
     if run.returncode or not speeds:
