@@ -14,6 +14,7 @@ Dialects go by nearly the same names, and give different links:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 
 from align.types import Links
 
@@ -43,20 +44,30 @@ class _Growing:
 
 
 def _grow_diag(forward: Links, backward: Links) -> _Growing:
-    """Grow from the intersection through the union: neighbours, diagonal ones too, with one word free."""
+    """Grow from the intersection through the union: neighbours, diagonal ones too, with one word free.
+
+    It is defined by passes over the union in order, until one adds nothing. A link that is turned down because it is
+    nobody's neighbour comes up again; one whose words are covered never will be taken. So a link need only be looked
+    at once: at its first turn, by pass and place, after a neighbour of it has been taken.
+    """
     grown = _Growing(forward & backward)
-    candidates = sorted((forward | backward) - grown.links)
-    found = True
-    while found:
-        found = False
-        left = []
-        for i, j in candidates:
-            if grown.one_free((i, j)) and any((i + di, j + dj) in grown.links for di, dj in _NEIGHBOURS):
-                grown.add((i, j))
-                found = True
-            else:
-                left.append((i, j))
-        candidates = left
+    waiting = {link for link in forward | backward if grown.one_free(link)}
+    turns: list[tuple[int, tuple[int, int]]] = []
+
+    def call_neighbours(link: tuple[int, int], number: int, passed: tuple[int, int] | None) -> None:
+        for di, dj in _NEIGHBOURS:
+            neighbour = link[0] + di, link[1] + dj
+            if neighbour in waiting:
+                waiting.remove(neighbour)
+                heappush(turns, (number + (passed is not None and neighbour < passed), neighbour))
+
+    for link in tuple(grown.links) if waiting else ():
+        call_neighbours(link, 0, None)
+    while turns:
+        number, link = heappop(turns)
+        if grown.one_free(link):
+            grown.add(link)
+            call_neighbours(link, number, link)
     return grown
 
 
@@ -66,36 +77,44 @@ _MOSES_NEIGHBOURS = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1
 
 def _grow_by_seed(
     grown: _Growing,
-    union: Sequence[tuple[int, int]],
+    union: Links,
     neighbours: Sequence[tuple[int, int]],
     free: Callable[[tuple[int, int]], bool],
+    place: Callable[[tuple[int, int]], tuple[int, int]],
 ) -> _Growing:
-    """Add free neighbours within the union, seed by seed: what is added is a seed too, now if its turn is to come."""
-    candidates = frozenset(union)
-    found = True
-    while found:
-        found = False
-        for i, j in union:
-            if (i, j) not in grown.links:
-                continue
-            for link in ((i + di, j + dj) for di, dj in neighbours):
-                if link in candidates and free(link):
-                    grown.add(link)
-                    found = True
+    """Add free neighbours within the union, seed by seed: what is added is a seed too, now if its turn is to come.
+
+    This too is defined by passes over the union, until one adds nothing. Once a seed has had its turn, none of its
+    neighbours is free, and no word becomes free again: each seed needs its first turn only, by pass and place.
+
+    Args:
+        grown: the links to begin with; grows.
+        union: what may be added.
+        neighbours: of a seed, in the order in which they are tried.
+        free: whether a link may still be added.
+        place: by which a pass is ordered.
+    """
+    candidates = {link for link in union if free(link)}
+    turns = sorted((0, place(link), link) for link in grown.links) if candidates else []  # sorted, it is a heap
+    while turns:
+        number, at, (i, j) = heappop(turns)
+        for link in ((i + di, j + dj) for di, dj in neighbours):
+            if link in candidates and free(link):
+                grown.add(link)
+                heappush(turns, (number + (place(link) < at), place(link), link))
     return grown
 
 
 def _moses_grow_diag(forward: Links, backward: Links) -> _Growing:
     """Grow by links with one word free, seeds in order of their target and then source words."""
     grown = _Growing(forward & backward)
-    union = sorted(forward | backward, key=lambda link: link[::-1])
-    return _grow_by_seed(grown, union, _MOSES_NEIGHBOURS, grown.one_free)
+    return _grow_by_seed(grown, forward | backward, _MOSES_NEIGHBOURS, grown.one_free, lambda link: (link[1], link[0]))
 
 
 def _lilt_grow_diag(forward: Links, backward: Links) -> _Growing:
     """Grow by links with both words free, seeds in order of their source and then target words."""
     grown = _Growing(forward & backward)
-    return _grow_by_seed(grown, sorted(forward | backward), _NEIGHBOURS, grown.both_free)
+    return _grow_by_seed(grown, forward | backward, _NEIGHBOURS, grown.both_free, lambda link: link)
 
 
 def _heuristic(

@@ -6,13 +6,14 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from align.formats import parse_pharaoh, renumber
 from align.symmetrize import METHODS, symmetrize
 from align.types import Links
 from tests.conftest import ROOT, SHARED
+from tests.naive_growing import GROWING
 
 GOLDEN = ROOT / "tests" / "golden" / "symmetrize"
 PUBLISHED = SHARED / "gold" / "enfr-hansards447" / "lilt-baselines"
@@ -20,6 +21,26 @@ PUBLISHED = SHARED / "gold" / "enfr-hansards447" / "lilt-baselines"
 SIZE = 7
 indices = st.integers(0, SIZE - 1)
 some_links = st.frozensets(st.tuples(indices, indices), max_size=25)
+
+
+@st.composite
+def two_directions(draw: st.DrawFn) -> tuple[Links, Links]:
+    """Links of both directions in a band around a diagonal, or anywhere, with or without some that they agree on."""
+    sizes = draw(st.tuples(st.integers(1, 12), st.integers(1, 12)))
+    width, falling = draw(st.integers(0, 12)), draw(st.booleans())
+    cells = [(i, sizes[1] - 1 - j if falling else j) for i in range(sizes[0]) for j in range(sizes[1])
+             if abs(i - j) <= width]  # fmt: skip
+    fate = draw(st.lists(st.sampled_from("fffbbb+... "), min_size=len(cells), max_size=len(cells)))
+    forward, backward = (
+        frozenset(cell for cell, which in zip(cells, fate, strict=True) if which in kinds) for kinds in ("f+", "b+")
+    )
+    return forward, backward
+
+
+def chain(length: int, last: bool) -> tuple[Links, Links]:
+    """A staircase of links of which both directions agree on an end only."""
+    links = [(k // 2, (k + 1) // 2) for k in range(length)]
+    return frozenset(links), frozenset(links[-1:] if last else links[:1])
 
 
 def read(path: Path, swapped: bool = False) -> list[Links]:
@@ -67,6 +88,29 @@ def test_moses_is_the_published_pseudo_code(final: str) -> None:
         share = numbers.random()
         forward, backward = (frozenset(cell for cell in cells if numbers.random() < share) for _ in "fb")
         assert symmetrize(forward, backward, f"moses-grow-diag{final}") == koehn(forward, backward, final)
+
+
+@pytest.mark.parametrize("method", GROWING)
+@given(both=two_directions())
+@settings(max_examples=400)
+def test_growing_takes_what_passes_over_the_union_take(method: str, both: tuple[Links, Links]) -> None:
+    assert symmetrize(*both, method) == GROWING[method](*both)
+
+
+@pytest.mark.parametrize("method", GROWING)
+@pytest.mark.parametrize("last", [False, True])
+def test_growing_along_a_chain_takes_what_passes_take(method: str, last: bool) -> None:
+    both = chain(60, last)
+    falling = tuple(frozenset((i, 30 - j) for i, j in links) for links in both)
+    for forward, backward in (both, falling):
+        assert symmetrize(forward, backward, method) == GROWING[method](forward, backward)
+
+
+@pytest.mark.parametrize("method", GROWING)
+@pytest.mark.parametrize("last", [False, True])
+def test_a_long_chain_is_grown_from_either_end(method: str, last: bool) -> None:
+    forward, backward = chain(100_000, last)  # by passes this would be 10^10 looks
+    assert len(symmetrize(forward, backward, method)) >= 50_000  # a diagonal step may cover two words at once
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -134,6 +178,15 @@ def test_another_method_is_refused() -> None:
 def test_atools_gives_the_same(method: str) -> None:
     forward, backward, expected = (
         read(GOLDEN / f"{name}.pharaoh") for name in ("forward", "backward", f"atools.{method}")
+    )
+    assert len(expected) == 300
+    assert [symmetrize(*both, method) for both in zip(forward, backward, strict=True)] == expected
+
+
+@pytest.mark.parametrize("method", ["moses-grow-diag", "moses-grow-diag-final", "moses-grow-diag-final-and"])
+def test_symal_gives_the_same(method: str) -> None:
+    forward, backward, expected = (
+        read(GOLDEN / f"{name}.pharaoh") for name in ("forward", "backward", f"symal.{method}")
     )
     assert len(expected) == 300
     assert [symmetrize(*both, method) for both in zip(forward, backward, strict=True)] == expected
