@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from align.stream import split_words
 from align.types import Alignment, Gold, Links
@@ -18,6 +19,12 @@ from align.types import Alignment, Gold, Links
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})(?::[0-9.]+(?:[eE][-+]?[0-9]+)?)?")
 _NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SP]))?(?: ([0-9.]+(?:[eE][-+]?[0-9]+)?))?")
 _A3_COMMENT = re.compile(r"# Sentence pair \(([0-9]{1,9})\) source length ([0-9]{1,9}) target length ([0-9]{1,9}) ")
+
+HIGHEST = 999_999_999
+"""The highest number in a file of links, in any format: beyond that it is a mistake, and costly to take seriously."""
+
+_POSITION = re.compile(r"[0-9]{1,9}")
+_TOO_HIGH = re.compile(r"[0-9]{10}")
 
 MARKS = {"pharaoh": "-", "talp": "p", "question": "?"}
 """What stands between the numbers of a possible link; Pharaoh has none."""
@@ -27,6 +34,12 @@ def make_gold(sure: Iterable[tuple[int, int]], possible: Iterable[tuple[int, int
     """Gold links of one pair, the sure ones made possible as well."""
     sure = frozenset(sure)
     return Gold(sure, sure | frozenset(possible))
+
+
+def _refusal(text: str, wanted: str) -> ValueError:
+    """That a text, of which so much is shown as a line has room for, is not what is wanted."""
+    hint = f"; numbers go up to {HIGHEST:,}" if _TOO_HIGH.search(text) else ""
+    return ValueError(f"{text if len(text) <= 80 else text[:79] + '…'!r} is not {wanted}{hint}")
 
 
 def renumber(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = False) -> Links:
@@ -72,7 +85,7 @@ def parse_marked(line: str) -> Gold:
     for token in split_words(line):
         match = _LINK.fullmatch(token)
         if not match:
-            raise ValueError(f"{token!r} is not a link such as 0-3")
+            raise _refusal(token, "a link such as 0-3")
         links = sure if match[2] == "-" else possible
         links.add((int(match[1]), int(match[3])))
     return make_gold(sure, possible)
@@ -102,21 +115,54 @@ def format_pharaoh(alignment: Alignment, scores: bool = False) -> str:
     return str(alignment)
 
 
+def _without_duplicates(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(members)
+    if len(record) < len(members):
+        raise KeyError("which one counts is not said")
+    return record
+
+
 def parse_jsonl(line: str) -> Gold:
     """Read a JSON object with `links`, and `possible` ones if there are any: lists of two numbers each.
 
     Raises:
-        ValueError: anything else.
+        ValueError: anything else, or a name that is there twice.
     """
     try:
-        record = json.loads(line)
-        found = [[(i, j) for i, j in record.get(key, [])] for key in ("links", "possible")]
-        record["links"]
+        record = json.loads(line, object_pairs_hook=_without_duplicates)
+        listed = [record["links"], record.get("possible", [])]
+        found = [[(i, j) for i, j in links] for links in listed]
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        raise ValueError('not a JSON object with "links": [[0, 0], [1, 2], ...]') from None
-    if any(type(n) is not int or n < 0 for link in chain(*found) for n in link):
-        raise ValueError("a link in JSON is two numbers from 0")
+        listed = found = []
+    if not found or not all(type(links) is list for links in listed):
+        raise ValueError('not a JSON object with "links": [[0, 0], [1, 2], ...], and each name once')
+    if any(type(n) is not int or not 0 <= n <= HIGHEST for link in chain(*found) for n in link):
+        raise ValueError(f"a link in JSON is two numbers from 0 to {HIGHEST:,}")
     return make_gold(*found)
+
+
+_UNSEEN = re.compile(r"[^\x00-\x7e]")
+"""What JSON leaves as it is and might have to be escaped: all but ASCII, and DEL."""
+
+
+def _seen(match: re.Match[str]) -> str:
+    character = match[0]
+    if character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs":
+        return character
+    return json.dumps(character)[1:-1]
+
+
+_JOINERS = "\u200c\u200d"
+"""Part of how words of Persian or Hindi, and many emoji, are written; they act on their neighbours alone."""
+
+
+def to_json(record: Any, indent: int | None = None) -> str:
+    """JSON, with other scripts as they are, and what is not seen or acts on a terminal escaped: the same value.
+
+    That is what `align.view.escape` escapes everywhere else, but for spaces and joiners, which are part of words.
+    """
+    text = json.dumps(record, ensure_ascii=False, indent=indent)
+    return _UNSEEN.sub(_seen, text)
 
 
 def format_jsonl(alignment: Alignment, scores: bool = False) -> str:
@@ -135,7 +181,7 @@ def format_jsonl(alignment: Alignment, scores: bool = False) -> str:
     }
     if alignment.skipped:
         record["skipped"] = alignment.skipped
-    return json.dumps(record, ensure_ascii=False)
+    return to_json(record)
 
 
 class NaaclLink(NamedTuple):
@@ -159,7 +205,7 @@ def parse_naacl(line: str) -> NaaclLink:
     except ValueError:  # such as 0.5.1
         match = None
     if not match:
-        raise ValueError(f"{line!r} is not `sentence source target [S|P] [confidence]`")
+        raise _refusal(line, "`sentence source target [S|P] [confidence]`")
     return NaaclLink(int(match[1]), (int(match[2]), int(match[3])), match[4] != "P", confidence)
 
 
@@ -185,14 +231,14 @@ def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:
     """
     head = _A3_COMMENT.match(comment)
     if not head:
-        raise ValueError(f"{comment!r} is not `# Sentence pair (1) source length ...`")
+        raise _refusal(comment, "`# Sentence pair (1) source length ...`")
     links: set[tuple[int, int]] = set()
     fields, at, words = split_words(source), 0, -1
     while at < len(fields):  # a word, which may look like anything, then `({`, then numbers up to `})`
         words += 1
         end = next((n for n in range(at + 2, len(fields)) if fields[n] == "})"), at)
         positions = fields[at + 2 : end]
-        if fields[at + 1 : at + 2] != ("({",) or end == at or not all(p.isascii() and p.isdigit() for p in positions):
+        if fields[at + 1 : at + 2] != ("({",) or end == at or not all(map(_POSITION.fullmatch, positions)):
             raise ValueError(f"word {words} of the source is not followed by `({{ ... }})`")
         links.update((words, int(p)) for p in positions if words)
         at = end + 1
@@ -203,8 +249,16 @@ def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:
 
 
 def format_a3(alignment: Alignment, scores: bool = False) -> str:
-    """The three lines of GIZA++'s A3.final, without their last line end; the score is not known and stands as 1."""
+    """The three lines of GIZA++'s A3.final, without their last line end; the score is not known and stands as 1.
+
+    Words are never changed: as each stands between spaces, `parse_a3` tells even `({` and `})` from what is none.
+
+    Raises:
+        ValueError: a word that holds a line feed, which only words from Python can.
+    """
     source, target = alignment.pair.source, alignment.pair.target
+    if any("\n" in word for word in (*source, *target)):
+        raise ValueError(f"pair {alignment.pair.id} has a word with a line feed in it, which A3 has no way to write")
     linked: dict[int, list[int]] = {}
     for i, j in alignment:
         linked.setdefault(i + 1, []).append(j + 1)
@@ -212,7 +266,10 @@ def format_a3(alignment: Alignment, scores: bool = False) -> str:
     lengths = f"source length {len(source)} target length {len(target)}"
     words = (f"{w} ({{ {''.join(f'{j} ' for j in linked.get(i, []))}}})" for i, w in enumerate(("NULL", *source)))
     comment = f"# Sentence pair ({alignment.pair.id}) {lengths} alignment score : 1"
-    return "\n".join((comment, " ".join(target), " ".join(words)))
+    shown = " ".join(target)
+    if shown.endswith("\r"):  # else taken for a part of the line's end; GIZA++ has a space at the end of every line
+        shown += " "
+    return "\n".join((comment, shown, " ".join(words)))
 
 
 def _naacl_lines(alignment: Alignment, scores: bool) -> Iterator[str]:

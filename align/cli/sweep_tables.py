@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import json
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from align.formats import to_json
 from align.metrics import estimate
 from align.rules import choose, correlate
 from align.sweep import POSITIONS, SCORES, Sweep
@@ -165,7 +165,7 @@ def report(found: Sweep, args: argparse.Namespace, sign: str) -> str:
         tables["correlation"] = correlation_table(found)
     if args.format == "json":
         rows = {name: plain_rows(*table) for name, table in tables.items()}
-        return json.dumps({"signature": sign, **rows, "best": list(best_of_all(found))}, ensure_ascii=False, indent=1)
+        return to_json({"signature": sign, **rows, "best": list(best_of_all(found))}, indent=1)
     gold = found.counts is not None
     what = "AER; * marks the lowest of its position and score, chosen WITH gold"
     if not gold:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
+from align.formats import to_json
 from align.view.escape import printable
 
 Value = str | int | float | None
@@ -75,7 +75,7 @@ def plain_rows(columns: Sequence[Column], rows: Rows) -> list[dict[str, Any]]:
 def as_json(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
     """One object: the signature, notes, and a list of rows; what is not defined is null."""
     record = {"signature": signature, "notes": list(notes), "rows": plain_rows(columns, rows)}
-    return json.dumps(record, ensure_ascii=False, indent=1)
+    return to_json(record, indent=1)
 
 
 def as_tsv(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:

@@ -1,6 +1,8 @@
 """Formats: what is written can be read, byte for byte as documented, and what is none of them is refused."""
 
+import io
 import json
+import unicodedata
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from align.formats import (
     FORMATS,
+    HIGHEST,
     MARKS,
     NaaclLink,
     format_a3,
@@ -25,8 +28,12 @@ from align.formats import (
     parse_naacl,
     parse_pharaoh,
     renumber,
+    to_json,
 )
+from align.link_files import read_links, renumber_file
+from align.stream import read_lines
 from align.types import Alignment, Gold, Links, Pair
+from align.view.escape import printable
 
 PAIR = Pair(("das", "Haus", "\u2028"), ("the", "\x1b[31m", "house"), 7)
 A3 = (
@@ -40,7 +47,7 @@ some_links = st.frozensets(st.tuples(indices, indices))
 some_gold = st.builds(make_gold, some_links, some_links)
 numbering = st.fixed_dictionaries({"base": st.sampled_from([0, 1]), "swapped": st.booleans()})
 words = st.one_of(
-    st.sampled_from(["({", "})", "NULL", "3", "#", "({})", "\u00a0", "\u2028", "\\", '"']),
+    st.sampled_from(["({", "})", "NULL", "3", "#", "({})", "\r", "x\r", "\u00a0", "\u2028", "\\", '"']),
     st.text(st.characters(exclude_characters=" \t\n", exclude_categories=["Cs"]), min_size=1),
 )
 sentences = st.lists(words, max_size=5).map(tuple)
@@ -82,6 +89,28 @@ def test_naacl_lines_of_a_pair_are_read_as_written(alignment: Alignment, scores:
     assert all(link.sentence == alignment.pair.id and link.sure for link in read)
     kept = [round(alignment.scores[link], 4) if scores else None for link in alignment]
     assert [link.confidence for link in read] == kept
+
+
+@given(st.lists(alignments(), max_size=4))
+def test_a3_files_are_read_as_they_were_written(pairs: list[Alignment]) -> None:
+    numbered = [Alignment(Pair(a.pair.source, a.pair.target, n), a.scores) for n, a in enumerate(pairs, 1)]
+    written = "".join(f"{format_a3(alignment)}\n" for alignment in numbered).encode()
+    file = read_links(read_lines(io.BytesIO(written), "links"), "links", "giza")
+    assert renumber_file(file, 1, False) == [make_gold(alignment.links) for alignment in numbered]
+
+
+def test_a3_keeps_a_carriage_return_that_ends_the_target() -> None:
+    pair = Pair(("({", "})"), ("a", "\r"), 1)
+    assert format_a3(Alignment(pair, {(0, 1): 1.0})) == (
+        "# Sentence pair (1) source length 2 target length 2 alignment score : 1\na \r \n"
+        "NULL ({ 1 }) ({ ({ 2 }) }) ({ })"
+    )
+
+
+def test_a3_cannot_hold_a_line_feed() -> None:
+    for pair in (Pair(("a\nb",), ("c",), 7), Pair(("a",), ("\n",), 7)):
+        with pytest.raises(ValueError, match="pair 7 has a word with a line feed in it"):
+            format_a3(Alignment(pair, {}))
 
 
 @given(alignments())
@@ -131,6 +160,28 @@ def test_bytes_of_each_format() -> None:
     }
     assert "\n" not in format_jsonl(alignment)
     assert "\x1b" not in format_jsonl(alignment)
+
+
+def test_json_keeps_scripts_and_escapes_what_is_not_seen() -> None:
+    words = "Grüße 漢字 नमस्ते می\u200cخواهم a\u00a0b 👩\u200d👧"
+    assert to_json({"w": words}) == f'{{"w": "{words}"}}'
+    assert to_json(["\u202eab\u2069\ufeff\x7f\x9b\u061c\u2028\x1b"]) == (
+        '["\\u202eab\\u2069\\ufeff\\u007f\\u009b\\u061c\\u2028\\u001b"]'
+    )
+    assert to_json(["\U000e0041"]) == '["\\udb40\\udc41"]'
+    assert to_json({"a": [1, None]}, indent=1) == '{\n "a": [\n  1,\n  null\n ]\n}'
+
+
+@given(st.text())
+def test_json_with_escapes_is_the_same_value(text: str) -> None:
+    assert json.loads(to_json([text])) == [text]
+
+
+def test_json_leaves_nothing_that_other_output_escapes_but_spaces_and_joiners() -> None:
+    characters = [chr(n) for n in range(0x110000) if chr(n) not in '"\\']
+    raw = set(to_json("".join(characters)).encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass"))
+    left = {c for c in raw if printable(c) != c}
+    assert left == {c for c in characters if unicodedata.category(c) == "Zs" and c != " "} | {"\u200c", "\u200d"}
 
 
 def test_bytes_of_marked_links() -> None:
@@ -189,6 +240,22 @@ def test_what_is_no_link_is_refused(line: str, parse: Callable[[str], object]) -
         parse(line)
 
 
+@pytest.mark.parametrize(
+    "parse", [parse_pharaoh, parse_marked, parse_naacl, lambda line: parse_a3(line, "", "NULL ({ })")]
+)
+def test_numbers_have_one_bound_and_messages_an_end(parse: Callable[[str], object]) -> None:
+    with pytest.raises(ValueError, match=f"is not .*; numbers go up to {HIGHEST:,}$"):
+        parse("0-1000000000")
+    with pytest.raises(ValueError, match=r"^'1{79}…' is not .{1,90}$"):
+        parse(10**6 * "1")
+
+
+def test_the_highest_number_is_taken_by_every_format() -> None:
+    expected = make_gold([(HIGHEST, 0)])
+    assert parse_marked(f"{HIGHEST}-0") == parse_jsonl(f'{{"links": [[{HIGHEST}, 0]]}}') == expected
+    assert parse_naacl(f"1 {HIGHEST} 0").link == (HIGHEST, 0)
+
+
 @pytest.mark.parametrize("mark", [mark for mark in MARKS.values() if mark != "-"])
 def test_pharaoh_has_no_possible_links(mark: str) -> None:
     with pytest.raises(ValueError, match="the link of 3 and 4 is marked as possible"):
@@ -205,6 +272,8 @@ def test_a_number_below_the_base_is_refused(link: tuple[int, int], swapped: bool
 @pytest.mark.parametrize(
     "line",
     ["", "[]", "null", "3", "{}", '{"links": null}', '{"links": 3}', '{"links": [3]}', '{"links": [[0, 0, 1]]}',
+     '{"links": ""}', '{"links": {}}', '{"links": [], "possible": ""}', '{"links": [[0, 0]], "links": []}',
+     '{"links": [], "a": {"b": 1, "b": 1}}', '{"links": [[0, 1%s]]}' % (5000 * "0"), '{"links": [[1e999, 0]}',
      '{"links": [[0, 0]}', '{"possible": [[0, 0]]}', '{"links": [], "possible": null}', "[" * 100_000],
 )  # fmt: skip
 def test_what_is_no_object_with_links_is_refused(line: str) -> None:
@@ -212,11 +281,12 @@ def test_what_is_no_object_with_links_is_refused(line: str) -> None:
         parse_jsonl(line)
 
 
-@pytest.mark.parametrize("link", ["[0, 1.0]", "[0, -1]", '["0", "1"]', "[0, true]", "[0, null]", "[0, NaN]", '"01"'])
+@pytest.mark.parametrize("link", ["[0, 1.0]", "[0, -1]", '["0", "1"]', "[0, true]", "[0, null]", "[0, NaN]", '"01"',
+                                  "[0, 1e999]", "[0, 1000000000]", "[1000000000000, 0]"])  # fmt: skip
 @pytest.mark.parametrize("key", ["links", "possible"])
 def test_links_in_json_are_numbers_from_0(link: str, key: str) -> None:
     with pytest.raises(ValueError, match="a link in JSON is two numbers from 0"):
-        parse_jsonl(f'{{"links": [], "{key}": [{link}]}}')
+        parse_jsonl(json.dumps({"links": [], "possible": [], key: "HERE"}).replace('"HERE"', f"[{link}]"))
 
 
 @pytest.mark.parametrize(
