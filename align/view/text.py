@@ -12,6 +12,9 @@ from align.view.escape import printable
 SHADES = " ░▒▓█"
 LONGEST = 14
 
+MOST_CELLS = 1_000_000
+"""In a drawing: a thousand words a side are more than anyone looks through, and what a file holds may be any number."""
+
 
 def grid(alignment: Alignment) -> str:
     """The links of one pair: ■ where a source word (row) and a target word (column) are linked."""
@@ -53,12 +56,15 @@ ERROR_SIGNS = {
 def error_grid(links: Links, gold: Gold, pair: Pair | None = None) -> str:
     """A hypothesis beside gold, by the signs of `ERROR_SIGNS`.
 
-    Without the pair, words are shown as their numbers from 0, and only those that have a link.
+    Without the pair, words are shown as their numbers from 0, and only those that have a link. Instead of more than
+    `MOST_CELLS` cells there is a line that says so.
     """
     rows: Sequence[int] = sorted({i for i, _ in links | gold.possible})
     columns: Sequence[int] = sorted({j for _, j in links | gold.possible})
     if pair is not None:
         rows, columns = range(len(pair.source)), range(len(pair.target))
+    if len(rows) * len(columns) > MOST_CELLS:
+        return f"too large to draw: {len(rows):,} by {len(columns):,} words; a table (TSV, JSON) lists the errors"
     source = [pair.source[i] if pair else str(i) for i in rows]
     target = [pair.target[j] if pair else str(j) for j in columns]
 

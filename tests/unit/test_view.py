@@ -8,7 +8,7 @@ from align import grid, heat_grid
 from align.formats import make_gold
 from align.types import Alignment, Pair
 from align.view.tables import TABLES, Column
-from align.view.text import ERROR_SIGNS, error_grid
+from align.view.text import ERROR_SIGNS, MOST_CELLS, error_grid
 
 PAIR = Pair(("ich", "sehe", "dich"), ("i", "see"), 1)
 
@@ -88,6 +88,15 @@ def test_error_grid_without_words_has_the_numbers_of_those_with_links() -> None:
         ]
     )
     assert error_grid(frozenset(), make_gold([])) == ""
+
+
+def test_error_grid_of_too_many_words_is_a_line() -> None:
+    links = frozenset((n, n) for n in range(20_000))  # 400 million cells
+    said = "too large to draw: 20,000 by 20,000 words; a table (TSV, JSON) lists the errors"
+    assert error_grid(links, make_gold([])) == said
+    assert error_grid(frozenset(), make_gold([]), Pair(20_000 * ("a",), 20_000 * ("b",), 1)) == said
+    side = int(MOST_CELLS**0.5)
+    assert error_grid(frozenset((n, n) for n in range(side)), make_gold([])).count("\n") == side + 2
 
 
 def test_error_grid_keeps_words_from_acting_on_the_terminal() -> None:
