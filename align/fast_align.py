@@ -57,7 +57,10 @@ def find() -> Callable[[Job], Files]:
         return partial(_by_program, path)
     if find_spec("systran_align"):
         return _by_library
-    raise ModuleNotFoundError("fast_align is not there: pip install systran-align, or put fast_align on PATH")
+    raise ModuleNotFoundError(
+        "fast_align is not there: pip install systran-align (Linux on x86-64, Python up to 3.11), "
+        "or put fast_align on PATH"
+    )
 
 
 def _join(files: Files, path: Path) -> Path:

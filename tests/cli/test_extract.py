@@ -30,6 +30,7 @@ from align.cli import common, extract
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import EXAMPLES, ROOT
+from tests.golden_files import assert_same_but_for_rounding
 
 GOLDEN = ROOT / "tests" / "golden"
 COMMAND = [sys.executable, "-m", "align.cli.extract"]
@@ -51,21 +52,27 @@ def toy_model(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("golden", "arguments"),
+    ("golden", "arguments", "unit"),
     [
-        ("examples.pharaoh", ()),
-        ("examples.scores", ("--scores",)),
-        ("examples.jsonl", ("-f", "jsonl")),
-        ("examples.weight-output", ("--score", "weight", "--position", "output", "--layer", "2", "--head", "all")),
-        ("examples.null-none", ("--null", "none")),
-        ("examples.null-mask", ("--null", "mask", "--head", "all")),
-        ("examples.two-way", ("--reverse-model", "en-de")),
+        ("examples.pharaoh", (), None),
+        ("examples.scores", ("--scores",), "0.01"),
+        ("examples.jsonl", ("-f", "jsonl"), "0.0001"),
+        (
+            "examples.weight-output",
+            ("--score", "weight", "--position", "output", "--layer", "2", "--head", "all"),
+            None,
+        ),
+        ("examples.null-none", ("--null", "none"), None),
+        ("examples.null-mask", ("--null", "mask", "--head", "all"), None),
+        ("examples.two-way", ("--reverse-model", "en-de"), None),
     ],
 )
-def test_examples_give_these_bytes(run: Callable[..., Result], golden: str, arguments: tuple[str, ...]) -> None:
+def test_examples_give_these_bytes(
+    run: Callable[..., Result], golden: str, arguments: tuple[str, ...], unit: str | None
+) -> None:
     result = run(EXAMPLES, *arguments)
     assert result.code == 0
-    assert result.out == (GOLDEN / golden).read_bytes()
+    assert_same_but_for_rounding(result.out, (GOLDEN / golden).read_bytes(), unit)
 
 
 def test_all_ways_in_are_one(run: Callable[..., Result], tmp_path: Path) -> None:

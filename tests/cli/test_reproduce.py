@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import toy
-from tests.conftest import ROOT
+from tests.conftest import ROOT, needs_fast_align
 
 CONFIG = """
 [gold.toy]
@@ -73,6 +73,7 @@ def reproduce(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
+@needs_fast_align
 def test_tables_of_two_models_and_two_aligners(data: Path) -> None:
     result = reproduce(data, "-f", "markdown")
     assert result.returncode == 0, result.stderr

@@ -13,8 +13,9 @@ from align.baselines import describe_tool
 from align.cli import extract
 from tests import toy
 from tests.cli.conftest import Result, failed
+from tests.conftest import needs_fast_align
 
-TOOL = describe_tool("fast_align")
+pytestmark = needs_fast_align
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_a_line_for_a_line_and_what_was_run(
     assert lines[1] == lines[3] == ""
     if trained != "test-80":
         assert lines[:3] == ["0-0 1-1", "", "0-0 1-1 2-2"]
-    sign = f"align|{TOOL}|case:lower|trained:{trained}|intersection|v:{align.__version__}"
+    sign = f"align|{describe_tool('fast_align')}|case:lower|trained:{trained}|intersection|v:{align.__version__}"
     assert result.err.splitlines()[-1] == sign
 
 
@@ -69,7 +70,8 @@ def test_directions_and_formats(run: Callable[..., Result]) -> None:
 
 def test_signature_alone_runs_nothing(run: Callable[..., Result]) -> None:
     result = run(*APART, "--signature")
-    assert result.out.decode() == f"align|{TOOL}|case:keep|trained:train|grow-diag-final-and|v:{align.__version__}\n"
+    tool = describe_tool("fast_align")
+    assert result.out.decode() == f"align|{tool}|case:keep|trained:train|grow-diag-final-and|v:{align.__version__}\n"
 
 
 @pytest.mark.parametrize(

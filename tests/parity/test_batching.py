@@ -9,31 +9,32 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Cell, Pair, PairError, Settings, heat_grid
+from align import Aligner, Alignment, Cell, Pair, PairError, Settings, heat_grid
 from align.types import TextWarning
-from tests.conftest import example_pairs, shared_pairs
+from tests.conftest import assert_same_links, example_pairs, shared_pairs
 
 FIXED = Settings(layer=1, head=1)
 
 
-def links(recorder: Any, pairs: list[Pair], **options: Any) -> list[Any]:
-    return [alignment.links for alignment in Aligner(recorder, FIXED, **options)(pairs)]
+def aligned(recorder: Any, pairs: list[Pair], **options: Any) -> list[Alignment]:
+    return list(Aligner(recorder, FIXED, **options)(pairs))
 
 
 @pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"buffer": 1}, {"buffer": 7, "batch_tokens": 100}])
 def test_batch_of_one_equals_batch_of_many(recorder: Any, options: dict[str, int]) -> None:
     pairs = example_pairs()
-    assert links(recorder, pairs, **options) == links(recorder, pairs)
+    found, expected = aligned(recorder, pairs, **options), aligned(recorder, pairs)
+    assert [alignment.links for alignment in found] == [alignment.links for alignment in expected]
 
 
 def test_real_pairs_in_any_batches_buffers_and_order(recorder: Any) -> None:
     pairs = shared_pairs(400)
-    expected = links(recorder, pairs)
-    assert links(recorder, pairs, batch_tokens=300) == expected
-    assert links(recorder, pairs, buffer=37) == expected
+    aligner, expected = Aligner(recorder, FIXED), aligned(recorder, pairs)
+    assert_same_links(aligner, aligned(recorder, pairs, batch_tokens=300), expected)
+    assert_same_links(aligner, aligned(recorder, pairs, buffer=37), expected)
     order = list(range(len(pairs)))
     random.Random(0).shuffle(order)
-    assert links(recorder, [pairs[n] for n in order]) == [expected[n] for n in order]
+    assert_same_links(aligner, aligned(recorder, [pairs[n] for n in order]), [expected[n] for n in order])
 
 
 def test_one_comes_out_for_each_in_order_blank_ones_too(recorder: Any) -> None:
@@ -106,13 +107,13 @@ def test_what_a_short_text_fell_back_on_does_not_bind_a_longer_one(recorder: Any
 def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, position: str, layer: int) -> None:
     aligner = Aligner(recorder, Settings(position=position), buffer=300)  # type: ignore[arg-type]
     pairs = shared_pairs(400)
-    found = [alignment.links for alignment in aligner(pairs)]
+    found = list(aligner(pairs))
     assert aligner.cell is not None
     assert aligner.cell.layer == layer  # as measured with gold
     assert "300 pairs" in aligner.reason
     # the first buffer's links are those of the cell that was taken, as if it had been asked for
     again = Settings(position=position, layer=layer, head=aligner.cell.head or "all")  # type: ignore[arg-type]
-    assert found == [alignment.links for alignment in Aligner(recorder, again, buffer=300)(pairs)]
+    assert_same_links(aligner, found, Aligner(recorder, again, buffer=300)(pairs))
 
 
 @pytest.mark.parametrize("wrong", [{"buffer": 0}, {"batch_tokens": 0}, {"too_long": "skip"}])

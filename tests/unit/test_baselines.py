@@ -19,8 +19,9 @@ from align.fast_align import _SYSTRAN, Table
 from align.stream import read_bitext
 from align.symmetrize import symmetrize
 from align.types import Links, Pair, PairError, TextWarning
+from tests.conftest import needs_systran
 
-INSTALLED = ("fast_align", "eflomal")
+INSTALLED = (pytest.param("fast_align", marks=needs_systran), "eflomal")
 EXAMPLES = Path(__file__).parents[2] / "examples" / "de-en.txt"
 
 
@@ -98,6 +99,7 @@ def test_real_sentences_and_a_blank_line(tool: str, capfd: pytest.CaptureFixture
     assert not os.listdir(tempfile.gettempdir())
 
 
+@needs_systran
 def test_fast_align_finds_both_directions() -> None:
     """`zum` is `to the`: one link backward, two forward; `the house` for `haus`, in the other direction."""
     text = pairs(*["zum haus|to the house", "zum berg|to the mountain", "haus|house", "berg|mountain"] * 20)
@@ -110,6 +112,7 @@ def test_fast_align_finds_both_directions() -> None:
     assert [{(j, i) for i, j in links} for links in other] == [backward, forward]
 
 
+@needs_systran
 def test_fast_align_repeats_itself_and_append_is_plain() -> None:
     text = examples() + dictionary(50)
     aligned = list(align_with("fast_align", text))
@@ -117,6 +120,7 @@ def test_fast_align_repeats_itself_and_append_is_plain() -> None:
     assert list(align_with("fast_align", text[15:], train=text[:15], append=True)) == aligned[15:]
 
 
+@needs_systran
 def test_the_tested_pairs_are_not_trained_on_unless_appended() -> None:
     test = pairs("neu|new")
     text = dictionary(30)
@@ -208,6 +212,7 @@ def learn(text: list[Pair], folder: Path, beam: str = "-4") -> tuple[list[tuple[
     return [(source, target) for source, target in lines], *tables
 
 
+@needs_systran
 def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
     """Made one as the library does it, with the tension that it uses and its floor under probabilities."""
     import systran_align
@@ -234,6 +239,7 @@ def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
     assert same == len(lines) - 1
 
 
+@needs_systran
 def test_long_sentences_are_done_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines, path, _ = learn(dictionary(50), tmp_path)
     table = Table(path)
@@ -244,6 +250,7 @@ def test_long_sentences_are_done_in_parts(tmp_path: Path, monkeypatch: pytest.Mo
     assert table.best(given, words, 5.0) == whole
 
 
+@needs_systran
 def test_words_that_the_table_does_not_know(tmp_path: Path) -> None:
     _, path, _ = learn(dictionary(10), tmp_path)
     table = Table(path)
@@ -251,6 +258,7 @@ def test_words_that_the_table_does_not_know(tmp_path: Path) -> None:
     assert table.best(table.ids("999999 2"), table.ids("777777 888888"), 4.0) == [(0, 0), (1, 1)]
 
 
+@needs_systran
 def test_a_library_that_says_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_align, "_SYSTRAN", _SYSTRAN.replace("verbose=True", "verbose=False"))
     with pytest.raises(ValueError, match=r"as version 3\.5\.0 does"):
@@ -482,7 +490,7 @@ def test_a_tool_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.fast_align.find_spec", lambda name: None)
     monkeypatch.setattr("align.baselines.find_spec", lambda name: None)
     for tool, message in (
-        ("fast_align", "pip install systran-align, or put fast_align on PATH"),
+        ("fast_align", r"pip install systran-align \(Linux on x86-64, .*\), or put fast_align on PATH"),
         ("eflomal", "pip install eflomal"),
         ("giza", "put mgiza and mkcls and snt2cooc, or GIZA.. and mkcls and snt2cooc.out on PATH"),
     ):
