@@ -12,6 +12,7 @@ from itertools import zip_longest
 import align
 from align.baselines import TOOLS, align_with, describe_tool, lower_case
 from align.cli.common import Progress, open_output, write_links
+from align.cli.gold import name_shown
 from align.formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
 from align.link_files import at_line
 from align.signature import signature
@@ -48,7 +49,7 @@ def read_two(args: argparse.Namespace) -> Iterator[Alignment]:
     Raises:
         ValueError: files of different length, or a line that is not one of links; names file and line.
     """
-    shown = ["stdin" if name == "-" else name for name in args.combine]
+    shown = [name_shown(name) for name in args.combine]
     method = args.symmetrize or DEFAULT_METHOD
     first: list[tuple[Links, Links]] = []
     with open_lines(args.combine[0]) as a, open_lines(args.combine[1]) as b:

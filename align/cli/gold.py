@@ -13,6 +13,7 @@ from align.link_files import GOLD_FORMATS, LinkFile, find_base, read_links, renu
 from align.metrics import Counts, aer, count_all
 from align.stream import open_lines, read_lines, read_parallel
 from align.types import Gold, Links, Pair, TextWarning
+from align.view.escape import printable
 
 CLEARLY = 0.05
 """A share of AER: by how much another reading of a file must be better for a warning."""
@@ -63,8 +64,14 @@ def read_pairs(source: str, target: str) -> list[Pair]:
     Raises:
         ValueError: not as many lines in both, or bytes that are no text.
     """
+    shown = name_shown(source), name_shown(target)
     with open_lines(source) as a, open_lines(target) as b:
-        return list(read_parallel(read_lines(a, source), read_lines(b, target), (source, target)))
+        return list(read_parallel(read_lines(a, shown[0]), read_lines(b, shown[1]), shown))
+
+
+def name_shown(name: str) -> str:
+    """What messages call a file: no line may be broken by its name."""
+    return "stdin" if name == "-" else printable(name)
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ def read_numbered(name: str, args: argparse.Namespace, kind: str, text: Sequence
         ValueError: what it says is not beyond doubt, or not possible.
     """
     swapped = getattr(args, f"{kind}_swapped")
-    shown = "stdin" if name == "-" else name
+    shown = name_shown(name)
     with open_lines(name) as stream:
         file = read_links(read_lines(stream, shown), shown, getattr(args, f"{kind}_format"))
     lengths = None

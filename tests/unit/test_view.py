@@ -160,9 +160,10 @@ def test_a_table_in_json_has_null_for_what_is_not_defined() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_name_cannot_act_on_the_terminal_or_break_a_table(name: str) -> None:
-    columns, rows = [Column("system", "system"), Column("n", "n")], [{"system": "\x1b[31mred\n\tx", "n": 1}]
+    columns, rows = [Column("system", "system"), Column("n", "n")], [{"system": "\x1b[31mred\n\tx\u202e", "n": 1}]
     written = TABLES[name](columns, rows, "")
     assert "\x1b" not in written
+    assert "\u202e" not in written
     assert len(written.split("\n")) == len(TABLES[name](columns, [{"system": "red", "n": 1}], "").split("\n"))
     assert sum(line.count("\t") for line in written.split("\n")) == (2 if name == "tsv" else 0)
 

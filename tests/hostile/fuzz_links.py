@@ -1,0 +1,164 @@
+"""Damaged files of links in every format, through `eval-align` and `extract-align --combine`.
+
+python -m tests.hostile.fuzz_links --count 2000 --seed 1 --keep DIR
+
+Whatever is in the files, a command ends with exit code 0, 1 or 2; 1 says what is wrong in one line that names a file;
+there is no traceback, nothing on stdout that acts on a terminal, and a line out for each line in. A case depends on the
+seed and its number alone. What fails is kept in DIR, and is run again from there by `replay`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from align.cli import evaluate, extract
+from align.view.escape import printable
+from tests.hostile.link_cases import Case, load, make
+
+PROGRAMS: dict[str, Callable[[], int]] = {"eval-align": evaluate.main, "extract-align": extract.main}
+SLOW = 20.0
+"""Seconds beyond which a case has failed."""
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+@contextmanager
+def _apart(files: dict[str, str]) -> Iterator[None]:
+    """A folder with the files, which is the current one, and this process's signals, warnings and streams kept."""
+    before = Path.cwd(), sys.argv, sys.stdin, sys.stdout, sys.stderr
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        for name, text in files.items():
+            Path(folder, name).write_bytes(text.encode("utf-8", "surrogateescape"))
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before[0])
+            sys.argv, sys.stdin, sys.stdout, sys.stderr = before[1:]
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+def execute(case: Case) -> Outcome:
+    """Run a case; an exception that gets out is exit code -1, and its traceback is the output on stderr."""
+    start = time.monotonic()
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline=""), io.StringIO()
+    with _apart(case.files):
+        sys.argv = [case.program, *case.arguments]
+        sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(io.BytesIO()), out, err
+        try:
+            code = PROGRAMS[case.program]()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            code = -1
+            err.write(traceback.format_exc())
+    out.flush()
+    return Outcome(code, out.buffer.getvalue().decode("utf-8", "replace"), err.getvalue(), time.monotonic() - start)  # type: ignore[attr-defined]
+
+
+def judge(case: Case, outcome: Outcome) -> str:
+    """What is wrong with an outcome; nothing, if all is well."""
+    if outcome.code not in (0, 1, 2) or "Traceback" in outcome.err:
+        return f"exit code {outcome.code}: {outcome.err[-2000:]}"
+    if case.code not in (None, outcome.code):
+        return f"exit code {outcome.code}, not {case.code}: {outcome.err}"
+    if case.says not in outcome.out + outcome.err:
+        return f"says {outcome.out + outcome.err!r}, and not {case.says!r}"
+    if outcome.seconds > SLOW:
+        return f"took {outcome.seconds:.1f} s"
+    errors = [line for line in outcome.err.split("\n") if line.startswith(f"{case.program}: error: ")]
+    named = [*map(printable, case.files), *("stdin" for name in case.arguments if name == "-")]
+    if outcome.code == 1 and (len(errors) != 1 or not any(name in errors[0] for name in named)):
+        return f"no line that says what is wrong with which file: {outcome.err!r}"
+    if any(len(line) > 2000 for line in outcome.err.split("\n")):
+        return "an endless line on stderr"
+    acting = {c for c in outcome.out + outcome.err if not c.isprintable()} - {"\n", "\t"}
+    if {c for c in acting if unicodedata.category(c) != "Zs"}:
+        return f"acts on a terminal: {sorted(acting)}"
+    if outcome.code == 0 and case.lines is not None and outcome.out.count("\n") != case.lines:
+        return f"{outcome.out.count(chr(10))} lines, not {case.lines}"
+    if outcome.code == 0 and "json" in case.arguments and "-b" not in case.arguments:
+        try:
+            json.loads(outcome.out)
+        except ValueError as error:
+            return f"no JSON: {error}"
+    return ""
+
+
+def replay(path: Path) -> str:
+    """Run a kept case again: what is wrong, if anything is."""
+    case = load(path)
+    return judge(case, execute(case))
+
+
+def run(
+    count: int, seed: int, seconds: float = float("inf"), say: Callable[[str], None] = print, keep: Path | None = None
+) -> Counter[str]:
+    """Run cases, keep those that fail, and count them by command and exit code.
+
+    Args:
+        count: of cases.
+        seed: of all of them.
+        seconds: after which no further case is begun.
+        say: is told of failures, and at the end of the slowest case.
+        keep: a folder for what fails.
+    """
+    counts: Counter[str] = Counter()
+    start, slowest = time.monotonic(), (0.0, 0)
+    for n in range(count):
+        if time.monotonic() - start > seconds:
+            break
+        case = make(seed, n)
+        outcome = execute(case)
+        case.why = judge(case, outcome)
+        slowest = max(slowest, (outcome.seconds, n))
+        counts["cases"] += 1
+        counts[f"{case.program} {outcome.code}"] += 1
+        if case.why:
+            counts["failed"] += 1
+            say(f"seed {seed}, case {n}: {case.why}")
+            if keep is not None:
+                keep.mkdir(parents=True, exist_ok=True)
+                case.save(keep / f"seed{seed}-case{n}.json")
+    say(f"slowest: case {slowest[1]} of seed {seed}, {slowest[0]:.2f} s")
+    return counts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--keep", type=Path)
+    args: Any = parser.parse_args()
+    counts = run(args.count, args.seed, args.seconds, keep=args.keep and args.keep.absolute())
+    print(*(f"{name}: {counts[name]:,}" for name in sorted(counts)), sep="\n")
+    return int(bool(counts["failed"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
