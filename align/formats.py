@@ -144,6 +144,9 @@ def parse_jsonl(line: str) -> Gold:
 _UNSEEN = re.compile(r"[^\x00-\x7e]")
 """What JSON leaves as it is and might have to be escaped: all but ASCII, and DEL."""
 
+_JOINERS = "\u200c\u200d"
+"""Part of how words of Persian or Hindi, and many emoji, are written; they act on their neighbours alone."""
+
 
 def _seen(match: re.Match[str]) -> str:
     character = match[0]
@@ -152,17 +155,13 @@ def _seen(match: re.Match[str]) -> str:
     return json.dumps(character)[1:-1]
 
 
-_JOINERS = "\u200c\u200d"
-"""Part of how words of Persian or Hindi, and many emoji, are written; they act on their neighbours alone."""
-
-
 def to_json(record: Any, indent: int | None = None) -> str:
     """JSON, with other scripts as they are, and what is not seen or acts on a terminal escaped: the same value.
 
     That is what `align.view.escape` escapes everywhere else, but for spaces and joiners, which are part of words.
     """
     text = json.dumps(record, ensure_ascii=False, indent=indent)
-    return _UNSEEN.sub(_seen, text)
+    return text if text.isprintable() else _UNSEEN.sub(_seen, text)
 
 
 def format_jsonl(alignment: Alignment, scores: bool = False) -> str:
