@@ -96,7 +96,7 @@ def save_reverse_model(folder: Path, shape: dict[str, Any] | None = None) -> Pat
     model, _ = build_model(shape or {}, source_words, target_words)
     torch.manual_seed(2)
     for weight in model.parameters():
-        torch.nn.init.normal_(weight, std=0.3)
+        torch.nn.init.normal_(weight, std=0.6)
     save_model(folder, shape, model=model)
     save_dictionary(folder / "dict.en.txt", source_words)
     save_dictionary(folder / "dict.de.txt", target_words)

@@ -29,9 +29,11 @@ def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: P
     """The command, in a folder with two toy models and a text of 130 lines, some of them blank."""
     toy.save_model(tmp_path / "toys" / "de-en")
     toy.save_reverse_model(tmp_path / "toys" / "en-de", {"max_source_positions": 20, "max_target_positions": 20})
-    numbers = random.Random(5)
+    numbers = random.Random(
+        3
+    )  # in its text no second best word is nearer than 0.003 %, which any processor tells apart
     lines = [
-        [" ".join(numbers.choices(words, k=numbers.randrange(1, 9))) for words in (toy.SOURCE_WORDS, toy.TARGET_WORDS)]
+        [" ".join(numbers.sample(words, numbers.randrange(1, 9))) for words in (toy.SOURCE_WORDS, toy.TARGET_WORDS)]
         for _ in range(130)
     ]
     lines[3] = lines[70] = ["", ""]
