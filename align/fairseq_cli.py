@@ -7,10 +7,23 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import Any
 
 import align.fairseq_compat  # noqa: F401  (before any import of fairseq)
 
 PROGRAMS = ("preprocess", "train", "generate", "interactive", "validate", "score", "eval_lm")
+
+
+def _restrict_loading() -> None:
+    """Keep `torch.load` to data in this process: no environment variable and no fairseq talks it out of that."""
+    import torch
+
+    load = torch.load
+
+    def restricted(*arguments: Any, **named: Any) -> Any:
+        return load(*arguments, **{**named, "weights_only": True})
+
+    torch.load = restricted
 
 
 def main() -> None:
@@ -25,6 +38,7 @@ def main() -> None:
         import fairseq  # noqa: F401
     except ModuleNotFoundError as error:
         sys.exit(str(error))
+    _restrict_loading()
     sys.argv = [f"fairseq-{name.replace('_', '-')}", *sys.argv[2:]]
     importlib.import_module(f"fairseq_cli.{name}").cli_main()
 

@@ -5,7 +5,6 @@ What must come of any: links, or one line that says what is wrong; within 20 sec
 
 from __future__ import annotations
 
-import argparse
 import os
 import pickle
 import random
@@ -20,12 +19,14 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
 
 from align.fairseq_checkpoint import load_checkpoint
 from tests.hostile.code import repacked
+from tests.hostile.command import Deadline, options, report
 
 SECONDS, MEGABYTES = 20, 2000
 ALLOWED = (
@@ -389,32 +390,31 @@ def run(
         yield number, way, outcome
 
 
-def main() -> None:
-    """Run from the command line, and print what came of it."""
-    from tempfile import TemporaryDirectory
-
+def main() -> int:
+    """Run from the command line; exit code 1 where something went wrong."""
     from tests import toy
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path)
+    parser = options("models", 1000)
     args = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
+    deadline = Deadline(args.seconds)
+    slowest = largest = 0.0
     with TemporaryDirectory() as temporary:
         sound = Path(temporary) / "sound"
         toy.save_model(sound)
-        slowest = largest = 0.0
         for number, way, outcome in run(args.count, args.seed, sound, Path(temporary), args.keep):
             counts[way, outcome.what] += 1
             slowest, largest = max(slowest, outcome.seconds), max(largest, outcome.megabytes)
             if outcome.what not in ("links", "refused"):
-                print(f"seed {number} ({way}): {outcome.what}, {outcome.seconds:.1f} s, {outcome.megabytes:.0f} MB")
-                print(outcome.said[-1500:])
-    for (way, what), cases in sorted(counts.items()):
-        print(f"{way}\t{what}\t{cases}")
-    print(f"slowest {slowest:.1f} s, largest {largest:.0f} MB")
+                print(f"seed {number} ({way}): {outcome}"[:2000], file=sys.stderr)
+            if deadline.over:
+                break
+    wrong = sum(cases for (_, what), cases in counts.items() if what not in ("links", "refused"))
+    rows = [(way, what, cases) for (way, what), cases in sorted(counts.items())]
+    rows += [("all", "wrong", wrong), ("slowest", "CPU seconds", round(slowest, 1)), ("largest", "MB", round(largest))]
+    report(parser, [("spoilt", "came of it", "folders"), *rows])
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -13,9 +13,12 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
 from align.stream import read_bitext, read_lines
+from tests.hostile.command import Deadline, options, report
 
 REAL = (
     *("das", "Haus", "ist", "alt", ".", ",", "the", "house", "is", "old", "und", "and", "z.B.", "U.S.", "Mr.", "it's"),
@@ -187,42 +190,43 @@ def check(line: Line, number: int, output: bytes, soft: bool) -> str:
     return ""
 
 
-def run(count: int, seed: int, options: Sequence[str] = ()) -> Counter[str]:
-    """Send lines through `extract-align -f jsonl`; counts what came of them, wrong ones by what is wrong.
+def run(count: int, seed: int, arguments: Sequence[str] = (), keep: Path | None = None) -> Counter[str]:
+    """Send lines through `extract-align -f jsonl`; counts lines and links, and what is lost or wrong.
 
     Args:
         count: lines.
         seed: of all of them.
-        options: further ones of the program.
+        arguments: further ones of the program.
+        keep: where to put lines that went wrong, by their seed and number.
     """
-    command = [sys.executable, "-m", "align.cli.extract", "-q", "-f", "jsonl", "--too-long", "blank", *options]
-    soft = "--reverse-model" in options or "--threshold" in options
+    command = [sys.executable, "-m", "align.cli.extract", "-q", "-f", "jsonl", "--too-long", "blank", *arguments]
+    soft = "--reverse-model" in arguments or "--threshold" in arguments
     counts: Counter[str] = Counter()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-        assert program.stdin
-        assert program.stdout
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
+        stdin, stdout = program.stdin, program.stdout
+        assert stdin
+        assert stdout
 
-        def write(stdin: Any = program.stdin) -> None:
-            for line in lines(count, seed):
-                stdin.write(line.raw)
-            stdin.close()
+        def write() -> None:
+            with stdin, suppress(BrokenPipeError):
+                for line in lines(count, seed):
+                    stdin.write(line.raw)
 
         writer = threading.Thread(target=write)
         writer.start()
         for number, line in enumerate(lines(count, seed), 1):
-            output = program.stdout.readline()
-            if not output:
-                counts["lost"] += 1
-                continue
-            if fault := check(line, number, output, soft):
-                counts[f"wrong: {fault}"] += 1
-                if sum(counts.values()) - counts["lines"] - counts["links"] < REPORTED:
-                    print(f"seed {seed}, line {number}: {fault}: {ascii(line.raw)[:200]}", file=sys.stderr)
+            output = stdout.readline()
+            fault = check(line, number, output, soft) if output else "lost"
+            counts["lost" if fault == "lost" else "wrong"] += bool(fault)
             counts["lines"] += 1
-            counts["links"] += output.count(b"], [") + 1 if b'"links": [[' in output else 0
-        counts["lost"] += bool(program.stdout.read())
+            counts["links"] += 0 if fault else len(json.loads(output)["links"])
+            if fault and counts["wrong"] + counts["lost"] <= REPORTED:
+                print(f"seed {seed}, line {number}: {fault}: {ascii(line.raw)[:200]}", file=sys.stderr)
+                if keep:
+                    keep.mkdir(parents=True, exist_ok=True)
+                    (keep / f"{seed}-{number}").write_bytes(line.raw)
+        counts["wrong"] += bool(stdout.read()) + bool(program.wait())
         writer.join()
-    counts["exit code"] = program.returncode
     return counts
 
 
@@ -251,52 +255,88 @@ def plain_read(content: bytes) -> tuple[list[tuple[list[str], list[str]]], int |
     return pairs, None
 
 
-def read_bytes(count: int, seed: int) -> Counter[str]:
-    """Hold the reader against the plain one on random bytes."""
-    counts: Counter[str] = Counter()
-    parts = [
+def read(content: bytes) -> str:
+    """Hold the reader against the plain one: "read" or "refused", alike by both, or what is wrong."""
+    expected, bad = plain_read(content)
+    found: list[tuple[list[str], list[str]]] = []
+    error = ""
+    try:
+        for pair in read_bitext(read_lines(io.BytesIO(content), "x"), "x"):
+            found.append((list(pair.source), list(pair.target)))
+    except ValueError as refused:
+        error = str(refused)
+    if found != expected or bool(error) != bool(bad):
+        return f"wrong: {error or found}"
+    named = not bad or f"x, line {bad}:" in error or (bad == 1 and error.startswith("x: compressed data"))
+    return ("refused" if bad else "read") if named else f"wrong: {error}"
+
+
+PARTS = (
+    *(
+        b"|||",
         b"|||",
         b"||",
         b"\t",
         b"\n",
+        b"\n",
         b"\r\n",
+        b" ",
         b" ",
         b"a",
         b"\xc3\xbc",
-        b"\xff",
-        b"\xed\xa0\x80",
-        b"\xe2\x80\xa8",
-        b"\0",
-    ]
-    parts += [
-        b"\xef\xbb\xbf",
-        b"\x1f\x8b",
-        b"\xc0\xaf",
-        b"\xf4\x90\x80\x80",
         b"haus",
         b"\xc2\xa0",
         b"\x0c",
-        b"\x85",
-        b"\r",
-    ]
+    ),
+    *(b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\0", b"\r", b"a ||| b\n", b"c\td\n", b"\xc2\x85"),
+)
+NO_TEXT = (b"\xff", b"\xed\xa0\x80", b"\x1f\x8b", b"\xc0\xaf", b"\xf4\x90\x80\x80", b"\x85", b"\xe2\x80")
+
+
+def some_bytes(rng: random.Random) -> bytes:
+    """Parts of bitexts in any order, now and then with bytes that are no text."""
+    parts = PARTS + NO_TEXT if rng.random() < 0.3 else PARTS
+    content = b"".join(rng.choice(parts) for _ in range(rng.randrange(30)))
+    return content + (rng.randbytes(rng.randrange(20)) if rng.random() < 0.1 else b"")
+
+
+def read_bytes(count: int, seed: int, seconds: float = float("inf"), keep: Path | None = None) -> Counter[str]:
+    """Hold the reader against the plain one on random bytes; counts what came of it."""
+    counts: Counter[str] = Counter()
+    deadline = Deadline(seconds)
     for number in range(count):
-        rng = random.Random(f"{seed}/{number}")
-        content = b"".join(rng.choice(parts) for _ in range(rng.randrange(60)))
-        if rng.random() < 0.3:
-            content += rng.randbytes(rng.randrange(20))
-        expected, bad = plain_read(content)
-        found: list[tuple[list[str], list[str]]] = []
-        error = ""
-        try:
-            for pair in read_bitext(read_lines(io.BytesIO(content), "x"), "x"):
-                found.append((list(pair.source), list(pair.target)))
-        except ValueError as refused:
-            error = str(refused)
-        right = found == expected and (
-            f"line {bad}:" in error or (bad == 1 and "compressed" in error) if bad else not error
-        )
-        counts["refused" if bad else "read"] += 1
-        if not right:
-            counts["wrong"] += 1
-            print(f"seed {seed}, case {number}: {content!r}: {error or found}", file=sys.stderr)
+        if deadline.over:
+            break
+        content = some_bytes(random.Random(f"{seed}/{number}"))
+        what = read(content)
+        counts[what.partition(":")[0]] += 1
+        if what.startswith("wrong") and counts["wrong"] <= REPORTED:
+            print(f"seed {seed}, case {number}: {content!r}: {what}", file=sys.stderr)
+            if keep:
+                keep.mkdir(parents=True, exist_ok=True)
+                (keep / f"{seed}-{number}").write_bytes(content)
     return counts
+
+
+def main() -> int:
+    """Run from the command line; exit code 1 where something is lost or wrong."""
+    what = sys.argv.pop(1)
+    parser = options(what, 100_000)
+    if what == "lines":
+        parser.add_argument("--block", type=int, default=50_000, help="lines to send through one run of the program")
+        parser.add_argument("arguments", nargs="*", metavar="OPTION", help="of extract-align, behind --")
+    args = parser.parse_args()
+    deadline = Deadline(args.seconds)
+    counts: Counter[str] = Counter()
+    if what == "bytes":
+        counts = read_bytes(args.count, args.seed, args.seconds, args.keep)
+    while what == "lines" and counts["lines"] < args.count and not deadline.over:
+        size = min(args.block, args.count - counts["lines"])
+        counts += run(size, args.seed + counts["lines"] // args.block, args.arguments, args.keep)
+    names = ("read", "refused", "wrong") if what == "bytes" else ("lines", "links", "lost", "wrong")
+    report(parser, [*((name, counts[name]) for name in names), ("seconds", round(deadline.spent))])
+    return int(counts["lost"] + counts["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

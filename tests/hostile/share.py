@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.hostile.command import Deadline, options, report
+
 PAIRS = [
     ("das haus ist gut .", "the house is good ."),
     ("der mann ist alt .", "the man is old ."),
@@ -56,3 +58,24 @@ def run(
         worker.join()
     sys.setswitchinterval(interval)
     return len(wrong), errors
+
+
+def main() -> int:
+    """Share the bundled model among threads; exit code 1 where a call was wrong or failed."""
+    import warnings
+
+    from align import load
+
+    warnings.simplefilter("ignore")
+    parser = options("threads", 10_000)
+    parser.add_argument("--threads", type=int, default=8)
+    args = parser.parse_args()
+    deadline = Deadline(args.seconds)
+    wrong, errors = run(load(layer=1, head=3, device="cpu").align, args.count, args.threads, args.seed)
+    rows = [("calls", args.count), ("wrong", wrong), ("exceptions", len(errors)), ("seconds", round(deadline.spent))]
+    report(parser, rows)
+    return int(wrong + len(errors) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import os
 import pickle
+import subprocess
 import sys
 from argparse import Namespace
 from contextlib import suppress
@@ -18,7 +20,7 @@ from align import Aligner, ModelOptions, Settings
 from align.fairseq_checkpoint import load_checkpoint
 from align.fairseq_compat import evaluate
 from align.recorders.fairseq_model import load_fairseq
-from align.recorders.folder import find_model
+from align.recorders.folder import BUNDLED, find_model
 from tests import toy
 from tests.hostile import code
 
@@ -89,6 +91,26 @@ def test_fairseqs_own_programs_evaluate_nothing(places: tuple[Path, Path, Path])
             state = checkpoint_utils.load_checkpoint_to_cpu(str(folder / "checkpoint.pt"))
             models.build_model(state["cfg"].model, task)
         assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "message"),
+    [
+        ("transformer adaptive_softmax_cutoff namespace", "malformed node or string"),
+        ("plain pickle os.system", "Weights only load failed"),
+    ],
+)
+def test_generate_runs_nothing_of_a_checkpoint(places: tuple[Path, Path, Path], spoilt: str, message: str) -> None:
+    _, folder, mark = places
+    code.prepare(BUNDLED / "de-en", folder, mark)
+    dict(code.variants(folder, mark))[spoilt]()
+    program = [sys.executable, "-m", "align.fairseq_cli", "generate", str(folder), "-s", "de", "-t", "en"]
+    program += ["--path", str(folder / "checkpoint.pt"), "--cpu"]
+    environment = {**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}  # which has no say here
+    result = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=120)
+    assert result.returncode != 0
+    assert message in result.stderr
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize(
