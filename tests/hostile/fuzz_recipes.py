@@ -15,13 +15,13 @@ from tests.hostile.command import Deadline, options, report
 
 CODE = "__import__('os').system('touch mark')"
 LINES = (
-    f'adam-betas = "{CODE} or (0.9, 0.98)"', '"save-dir=/tmp/elsewhere" = true', '"restore-file=x" = true',
-    "lr = [[1]]", '"--user-dir" = "x"', 'user_dir = "x"', 'tensorboard-logdir = "x"', 'lr = "--save-dir=x"', "lr = nan", "lr = -inf",
-    'arch = "${oc.env:HOME}"', 'arch = "a\\u0000b"', "seeds = [inf]", 'seeds = ["x"]', "seeds = 3",
-    "[fairseq.lr]\na = 1", "max-update = 1979-05-27", "a = " + "[" * 3000, "[data]\nmax_words = true", "[text]\ncase = 'upper'", "arch = ''",
-    "criterion = { a = 1 }", '"" = 1', '"\\n" = 1', '"lr\\u0000" = 1', 'pretrained = "x"',
-    'encoder-embed-path = "/etc/x"',
-)  # fmt: skip
+    *(f'adam-betas = "{CODE} or (0.9, 0.98)"', '"save-dir=/tmp/elsewhere" = true', '"restore-file=x" = true'),
+    *('"--user-dir" = "x"', 'user_dir = "x"', 'tensorboard-logdir = "x"', 'lr = "--save-dir=x"', "lr = [[1]]"),
+    *("lr = nan", "lr = -inf", 'arch = "${oc.env:HOME}"', 'arch = "a\\u0000b"', "arch = ''", "seeds = [inf]"),
+    *('seeds = ["x"]', "seeds = 3", "[fairseq.lr]\na = 1", "max-update = 1979-05-27", "a = " + "[" * 3000),
+    *("[data]\nmax_words = true", "[text]\ncase = 'upper'", "criterion = { a = 1 }", '"" = 1', '"\\n" = 1'),
+    *('"lr\\u0000" = 1', 'pretrained = "x"', 'encoder-embed-path = "/etc/x"'),
+)
 
 
 def spoil(content: bytes, rng: random.Random) -> bytes:
