@@ -116,7 +116,7 @@ class Aligner:
 
         Raises:
             PairError: a pair that is longer than the model takes, unless `too_long` is "blank". The pairs
-                before it come out first, as they do before any ValueError of `pairs` itself.
+                before it come out first, as they do before any exception of `pairs` itself.
         """
         cell = None
         for chunk in chunks(map(self.encode, number_pairs(pairs)), self.buffer):

@@ -164,7 +164,7 @@ def _words(sentence: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut a stream into lists of `size`. Where reading fails, what came before is still given out first."""
+    """Cut a stream into lists of `size`. Where reading fails, in whatever way, what came before comes out first."""
     chunk: list[T] = []
     try:
         for item in items:
@@ -172,7 +172,7 @@ def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
             if len(chunk) == size:
                 yield chunk
                 chunk = []
-    except ValueError:
+    except Exception:
         if chunk:
             yield chunk
         raise

@@ -120,13 +120,14 @@ def test_too_long_a_sentence_stops_after_those_before_it(trained: Any) -> None:
     assert blank[2].pair.target == ()
 
 
-def test_what_came_before_an_error_of_the_input_comes_out(trained: Any) -> None:
+@pytest.mark.parametrize("error", [ValueError, OSError, RuntimeError])
+def test_what_came_before_an_error_of_the_input_comes_out(trained: Any, error: type[Exception]) -> None:
     def broken() -> Iterator[str]:
         yield "das haus"
-        raise ValueError("file, line 2")
+        raise error("file, line 2")
 
     found = []
-    with pytest.raises(ValueError, match="file, line 2"):
+    with pytest.raises(error, match="file, line 2"):
         found.extend(translating(trained)(broken()))
     assert [str(alignment.pair.target) for alignment in found] == ["('the', 'house')"]
 

@@ -86,6 +86,18 @@ def test_a_first_buffer_of_blank_lines_decides_nothing() -> None:
     assert aligner.cell == RIGHT
 
 
+@pytest.mark.parametrize("error", [ValueError, OSError, RuntimeError])
+def test_what_came_before_an_error_of_the_input_comes_out(error: type[Exception]) -> None:
+    def broken() -> Iterator[tuple[str, str]]:
+        yield from pairs(7)
+        raise error("line 8")
+
+    found = []
+    with pytest.raises(error, match="line 8"):
+        found.extend(Aligner(KnownRecorder(), Settings(), buffer=5)(broken()))
+    assert len(found) == 7
+
+
 class CountingRecorder(KnownRecorder):
     """Counts the pairs that it reads in every layer, and those in one only."""
 

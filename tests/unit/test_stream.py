@@ -97,15 +97,29 @@ def test_chunks_hold_all_in_order(items: list[int], size: int) -> None:
     assert all(len(chunk) == size for chunk in found[:-1])
 
 
-def test_what_was_read_before_an_error_comes_out_before_it() -> None:
+@pytest.mark.parametrize("error", [ValueError, OSError, RuntimeError, KeyError, Exception, ZeroDivisionError])
+def test_what_was_read_before_an_error_comes_out_before_it(error: type[Exception]) -> None:
     def items():  # type: ignore[no-untyped-def]
         yield from range(5)
-        raise ValueError("line 6")
+        raise error("line 6")
 
     found = []
-    with pytest.raises(ValueError, match="line 6"):
+    with pytest.raises(error, match="line 6") as raised:
         found.extend(chunks(items(), 3))
+    assert raised.type is error
     assert found == [[0, 1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_who_wants_to_stop_waits_for_nothing(stop: type[BaseException]) -> None:
+    def items():  # type: ignore[no-untyped-def]
+        yield from range(5)
+        raise stop
+
+    found = []
+    with pytest.raises(stop):
+        found.extend(chunks(items(), 3))
+    assert found == [[0, 1, 2]]
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50))), st.integers(1, 200))

@@ -219,13 +219,14 @@ def test_errors_name_the_line_the_users_side_and_the_model(recorders: Any, pair:
     assert len(found) == 2
 
 
-def test_what_came_before_an_error_of_the_input_comes_out(recorders: Any) -> None:
+@pytest.mark.parametrize("error", [ValueError, OSError, RuntimeError])
+def test_what_came_before_an_error_of_the_input_comes_out(recorders: Any, error: type[Exception]) -> None:
     def broken() -> Iterator[tuple[str, str]]:
         yield "das haus", "the house"
-        raise ValueError("file, line 2")
+        raise error("file, line 2")
 
     found = []
-    with pytest.raises(ValueError, match="file, line 2"):
+    with pytest.raises(error, match="file, line 2"):
         found.extend(TwoWayAligner(*(Aligner(one, FIXED) for one in recorders))(broken()))
     assert len(found) == 1
 
