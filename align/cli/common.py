@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import stat
 import sys
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from align.cli.output import open_output as open_output
+from align.cli.signals import stopped_by_signals
 from align.formats import FORMATS
-from align.stream import OPENERS
 from align.types import Alignment
 from align.view.escape import printable
 
@@ -32,20 +26,23 @@ def say(message: str) -> None:
         print("\n".join(map(printable, message.split("\n"))), file=sys.stderr, flush=True)
 
 
-def run(program: str, job: Callable[[], None]) -> int:
+def run(program: str, job: Callable[[], None], advice: str = "") -> int:
     """Do a job and turn what may go wrong into one line on stderr and an exit code.
+
+    Args:
+        program: whose job it is.
+        job: what to do.
+        advice: what helps where memory runs out.
 
     Returns:
         0 done, 1 bad data, model or file, 130 Ctrl-C, 141 as for any Unix filter whose reader went away.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _terminate)
     try:
-        job()
+        with stopped_by_signals():
+            job()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at exit
         return CLOSED_PIPE
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -54,16 +51,17 @@ def run(program: str, job: Callable[[], None]) -> int:
     except (ValueError, ModuleNotFoundError) as error:
         say(f"{program}: error: {error}")
         return FAILED
-    except (MemoryError, RuntimeError) as error:  # torch has no class of its own for a CPU that is out of memory
-        if not isinstance(error, MemoryError) and "memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if not lacks_memory(error):
             raise
-        say(f"{program}: error: out of memory; a smaller --batch-tokens needs less")
+        say(f"{program}: error: out of memory{advice and '; '}{advice}")
         return FAILED
     return OK
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+def lacks_memory(error: Exception) -> bool:
+    """Whether memory has run out: torch has no class of its own for that on a CPU."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
 
 
 def show_warnings(program: str, category: type[Warning]) -> None:
@@ -75,58 +73,6 @@ def show_warnings(program: str, category: type[Warning]) -> None:
     warnings.showwarning = show
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", category)
-
-
-@contextmanager
-def open_output(path: str | None) -> Iterator[BinaryIO]:
-    """Where results go: stdout, or a file (packed if named .gz or .xz) that appears only when it is complete.
-
-    Raises:
-        OSError: it cannot be written, or the disk is full; names the file.
-    """
-    if path is None or path == "-":
-        if sys.stdout is None:
-            raise ValueError("stdout is closed; name a file with -o")
-        with _named("stdout"):
-            yield sys.stdout.buffer
-            sys.stdout.buffer.flush()
-        return
-    with _named(path):
-        mode = os.stat(path).st_mode if os.path.exists(path) else None
-        if mode is not None and not stat.S_ISREG(mode):  # a device or a pipe
-            with open(path, "wb") as stream:
-                yield stream
-            return
-        target = Path(os.path.realpath(path))
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            pack = next((opener for suffix, opener in OPENERS.items() if path.endswith(suffix)), None)
-            with open(descriptor, "wb") as raw:
-                if pack:
-                    with pack(raw, "wb") as packed:
-                        yield packed
-                else:
-                    yield raw
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-
-
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Put the output's name into errors of writing, which have none of their own."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        if error.filename is None or Path(str(error.filename)).name.startswith(f".{Path(name).name}."):
-            raise OSError(error.errno, f"cannot write: {error.strerror}", name) from None
-        raise
 
 
 def write_links(out: BinaryIO, alignment: Alignment, format: str, scores: bool = False) -> None:

@@ -14,7 +14,15 @@ from align.cli.combine import align_statistically, combine
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.directions import add_direction_options, check_directions, load_aligner
 from align.cli.inputs import add_input_options, check_inputs, open_pairs, open_sources
-from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, number_or, up_to
+from align.cli.options import (
+    BATCH_ADVICE,
+    Help,
+    add_model_options,
+    add_null_option,
+    add_speed_options,
+    number_or,
+    up_to,
+)
 from align.cli.translate import (
     add_translate_options,
     check_translate,
@@ -218,7 +226,7 @@ def main() -> int:
     args = parser.parse_args()
     check(parser, args)
     show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, lambda: extract(args))
+    return run(PROGRAM, lambda: extract(args), BATCH_ADVICE)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TextIO
 
 from align.stream import open_lines, read_bitext, read_lines, read_parallel, read_sources
 from align.types import Pair
@@ -38,12 +41,27 @@ def check_inputs(
         parser.error("-s/--source and -t/--target go together")
     if args.source is not None and args.input is not None:
         parser.error("either one file of both sides, or -s and -t" if not one_side else "either FILE or -s FILE")
-    if (args.input, args.source, args.target, *others).count("-") > 1:
+    names = [name for name in (args.input, args.source, args.target, *others) if name is not None]
+    if names.count("-") > 1:
         parser.error("only one of the files can be stdin")
-    inputs = [name for name in (args.input, args.source, args.target, *others) if name and os.path.isfile(name)]
-    for name in inputs if args.output and os.path.isfile(args.output) else []:
-        if os.path.samefile(name, args.output):
-            parser.error(f"-o would replace the input {name}")
+    if args.output == "":
+        parser.error("-o needs the name of a file")
+    to_stdout = args.output in (None, "-")
+    output = _regular_file(sys.stdout) if to_stdout else _regular_file(args.output)
+    for name in (*names, "-") if args.input is None and args.source is None else names:
+        file = _regular_file(sys.stdin if name == "-" else name)
+        if output and file and os.path.samestat(file, output):
+            shown = "on stdin" if name == "-" else name
+            parser.error("stdout is the input file" if to_stdout else f"-o would replace the input {shown}")
+
+
+def _regular_file(file: str | TextIO | None) -> os.stat_result | None:
+    """What there is to know of an ordinary file, by its name or open; None of anything else."""
+    try:
+        about = os.stat(file) if isinstance(file, str) else os.fstat(file.fileno()) if file else None
+    except (OSError, ValueError):  # as for a stream that is no file of the system's
+        return None
+    return about if about and stat.S_ISREG(about.st_mode) else None
 
 
 @contextmanager

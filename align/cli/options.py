@@ -8,14 +8,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from align.cli.common import say
-from align.recorders.folder import DEFAULT_MODEL
+from align.cli.common import lacks_memory, say
+from align.recorders.folder import DEFAULT_MODEL, ModelOptions
 from align.stream import BATCH_TOKENS, BUFFER
 from align.text import CASES, SUBWORDS, TOKENIZERS
 from align.types import Null
 
 if TYPE_CHECKING:
     from align.aligner import Aligner
+
+MAX_THREADS = 1024
+"""More than any machine has cores; with very many torch ends the process without a word of ours."""
+
+BATCH_ADVICE = "a smaller --batch-tokens needs less"
+"""What helps where memory runs out once a model is there."""
 
 
 def number_or(*words: str) -> Callable[[str], int | str]:
@@ -36,6 +42,17 @@ def positive(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text) >= 1:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+
+
+def positive_up_to(most: int) -> Callable[[str], int]:
+    """An argument that is a number from 1 to `most`."""
+
+    def parse(text: str) -> int:
+        if text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most:,}")
+
+    return parse
 
 
 def non_negative(text: str) -> int:
@@ -117,7 +134,9 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> None
     group = parser.add_argument_group("speed")
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
     group.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the model's arithmetic")
-    group.add_argument("--threads", type=positive, metavar="N", help="CPU threads (default: all cores)")
+    group.add_argument(
+        "--threads", type=positive_up_to(MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
+    )
     group.add_argument(
         "--batch-tokens", type=positive, default=BATCH_TOKENS, metavar="N", help="pieces in a batch, padding included"
     )
@@ -131,17 +150,28 @@ def load_model(program: str, args: argparse.Namespace, **settings: Any) -> Align
         program: who says it.
         args: with the options of `add_model_options` and `add_speed_options`.
         settings: further arguments of `align.load`.
+
+    Raises:
+        ValueError: too little memory for it, a disk that fails, or whatever `align.load` finds wrong.
     """
     import torch
 
     from align.loading import load
-    from align.recorders.folder import ModelOptions
 
     if args.threads:
         torch.set_num_threads(args.threads)
     options = ModelOptions(**{field.name: getattr(args, field.name) for field in fields(ModelOptions)})
     names = ("device", "dtype", "buffer", "batch_tokens")
-    aligner = load(args.model, options=options, **{name: getattr(args, name) for name in names}, **settings)
+    try:
+        aligner = load(args.model, options=options, **{name: getattr(args, name) for name in names}, **settings)
+    except (MemoryError, RuntimeError) as error:
+        if not lacks_memory(error):
+            raise
+        raise ValueError(f"{args.model}: out of memory while loading it: it needs more than is free") from None
+    except OSError as error:
+        if error.filename:
+            raise
+        raise ValueError(f"{args.model}: cannot be read: {error.strerror or error}") from None
     if not args.quiet:
         recorder = aligner.recorder
         threads = f" ({torch.get_num_threads()} threads)" if recorder.device == "cpu" else ""

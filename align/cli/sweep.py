@@ -14,7 +14,15 @@ import align
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.gold import add_link_options, add_range_option, read_numbered
 from align.cli.inputs import add_input_options, check_inputs, open_pairs
-from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, load_model, non_negative
+from align.cli.options import (
+    BATCH_ADVICE,
+    Help,
+    add_model_options,
+    add_null_option,
+    add_speed_options,
+    load_model,
+    non_negative,
+)
 from align.memory import keep_freed_memory
 from align.metrics import SAMPLES, SEED
 from align.types import PairError, TextWarning
@@ -150,7 +158,7 @@ def main() -> int:
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence goes with -o and -g")
     show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, lambda: run_sweep(args))
+    return run(PROGRAM, lambda: run_sweep(args), BATCH_ADVICE)
 
 
 if __name__ == "__main__":

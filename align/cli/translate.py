@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, BinaryIO
 
 from align.cli.common import write_links
-from align.cli.options import positive, up_to
+from align.cli.options import positive, positive_up_to, up_to
 from align.formats import format_pharaoh
 from align.types import Alignment, Search
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from align.two_way import TwoWayAligner
 
 DEFAULT = Search()
+MAX_BEAM = 1000
+"""Each step scores beam times vocabulary; translations get worse, not better, long before a beam so wide."""
+
 SEARCH = ("beam", "length_penalty", "max_len_a", "max_len_b")
 
 
@@ -27,7 +30,9 @@ def add_translate_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="lines of the input, or of -s FILE, are source sentences; write `translation ||| links` for each",
     )
-    group.add_argument("--beam", type=positive, default=DEFAULT.beam, metavar="N", help="width of the beam search")
+    group.add_argument(
+        "--beam", type=positive_up_to(MAX_BEAM), default=DEFAULT.beam, metavar="N", help="width of the beam search"
+    )
     group.add_argument(
         "--length-penalty",
         type=up_to(10),

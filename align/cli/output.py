@@ -1,0 +1,205 @@
+"""Files of results: written under another name beside their own, and there only when they are complete."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, BinaryIO, cast
+
+from align.cli.signals import unfinished
+
+PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile("", "wb", 9, raw, 0),  # without name and time: the same bytes from the same links
+    ".xz": partial(lzma.open, mode="wb"),
+}
+NAME_MAX = 255
+
+
+class NamedFile(io.FileIO):
+    """Writes to an open file or a device; errors of writing, which have no name of their own, get the user's.
+
+    Args:
+        file: a descriptor, or a path.
+        shown: the file's name in errors.
+        closefd: whether closing this closes the descriptor.
+    """
+
+    def __init__(self, file: int | str, shown: str, closefd: bool = True) -> None:
+        super().__init__(file, "wb", closefd)
+        self.shown = shown
+        self._dropped = False
+
+    def write(self, data: Any) -> int:
+        """Write bytes, if they are still wanted."""
+        if self._dropped:
+            return len(data)
+        with cannot_write(self.shown):
+            return super().write(data)
+
+    def drop(self) -> None:
+        """Write nothing more: what is in buffers above is not wanted."""
+        self._dropped = True
+
+    def sync(self) -> None:
+        """Wait until all is on the disk."""
+        with cannot_write(self.shown):
+            os.fsync(self.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        with cannot_write(self.shown):
+            super().close()
+
+
+@contextmanager
+def cannot_write(shown: str) -> Iterator[None]:
+    """Put a file's name, and that it cannot be written, into an OSError."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write: {error.strerror}", shown) from None
+
+
+def existing_mode(path: str) -> int | None:
+    """Type and permissions of an output file that is there already, None where there is none.
+
+    Raises:
+        OSError: it is read-only, or its name is too long.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(mode) and not (mode & 0o222 and os.access(path, os.W_OK)):  # root has access to everything
+        raise OSError(errno.EACCES, "is read-only: remove it, or write to another file", path)
+    return mode
+
+
+def beside(target: str, prefix: str, suffix: str) -> str:
+    """A name in the same folder that says what it belongs to, cut where the file system wants it shorter."""
+    folder, name = os.path.split(target)
+    try:
+        most = os.pathconf(folder or ".", "PC_NAME_MAX")
+    except (OSError, ValueError):
+        most = NAME_MAX
+    if len(os.fsencode(prefix + name + suffix)) > most:
+        name = f"{name[:20]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
+    return os.path.join(folder, prefix + name + suffix)
+
+
+def lock(part: str, shown: str) -> int:
+    """Open a file to write a result to, with what an interrupted run may have left in it, and keep other runs out.
+
+    Args:
+        part: the file, made if need be.
+        shown: the result's name in errors.
+
+    Raises:
+        OSError: it cannot be written, is not an ordinary file of one's own, or another run has it.
+    """
+    while True:
+        descriptor = _open(part, shown)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise OSError(errno.EBUSY, "another run is still writing it", shown) from None
+        except OSError:  # a file system without locks
+            return descriptor
+        if os.path.lexists(part) and os.path.samestat(os.fstat(descriptor), os.lstat(part)):
+            return descriptor
+        os.close(descriptor)  # of a run that has just come to its end
+
+
+def _open(part: str, shown: str) -> int:
+    """Open a file to read and write, which is new or an ordinary one of one's own."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        try:
+            with cannot_write(shown):
+                return os.open(part, flags | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            pass
+        try:
+            descriptor = os.open(part, flags)
+        except FileNotFoundError:  # of a run that has just come to its end
+            continue
+        about = os.fstat(descriptor)
+        if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_nlink < 2:
+            return descriptor
+        os.close(descriptor)
+        raise OSError(errno.EEXIST, "is in the way: remove it", part)
+
+
+@contextmanager
+def open_output(path: str | None) -> Iterator[BinaryIO]:
+    """Where results go: stdout, or a file (packed if named .gz or .xz) that appears only when it is complete.
+
+    What a killed run leaves beside the file is what the next one begins with.
+
+    Raises:
+        OSError: it cannot be written, or the disk is full; names the file.
+    """
+    if path is None or path == "-":
+        if sys.stdout is None:
+            raise ValueError("stdout is closed; name a file with -o")
+        sys.stdout.flush()
+        with io.BufferedWriter(NamedFile(sys.stdout.fileno(), "stdout", closefd=False)) as out:
+            yield out
+        return
+    mode = existing_mode(path)
+    if mode is not None and not stat.S_ISREG(mode):  # a device or a pipe
+        with io.BufferedWriter(NamedFile(path, path)) as out:
+            yield out
+        return
+    target = os.path.realpath(path)
+    part = beside(target, ".", ".part")
+    file = NamedFile(lock(part, path), path)
+    unfinished.add(part)
+    try:
+        with io.BufferedWriter(file) as raw:
+            try:
+                file.truncate(0)
+                with packed(path, raw) as out:
+                    yield out
+                raw.flush()
+                put_in_place(file, part, target, mode)
+            except BaseException:
+                file.drop()
+                os.unlink(part)  # while it is locked
+                raise
+    finally:
+        unfinished.discard(part)
+
+
+@contextmanager
+def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
+    """A stream into another one, packed if the file's name says so."""
+    pack = next((pack for suffix, pack in PACKERS.items() if path.endswith(suffix)), None)
+    if pack is None:
+        yield raw
+        return
+    with pack(raw) as out:
+        yield cast(BinaryIO, out)
+
+
+def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> None:
+    """Give a complete file its name, and the permissions of what it replaces, or else those of any new file."""
+    file.sync()
+    mask = os.umask(0)
+    os.umask(mask)
+    with cannot_write(file.shown):
+        os.fchmod(file.fileno(), 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
+        os.replace(part, target)

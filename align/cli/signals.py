@@ -1,0 +1,61 @@
+"""Signals that end a run: none is lost, none prints a traceback, and no half-written file stays."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+PROGRAMS = ("extract-align", "eval-align", "sweep-align")
+
+unfinished: set[str] = set()
+"""Files that are not to stay where a run ends at once."""
+
+
+def leave(number: int, frame: FrameType | None) -> None:
+    """End at once, whatever else is under way, and take unfinished files along."""
+    for path in unfinished:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    os._exit(128 + number)
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    """End by an exception, so that all is put in order on the way out; a second Ctrl-C does not wait for that.
+
+    While something is imported the end is at once: modules of others try this and that as they are imported, and
+    some take a KeyboardInterrupt for a failed try.
+    """
+    signal.signal(signal.SIGINT, leave)
+    while frame:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            leave(number, None)
+        frame = frame.f_back
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and SIGHUP end what is done here, but those that are ignored, as SIGHUP is under nohup."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    changed = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
+    for number in changed:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, old in changed.items():
+            signal.signal(number, old)
+
+
+def start_quietly() -> None:
+    """Let Ctrl-C end one of our programs without a traceback from its first imports on; others keep their own way."""
+    package = getattr(sys.modules["__main__"], "__package__", None) or ""
+    name = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
+    ours = name in (*PROGRAMS, "-m") or package.startswith("align.")  # "-m" as long as python looks for the module
+    if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, leave)

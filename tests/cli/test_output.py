@@ -1,0 +1,319 @@
+"""Output files and signals: what is refused before the work, what stays when a run ends early, what messages name."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gzip
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import align.loading
+from align.cli import common, extract, signals, sweep
+from align.cli.output import beside, open_output
+from tests import toy
+from tests.cli.conftest import Result, failed
+
+TEXT = "das haus ||| the house\n"
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+    """The command with a toy model, in a folder with a text."""
+    toy.save_model(tmp_path / "toy")
+    write(text=TEXT)
+    return partial(run_main, extract.main, "-q", "-m", "toy/checkpoint.pt")
+
+
+@pytest.fixture
+def unloaded(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """The same where no model may be loaded: what is wrong must be said before."""
+
+    def load(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("the model was loaded first")
+
+    monkeypatch.setattr(align.loading, "load", load)
+    return run
+
+
+# Said before the model is loaded
+
+
+def test_what_cannot_be_written_is_said_first(unloaded: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("no/such/links")
+    failed(unloaded("text", "-o", "link"), "error: link: cannot write: No such file")
+    (tmp_path / "loop").symlink_to("loop")
+    failed(unloaded("text", "-o", "loop"), "error: loop: Too many levels")
+    failed(unloaded("text", "-o", "no/such/links"), "error: no/such/links: cannot write: No such file")
+    failed(unloaded("text", "-o", "x" * 256), "File name too long")
+    (tmp_path / "kept").touch(0o444)
+    failed(unloaded("text", "-o", "kept"), "error: kept: is read-only: remove it, or write to another file")
+    assert sorted(os.listdir(tmp_path)) == ["kept", "link", "loop", "text", "toy"]
+
+
+def test_no_name_is_wrong_usage(unloaded: Callable[..., Result], run_main: Callable[..., Result]) -> None:
+    for result in (unloaded("text", "-o", ""), run_main(sweep.main, "text", "-o", "")):
+        assert (result.code, result.out) == (2, b"")
+        assert "-o needs the name of a file" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--threads", "1025"), "'1025' is not a number from 1 to 1,024"),
+        (("--threads", "1" * 5000), "is not a number from 1 to 1,024"),
+        (("--threads", "0"), "'0' is not a number from 1 to 1,024"),
+        (("--translate", "--beam", "1001"), "'1001' is not a number from 1 to 1,000"),
+    ],
+)
+def test_numbers_that_no_machine_is_up_to(
+    unloaded: Callable[..., Result], arguments: tuple[str, ...], message: str
+) -> None:
+    result = unloaded("text", *arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert message in result.err
+
+
+def test_input_and_output_are_one_file(unloaded: Callable[..., Result], tmp_path: Path) -> None:
+    command = f"{sys.executable} -m align.cli.extract -q"
+    environment = {**os.environ, "PYTHONPATH": str(Path(align.__file__).parents[1])}
+    (tmp_path / "other").hardlink_to(tmp_path / "text")
+    for how, message in (
+        ("< text -o text", "-o would replace the input on stdin"),
+        ("< text -o other", "-o would replace the input on stdin"),
+        ("/dev/stdin < text -o text", "-o would replace the input /dev/stdin"),
+        ("/dev/fd/3 3< text -o text", "-o would replace the input /dev/fd/3"),
+        ("text >> text", "stdout is the input file"),
+        ("< text >> text", "stdout is the input file"),
+        ("-s text -t - < other >> text", "stdout is the input file"),
+    ):
+        result = subprocess.run(f"{command} {how}", shell=True, capture_output=True, text=True, env=environment)
+        assert result.returncode == 2, how
+        assert message in result.stderr, how
+        assert (tmp_path / "text").read_text(encoding="utf-8") == TEXT
+    assert unloaded("text", "-o", "./other").code == 2
+
+
+# Names
+
+
+@pytest.mark.parametrize("length", [244, 245, 250, 255])
+@pytest.mark.parametrize("letter", ["x", "ä"])
+def test_names_as_long_as_the_file_system_takes(tmp_path: Path, length: int, letter: str) -> None:
+    name = letter * (length // len(letter.encode()))
+    with open_output(str(tmp_path / name)) as out:
+        out.write(b"links")
+    assert (tmp_path / name).read_bytes() == b"links"
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_shortened_name_is_still_its_own() -> None:
+    long = ["x" * 250 + end for end in "ab"]
+    parts = [beside(f"/tmp/{name}", ".", ".part") for name in long]
+    assert parts[0] != parts[1]
+    assert all(len(os.path.basename(part)) < 256 for part in parts)
+    assert beside("links", ".", ".part") == ".links.part"
+
+
+# Messages
+
+
+def test_errors_of_reading_are_not_the_outputs(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for path in (None, str(tmp_path / "links")):
+
+        def job(path: str | None = path) -> None:
+            with open_output(path):
+                raise OSError(errno.EIO, "Input/output error")
+
+        assert common.run("x", job) == 1
+        assert capfd.readouterr().err == "x: error: Input/output error\n"
+
+
+def test_a_model_on_a_failing_disk_is_named(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "toy" / "model.toml").symlink_to("/proc/self/mem")
+    failed(run("text"), "error: toy/checkpoint.pt: cannot be read: Input/output error")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+def test_errors_of_writing_are(tmp_path: Path, suffix: str) -> None:
+    """Files of over 100 kB cannot be written for a moment, which is what a full disk looks like."""
+    path = str(tmp_path / f"links{suffix}")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="cannot write: File too large") as error, open_output(path) as out:
+            out.write(os.urandom(1 << 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert error.value.filename == path
+    assert os.listdir(tmp_path) == []
+
+
+def test_too_little_memory_for_the_model(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to ...")):
+
+        def load(*arguments: Any, error: Exception = error, **options: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(align.loading, "load", load)
+        result = run("text")
+        failed(result, "toy/checkpoint.pt: out of memory while loading it")
+        assert "--batch-tokens" not in result.err
+
+
+# What a killed run leaves, and runs at the same time
+
+
+def test_what_a_killed_run_left_is_used_up(tmp_path: Path) -> None:
+    (tmp_path / ".links.part").write_bytes(b"half a line, longer than what comes now")
+    with open_output(str(tmp_path / "links")) as out:
+        out.write(b"links")
+    assert (tmp_path / "links").read_bytes() == b"links"
+    assert os.listdir(tmp_path) == ["links"]
+
+
+def test_two_runs_do_not_mix(tmp_path: Path) -> None:
+    path = str(tmp_path / "links")
+    with open_output(path) as out:
+        out.write(b"of the first")
+        with pytest.raises(OSError, match="another run is still writing it") as error, open_output(path):
+            pass
+        assert error.value.filename == path
+    assert (tmp_path / "links").read_bytes() == b"of the first"
+    with open_output(path) as out:
+        out.write(b"of the next")
+    assert (tmp_path / "links").read_bytes() == b"of the next"
+
+
+def test_a_run_that_ends_in_between_is_waited_for_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that was opened is renamed before it is locked: what is complete must not be written into."""
+    flock, part = fcntl.flock, tmp_path / ".links.part"
+    part.write_bytes(b"complete")
+
+    def late(descriptor: int, how: int) -> None:
+        if part.exists() and part.read_bytes() == b"complete":
+            part.rename(tmp_path / "links")
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with open_output(str(tmp_path / "links")) as out:
+        out.write(b"of the next")
+        out.flush()
+        assert (tmp_path / "links").read_bytes() == b"complete"
+    assert (tmp_path / "links").read_bytes() == b"of the next"
+
+
+def test_a_file_system_without_locks_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(descriptor: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with open_output(str(tmp_path / "links")) as out:
+        out.write(b"links")
+    assert (tmp_path / "links").read_bytes() == b"links"
+
+
+def test_what_is_in_the_way_is_neither_followed_nor_removed(tmp_path: Path) -> None:
+    precious, part = tmp_path / "precious", tmp_path / ".links.part"
+    precious.write_bytes(b"precious")
+    for make in (
+        lambda: part.hardlink_to(precious), lambda: part.symlink_to(precious), lambda: os.mkfifo(part), part.mkdir
+    ):  # fmt: skip
+        make()
+        refused = pytest.raises(OSError, match=r"is in the way|symbolic links|Is a directory")
+        with refused as error, open_output(str(tmp_path / "links")):
+            pass
+        assert error.value.filename == str(part)
+        assert (precious.read_bytes(), (tmp_path / "links").exists()) == (b"precious", False)
+        part.rmdir() if part.is_dir() else part.unlink()
+
+
+def test_packed_files_are_the_same_bytes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, time in (("a.gz", 1e9), ("b.gz", 2e9)):
+        monkeypatch.setattr("time.time", lambda time=time: time)
+        with open_output(str(tmp_path / name)) as out:
+            out.write(b"links\n" * 1000)
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"links\n" * 1000
+
+
+# Signals
+
+
+SWALLOWS = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000): pass
+except BaseException:
+    pass
+"""
+
+
+def python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{Path(align.__file__).parents[1]}:{folder}"}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment)
+
+
+def test_an_import_cannot_swallow_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / "swallows.py").write_text(SWALLOWS, encoding="utf-8")
+    result = python(
+        "import sys\nfrom align.cli.common import open_output, run\n"
+        "def job():\n  with open_output('links') as out:\n    out.write(b'x')\n    import swallows; print('went on')\n"
+        "sys.exit(run('x', job))",
+        tmp_path,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+    assert not [name for name in os.listdir(tmp_path) if "links" in name]
+
+
+def test_the_first_imports_are_quiet_in_our_programs_only(tmp_path: Path) -> None:
+    for name, code, traceback in (("bin/sweep-align", 130, False), ("pytest", 1, True), ("-m", 130, False)):
+        result = python(
+            f"import sys; sys.argv = [{name!r}]; import align.cli, os, signal\n"
+            "try: os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt: sys.exit('Traceback')",
+            tmp_path,
+        )
+        assert (result.returncode, "Traceback" in result.stderr) == (code, traceback), name
+
+
+def test_signals_become_exceptions_and_handlers_come_back() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    for number, code in zip(numbers, (None, 143, 129), strict=True):
+        with pytest.raises((KeyboardInterrupt, SystemExit)) as stop, signals.stopped_by_signals():
+            os.kill(os.getpid(), number)
+        assert getattr(stop.value, "code", None) == code
+        assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
+    result = python(
+        "import os, signal, sys\nfrom align.cli.common import run\n"
+        "def job():\n  try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "  finally:\n    os.kill(os.getpid(), signal.SIGINT); print('went on')\n"
+        "sys.exit(run('x', job))",
+        tmp_path,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+
+
+def test_nohup_is_heeded() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals.stopped_by_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
