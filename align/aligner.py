@@ -187,6 +187,17 @@ class Aligner:
             self._settled = True
         return self.cell
 
+    def settle(self, cell: Cell, reason: str) -> None:
+        """Take a layer and head that were chosen before, for a text that is gone on with.
+
+        Raises:
+            ValueError: the settings or the model do not allow them.
+        """
+        outputs = self._all_cells() if self.settings.position == "both" else [None]
+        if replace(cell, output=None) not in self.candidates() or cell.output not in outputs:
+            raise ValueError(f"{cell}: no such place in {self.recorder.name}, or not as asked")
+        self.cell, self.reason, self._settled = cell, reason, True
+
     def align_encoded(self, chunk: Sequence[Item], cell: Cell | None) -> Iterator[Alignment]:
         """Align a buffer of encoded pairs: one alignment for each, in order.
 

@@ -83,18 +83,24 @@ def write_links(out: BinaryIO, alignment: Alignment, format: str, scores: bool =
 
 
 class Progress:
-    """Lines done: a bar on a terminal, now and then a line elsewhere, nothing where quiet."""
+    """Lines done: a bar on a terminal, now and then a line elsewhere, nothing where quiet.
 
-    def __init__(self, program: str, quiet: bool) -> None:
+    Args:
+        program: whose they are.
+        quiet: whether to say nothing.
+        before: lines that an earlier run has done.
+    """
+
+    def __init__(self, program: str, quiet: bool, before: int = 0) -> None:
         self._program = program
-        self.lines = 0
+        self.lines = self._before = before
         self._start = self._reported = time.monotonic()
         self._quiet = quiet
         self._bar: Any = None
         if not quiet and sys.stderr is not None and sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(unit=" lines", unit_scale=True, leave=False)
+            self._bar = tqdm(initial=before, unit=" lines", unit_scale=True, leave=False)
 
     def add(self) -> None:
         """One line more."""
@@ -108,7 +114,7 @@ class Progress:
     @property
     def rate(self) -> float:
         """Lines per second since the start."""
-        return self.lines / max(time.monotonic() - self._start, 1e-9)
+        return (self.lines - self._before) / max(time.monotonic() - self._start, 1e-9)
 
     def write(self, message: str) -> None:
         """A line to stderr that does not tear the bar apart."""

@@ -29,7 +29,7 @@ MODEL_ONLY = (
         "buffer",
         "too_long",
     ),
-    *("reverse_model", "reverse_layer", "reverse_head", "translate"),
+    *("reverse_model", "reverse_layer", "reverse_head", "translate", "resume"),
 )
 """Options without a meaning for links that no model makes."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import align
@@ -23,6 +25,7 @@ from align.cli.options import (
     number_or,
     up_to,
 )
+from align.cli.resume import Part, is_finished, open_part
 from align.cli.translate import (
     add_translate_options,
     check_translate,
@@ -42,9 +45,13 @@ if TYPE_CHECKING:
 
 PROGRAM = "extract-align"
 
+RUN = ("format", "scores", "buffer", "batch_tokens", "too_long")
+"""Options that the output depends on, to the last digit of a score, beside those in the signature."""
+
 EXAMPLES = """examples:
   extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
   zcat big.tsv.gz | extract-align -o big.links           millions of lines, in a pipe
+  extract-align big.tsv.gz -o big.links.gz --resume      the same command goes on after a stop
   extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl    two files and a fairseq model of your own
   extract-align -m models/de-en --reverse-model models/en-de bitext.de-en    both directions, symmetrised
   extract-align --translate -s test.de                   translate, and align: `translation ||| links`
@@ -79,6 +86,13 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     group.add_argument(
         "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="with -o FILE: go on where an interrupted run with --resume was stopped, by whatever it was, to the same "
+        "bytes as without a stop. Until it is complete the output is FILE.part; remove that to begin anew. Where FILE "
+        "is there already, and newer than the input, there is nothing to do",
     )
     group.add_argument(
         "-f",
@@ -137,6 +151,10 @@ def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     check_inputs(parser, args, *others, one_side=args.translate)
     check_directions(parser, args)
     check_translate(parser, args)
+    if args.resume and args.output in (None, "-"):
+        parser.error("--resume goes with -o FILE")
+    if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
+        parser.error(f"--resume needs an ordinary file, and {args.output} is none")
 
 
 def extract(args: argparse.Namespace) -> None:
@@ -153,15 +171,22 @@ def extract(args: argparse.Namespace) -> None:
         with open_output(None) as out:
             out.write(sign(load_aligner(PROGRAM, args), args).encode() + b"\n")
         return
+    named = [name for name in (args.input, args.source, args.target) if name]
+    if args.resume and is_finished(args.output, named):
+        if not args.quiet:
+            say(f"{PROGRAM}: {args.output} is there already: nothing to do")
+        return
     opened = open_sources(args) if args.translate else open_pairs(args)
-    with opened as (pairs, name), open_output(args.output) as out:  # both before the model, which takes long
+    with opened as (pairs, name), open_results(args) as (out, part):  # both before the model, which takes long
         aligner = load_aligner(PROGRAM, args)
         if name == "stdin" and sys.stdin.isatty() and not args.quiet:
             lines = "source" if args.translate else "`source ||| target`"
             say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
-        progress = Progress(PROGRAM, args.quiet)
+        if part:
+            pairs = go_on(part, aligner, pairs, name, args)
+        progress = Progress(PROGRAM, args.quiet, part.saved.lines if part else 0)
         try:
-            counts = write_all(aligner, pairs, out, progress, args)
+            counts = write_all(aligner, pairs, out, progress, args, part)
         except PairError as error:
             raise ValueError(f"{name}, {error}") from None
         finally:
@@ -173,15 +198,42 @@ def extract(args: argparse.Namespace) -> None:
     progress.write(sign(aligner, args))
 
 
+@contextmanager
+def open_results(args: argparse.Namespace) -> Iterator[tuple[BinaryIO, Part | None]]:
+    """Where to write to, and with --resume what keeps it for the next run."""
+    if args.resume:
+        with open_part(args.output) as part:
+            yield part.out, part
+    else:
+        with open_output(args.output) as out:
+            yield out, None
+
+
+def go_on(
+    part: Part, aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair], name: str, args: argparse.Namespace
+) -> Iterator[Pair]:
+    """The pairs that an interrupted run has left to do, with an aligner that has chosen what it had chosen."""
+    run = {option.replace("_", "-"): getattr(args, option) for option in RUN}
+    rest = part.begin({"settings": sign(aligner, args), **run}, pairs, name)
+    if part.saved.lines:
+        for one, chosen in zip(directions(aligner).values(), part.saved.chosen, strict=True):
+            if chosen:
+                one.settle(*chosen)
+        if not args.quiet:
+            say(f"{PROGRAM}: {part.saved.lines:,} lines are done in {part.path}")
+    return rest
+
+
 def write_all(
     aligner: Aligner | TwoWayAligner,
     pairs: Iterator[Pair],
     out: BinaryIO,
     progress: Progress,
     args: argparse.Namespace,
+    part: Part | None,
 ) -> Counter[str]:
     """Write a line for each pair as its buffer is done; counts what got none for a reason."""
-    counts: Counter[str] = Counter()
+    counts = Counter(part.saved.counts if part else {})
     untold = directions(aligner)
     write = write_translation if args.translate else write_links
     align_all = make_translating(aligner, args) if args.translate else aligner
@@ -195,6 +247,9 @@ def write_all(
         progress.add()
         if progress.lines % args.buffer == 0:
             out.flush()
+            if part:
+                every = directions(aligner).values()
+                part.save(progress.lines, counts, [(one.cell, one.reason) if one.cell else None for one in every])
     return counts
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from align.cli.signals import unfinished
 
@@ -110,7 +110,7 @@ def lock(part: str, shown: str) -> int:
         OSError: it cannot be written, is not an ordinary file of one's own, or another run has it.
     """
     while True:
-        descriptor = _open(part, shown)
+        descriptor = open_own(part, shown)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -123,8 +123,8 @@ def lock(part: str, shown: str) -> int:
         os.close(descriptor)  # of a run that has just come to its end
 
 
-def _open(part: str, shown: str) -> int:
-    """Open a file to read and write, which is new or an ordinary one of one's own."""
+def open_own(part: str, shown: str) -> int:
+    """Open a file to read and write, which is made, or is an ordinary one of one's own; see `lock`."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         try:
@@ -191,8 +191,8 @@ def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
     if pack is None:
         yield raw
         return
-    with pack(raw) as out:
-        yield cast(BinaryIO, out)
+    with io.BufferedWriter(pack(raw)) as out:  # whose flush() does not make the packer begin a new block
+        yield out
 
 
 def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> None:

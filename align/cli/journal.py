@@ -1,0 +1,87 @@
+"""The journal of a run that can be gone on with: what is run, and how much of it is safely done.
+
+A line of JSON says what is run, and then one for each time something was saved: lines of input done, bytes of output,
+a digest of the input so far, counts, and what "auto" came to. The last whole line counts. The output is on the disk
+before the journal speaks of it, so whatever ends a run, what the journal says is there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, BinaryIO
+
+from align.types import Cell
+
+LONGEST = 100_000
+"""Bytes of a line of the journal; it never has as many."""
+
+Chosen = tuple[Cell, str]
+"""Layer and head of one direction, and how they were chosen."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """How far a run has come.
+
+    Attributes:
+        lines: of the input that are done.
+        bytes: of the output, before it is packed.
+        digest: of those lines.
+        counts: of lines without links, by reason.
+        chosen: for each direction; None where that was still open.
+    """
+
+    lines: int = 0
+    bytes: int = 0
+    digest: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    chosen: Sequence[Chosen | None] = ()
+
+    def __post_init__(self) -> None:
+        for number in (self.lines, self.bytes, *self.counts.values()):
+            if type(number) is not int or number < 0:
+                raise ValueError(f"{number!r} is not a number from 0")
+
+
+def read_saved(line: bytes) -> Saved | None:
+    """A line of the journal; None if it is none."""
+
+    def cell(found: Any) -> Cell:
+        output = found["output"]
+        if not all(type(n) is int or n is None for n in (found["layer"], found["head"])):
+            raise ValueError
+        return Cell(found["layer"], found["head"], cell(output) if output else None)
+
+    try:
+        found = json.loads(line)
+        chosen = [some and (cell(some[0]), str(some[1])) for some in found["chosen"]]
+        counts = {str(name): number for name, number in found["counts"].items()}
+        return Saved(found["lines"], found["bytes"], str(found["digest"]), counts, chosen)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        return None
+
+
+def write_saved(saved: Saved) -> bytes:
+    """The way back."""
+    return json.dumps(asdict(saved)).encode() + b"\n"
+
+
+def read_journal(stream: BinaryIO) -> tuple[dict[str, Any] | None, Saved, int]:
+    """What was run, None if that cannot be read; how far it came; and where the last whole line ends."""
+    run, saved, end = None, Saved(), 0
+    while (line := stream.readline(LONGEST)).endswith(b"\n"):
+        if run is None:
+            try:
+                run = json.loads(line)["run"]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                break
+            if not isinstance(run, dict):
+                return None, saved, end
+        elif later := read_saved(line):
+            saved = later
+        else:
+            break
+        end += len(line)
+    return run, saved, end
