@@ -216,9 +216,12 @@ def go_on(
     run = {option.replace("_", "-"): getattr(args, option) for option in RUN}
     rest = part.begin({"settings": sign(aligner, args), **run}, pairs, name)
     if part.saved.lines:
-        for one, chosen in zip(directions(aligner).values(), part.saved.chosen, strict=True):
-            if chosen:
-                one.settle(*chosen)
+        try:
+            for one, chosen in zip(directions(aligner).values(), part.saved.chosen, strict=True):
+                if chosen:
+                    one.settle(*chosen)
+        except ValueError as error:
+            raise ValueError(f"{part.path}: {error}: {part.anew}") from None
         if not args.quiet:
             say(f"{PROGRAM}: {part.saved.lines:,} lines are done in {part.path}")
     return rest

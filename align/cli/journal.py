@@ -50,13 +50,13 @@ def read_saved(line: bytes) -> Saved | None:
 
     def cell(found: Any) -> Cell:
         output = found["output"]
-        if not all(type(n) is int or n is None for n in (found["layer"], found["head"])):
+        if type(found["layer"]) is not int or type(found["head"]) not in (int, type(None)):
             raise ValueError
-        return Cell(found["layer"], found["head"], cell(output) if output else None)
+        return Cell(found["layer"], found["head"], None if output is None else cell(output))
 
     try:
         found = json.loads(line)
-        chosen = [some and (cell(some[0]), str(some[1])) for some in found["chosen"]]
+        chosen = [None if some is None else (cell(some[0]), str(some[1])) for some in found["chosen"]]
         counts = {str(name): number for name, number in found["counts"].items()}
         return Saved(found["lines"], found["bytes"], str(found["digest"]), counts, chosen)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):

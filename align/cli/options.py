@@ -154,16 +154,20 @@ def load_model(program: str, args: argparse.Namespace, **settings: Any) -> Align
     Raises:
         ValueError: too little memory for it, a disk that fails, or whatever `align.load` finds wrong.
     """
-    import torch
-
-    from align.loading import load
-
-    if args.threads:
-        torch.set_num_threads(args.threads)
     options = ModelOptions(**{field.name: getattr(args, field.name) for field in fields(ModelOptions)})
     names = ("device", "dtype", "buffer", "batch_tokens")
     try:
+        import torch
+
+        from align.loading import load
+
+        if args.threads:
+            torch.set_num_threads(args.threads)
         aligner = load(args.model, options=options, **{name: getattr(args, name) for name in names}, **settings)
+    except ModuleNotFoundError:
+        raise
+    except ImportError as error:  # such as a library that there is no memory for
+        raise ValueError(f"torch cannot be imported: {error}") from None
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise

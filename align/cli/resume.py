@@ -102,23 +102,24 @@ class Part:
 
     def _compare(self, before: dict[str, Any] | None, run: Mapping[str, Any], size: int) -> None:
         if before is None:
-            raise ValueError(f"{self.path} is there, but {self._journal_path} does not say what of: {self._anew}")
+            raise ValueError(f"{self.path} is there, but {self._journal_path} does not say what of: {self.anew}")
         names = [name for name in {**before, **run} if before.get(name) != run.get(name)]
         told = [f"{name} was {_shown(before.get(name))}, and is {_shown(run.get(name))}" for name in names]
         if told:
-            raise ValueError(f"{self.path} is of another run ({'; '.join(told)}): {self._anew}")
+            raise ValueError(f"{self.path} is of another run ({'; '.join(told)}): {self.anew}")
         if self.saved.bytes > size:
-            raise ValueError(f"{self.path} is shorter than {self._journal_path} says: {self._anew}")
+            raise ValueError(f"{self.path} is shorter than {self._journal_path} says: {self.anew}")
 
     def _compare_input(self, name: str) -> None:
         done = f"{self.saved.lines:,}"
         if self._lines < self.saved.lines:
-            raise ValueError(f"{name} has {self._lines:,} lines, and {self.path} is of the first {done}: {self._anew}")
+            raise ValueError(f"{name} has {self._lines:,} lines, and {self.path} is of the first {done}: {self.anew}")
         if self.saved.lines and self._digest.hexdigest() != self.saved.digest:
-            raise ValueError(f"{name}: the first {done} lines are not those that {self.path} is of: {self._anew}")
+            raise ValueError(f"{name}: the first {done} lines are not those that {self.path} is of: {self.anew}")
 
     @property
-    def _anew(self) -> str:
+    def anew(self) -> str:
+        """What to do where it cannot be gone on with, for messages."""
         return f"remove {self.path} to begin anew"
 
 

@@ -22,12 +22,13 @@ from tests.conftest import EXAMPLES, ROOT
 BIN = Path(sys.executable).parent
 COMMANDS: dict[str, list[str]] = {
     "extract-align": ["text", "-o", "links"],
+    "extract-align --resume": ["text", "-o", "resumed", "--resume"],
     "extract-align to stdout": ["text"],
     "sweep-align": ["text", "-o", "counts.tsv"],
     "eval-align": ["-g", "gold", "gold", "--samples", "100000000"],
     "train_model": ["model", "-s", "de", "-t", "en", "--source-lang", "de", "--target-lang", "en", "--device", "cpu"],
 }
-ALLOWED = {"model"}
+ALLOWED = {"model", "resumed.part", "resumed.part.json"}
 """What is to stay for the next start."""
 
 

@@ -36,12 +36,12 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("one direction", 600, 16, ("text",)),
-    Case("two directions, scores", 400, 16, ("text", "--reverse-model", "en-de", "--scores")),
-    Case("translate", 150, 8, ("-s", "de", "--translate", "--beam", "1"), "links.gz"),
-    Case("jsonl, both positions, gz", 400, 60, ("-s", "de", "-t", "en", "-f", "jsonl", "--position", "both"), "x.gz"),
-    Case("naacl, stdin, xz", 500, 16, ("-f", "naacl", "--scores"), "links.xz", True),
-    Case("giza", 500, 16, ("text", "-f", "giza")),
+    Case("one direction", 200, 8, ("text",)),
+    Case("two directions, scores", 150, 8, ("text", "--reverse-model", "en-de", "--scores")),
+    Case("translate", 60, 4, ("-s", "de", "--translate", "--beam", "1"), "links.gz"),
+    Case("jsonl, both positions, gz", 180, 60, ("-s", "de", "-t", "en", "-f", "jsonl", "--position", "both"), "x.gz"),
+    Case("naacl, stdin, xz", 200, 8, ("-f", "naacl", "--scores"), "links.xz", True),
+    Case("giza", 200, 8, ("text", "-f", "giza")),
 ]
 
 
@@ -89,7 +89,9 @@ def finish(case: Case, folder: Path) -> bytes:
 
 
 def saved_lines(folder: Path, case: Case) -> int:
-    """What the journal says is done, 0 where there is none."""
+    """What the journal says is done: nothing where there is none yet, and all where there is none any more."""
+    if (folder / "out" / case.output).exists():
+        return case.lines
     journal = folder / "out" / f"{case.output}.part.json"
     lines = journal.read_bytes().split(b"\n")[1:-1] if journal.exists() else []
     return int(json.loads(lines[-1])["lines"]) if lines else 0
@@ -98,13 +100,13 @@ def saved_lines(folder: Path, case: Case) -> int:
 def kill_and_resume(case: Case, folder: Path, expected: bytes, seconds: float, draw: random.Random) -> Outcome:
     """Kill a run a few times, anywhere from its start to its end, and then let it go on to the end."""
     saved = []
-    for _ in range(draw.randrange(2, 6)):
+    for _ in range(draw.randrange(2, 5)):
         process = start(case, folder)
         time.sleep(draw.uniform(0, seconds))
         process.kill()
         process.communicate()
         saved.append(saved_lines(folder, case))
-        if (folder / "out" / case.output).exists():  # it was at its end before
+        if saved[-1] == case.lines:  # it was at its end before
             break
     output = finish(case, folder)
     left = sorted(os.listdir(folder / "out"))

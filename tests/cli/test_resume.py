@@ -1,0 +1,366 @@
+"""`extract-align --resume`: stopped anywhere it goes on to the same bytes; and what it refuses to go on with."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+import os
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import align.loading
+from align import Aligner, Cell, Settings
+from align.cli import extract, resume
+from tests import toy
+from tests.cli.conftest import Result, failed
+from tests.unit.test_aligner import KnownRecorder
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FORWARD, REVERSE = "toys/de-en/checkpoint.pt", "toys/en-de"
+
+
+def random_lines() -> list[str]:
+    """130 pairs, some of them blank."""
+    numbers = random.Random(5)
+    lines = [
+        " ||| ".join(
+            " ".join(numbers.choices(words, k=numbers.randrange(1, 9)))
+            for words in (toy.SOURCE_WORDS, toy.TARGET_WORDS)
+        )
+        for _ in range(130)
+    ]
+    lines[3] = lines[70] = ""
+    lines[4] = "das ||| "
+    return lines
+
+
+LINES = random_lines()
+
+
+@pytest.fixture
+def run(
+    run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """The command with a toy model and small buffers, saving after each of them."""
+    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    toy.save_model(tmp_path / "toys" / "de-en")
+    toy.save_reverse_model(tmp_path / "toys" / "en-de")
+    write(text="\n".join(LINES) + "\n")
+    return partial(run_main, extract.main, "-m", FORWARD, "--buffer", 20, "--device", "cpu")
+
+
+def put(lines: list[str]) -> None:
+    """Write the input: both sides in a file, each in its own, and the source packed."""
+    sides = [[line.split(" ||| ")[side] if " ||| " in line else line for line in lines] for side in (0, 1)]
+    for name, some in (("text", lines), ("de", sides[0]), ("en", sides[1])):
+        Path(name).write_text("\n".join(some) + "\n", encoding="utf-8", errors="surrogateescape")
+    data = Path("de").read_bytes()
+    Path("de.gz").write_bytes(gzip.compress(data))
+
+
+def break_off(run: Callable[..., Result], at: int, *arguments: object, lines: list[str] = LINES) -> None:
+    """A run that stops at a line that is no text."""
+    put([*lines[: at - 1], "\udcff", *lines[at:]])
+    stdin = Path("text").read_bytes()
+    failed(run("-q", *arguments, "--resume", stdin=stdin), f"line {at}: not UTF-8")
+    put(lines)
+
+
+# The same bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("links", ("text", "--scores")),
+        ("links.gz", ("text", "-f", "talp", "--layer", 1, "--head", 2)),
+        ("links.xz", ("text", "-f", "jsonl", "--position", "both")),
+        ("links", ("-s", "de", "-t", "en", "-f", "naacl", "--scores")),
+        ("links.gz", ("text", "-f", "giza", "--too-long", "blank")),
+        ("links.xz", ("--null", "mask")),  # stdin, read again from its start
+        ("links", ("text", "--reverse-model", REVERSE, "--scores")),
+        (
+            "links.gz",
+            ("text", "--reverse-model", REVERSE, "--symmetrize", "union", "-f", "jsonl", "--position", "both"),
+        ),
+        ("links.xz", ("-s", "de.gz", "--translate", "--beam", 1, "-f", "jsonl")),
+        ("links", ("de", "--translate", "--beam", 2, "--reverse-model", REVERSE)),
+    ],
+)
+def test_stopped_it_goes_on_to_the_same_bytes(
+    run: Callable[..., Result], tmp_path: Path, arguments: tuple[object, ...], name: str
+) -> None:
+    put(LINES)
+    stdin = (tmp_path / "text").read_bytes()
+    plain = run(*arguments, "-o", f"plain{name}", stdin=stdin)
+    assert plain.code == 0
+    before = set(os.listdir(tmp_path))
+    for at in (95, 37, 130):  # not in order: 37 is before what is saved, so the input has changed
+        if at == 37:
+            put([*LINES[:36], "\udcff", *LINES[37:]])
+            broken = run("-q", *arguments, "-o", name, "--resume", stdin=(tmp_path / "text").read_bytes())
+            failed(broken, "line 37: not UTF-8")
+            continue
+        break_off(run, at, *arguments, "-o", name)
+        assert set(os.listdir(tmp_path)) - before == {f"{name}.part", f"{name}.part.json"}
+    result = run(*arguments, "-o", name, "--resume", stdin=stdin)
+    assert result.code == 0
+    assert f"extract-align: 120 lines are done in {name}.part\n" in result.err
+    assert (tmp_path / name).read_bytes() == (tmp_path / f"plain{name}").read_bytes()
+    assert set(os.listdir(tmp_path)) - before == {name}
+    counts, sign = result.err.splitlines()[-2:]
+    assert counts.rpartition(", ")[0] == plain.err.splitlines()[-2].rpartition(", ")[0]
+    assert sign == plain.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("buffer", "blank"), [(20, (0, 40)), (20, (19, 40)), (20, (20, 80)), (60, (0, 60)), (60, (0, 41)), (60, (0, 5))]
+)
+@pytest.mark.parametrize("options", [(), ("--position", "both"), ("--reverse-model", REVERSE)])
+def test_a_choice_that_is_still_open_comes_out_the_same(
+    run: Callable[..., Result], tmp_path: Path, blank: tuple[int, int], options: tuple[str, ...], buffer: int
+) -> None:
+    """Blank first buffers choose nothing, and those of under 50 pairs what the next run must keep, not choose anew."""
+    lines = ["" if blank[0] <= n < blank[1] else line for n, line in enumerate(LINES)]
+    put(lines)
+    some = ("text", *options, "--scores", "--buffer", buffer)
+    plain = run(*some, "-o", "plain")
+    for at in (65, 125):
+        break_off(run, at, *some, "-o", "links", lines=lines)
+    result = run(*some, "-o", "links", "--resume")
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+    reasons = [line for line in plain.err.splitlines() if ": layer" in line or ": forward" in line]
+    assert reasons
+    assert all(line in result.err for line in reasons)
+    assert result.err.splitlines()[-1] == plain.err.splitlines()[-1]
+
+
+def test_lines_that_were_added_are_aligned_too(run: Callable[..., Result], tmp_path: Path) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    put([*LINES, *LINES])
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    assert run("-q", "text", "-o", "plain").code == 0
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+def test_a_full_disk_is_gone_on_from(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def full(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 4:
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        failed(run("-q", "text", "-o", "links", "--resume"), "error: links: cannot write: No space left")
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    assert run("-q", "text", "-o", "plain").code == 0
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "end", [b"", b'{"lines": 100, "byt', b"\x00" * 50, b"\x00" * 50 + b"\n", b"[" * 90_000 + b"\n"]
+)
+def test_the_last_whole_line_of_the_journal_counts(run: Callable[..., Result], tmp_path: Path, end: bytes) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    journal = tmp_path / "links.part.json"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-1]) + end)  # at a power cut
+    with (tmp_path / "links.part").open("ab") as part:
+        part.write(b"half a li")
+    result = run("text", "-o", "links", "--resume")
+    assert "60 lines are done in" in result.err
+    run("-q", "text", "-o", "plain")
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+def test_stopped_before_anything_was_saved(run: Callable[..., Result], tmp_path: Path) -> None:
+    break_off(run, 15, "text", "-o", "links")
+    (tmp_path / "links.part").write_bytes(b"something that is not in the journal")
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    run("-q", "text", "-o", "plain")
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+    (tmp_path / "next.part").touch()  # killed between the two
+    (tmp_path / "next.part.json").write_bytes(b"of before\n")
+    assert run("-q", "text", "-o", "next", "--resume").code == 0
+    assert (tmp_path / "next").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+def test_saving_is_not_done_all_the_time(run: Callable[..., Result], tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(resume, "SAVE_EVERY", 1000.0)
+    break_off(run, 95, "text", "-o", "links")
+    assert (tmp_path / "links.part.json").read_bytes().count(b"\n") == 1
+
+
+def test_a_link_and_a_long_name(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to("elsewhere/links")
+    long = "x" * 250
+    for name in ("link", long):
+        break_off(run, 95, "text", "-o", name)
+        assert run("-q", "text", "-o", name, "--resume").code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / long).read_bytes() == (tmp_path / "elsewhere" / "links").read_bytes()
+    assert os.listdir(tmp_path / "elsewhere") == ["links"]
+
+
+# The same command once more
+
+
+def test_after_success_there_is_nothing_to_do(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    expected = (tmp_path / "links").read_bytes()
+    (tmp_path / "links.part.json").write_bytes(b"of a run that was killed at its very end")
+    monkeypatch.setattr(align.loading, "load", None)
+    assert run("text", "-o", "links", "--resume") == (0, b"", "extract-align: links is there already: nothing to do\n")
+    assert run("-q", "text", "-o", "links", "--resume") == (0, b"", "")
+    assert (tmp_path / "links").read_bytes() == expected
+    assert not (tmp_path / "links.part.json").exists()
+    os.utime("text", (time.time() + 100,) * 2)
+    failed(run("text", "-o", "links", "--resume"), "links is there already, and older than text: remove it")
+    os.unlink("text")
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+
+
+# What is not gone on with
+
+
+def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
+    break_off(run, 95, "text", "-o", "links", "--scores")
+    before = [(tmp_path / name).read_bytes() for name in ("links.part", "links.part.json")]
+    for options, message in (
+        ((), "scores was True, and is False"),
+        (("--scores", "-f", "jsonl"), "format was pharaoh, and is jsonl"),
+        (("--scores", "--buffer", 10), "buffer was 20, and is 10"),
+        (("--scores", "--batch-tokens", 10), "batch-tokens was 2000, and is 10"),
+        (("--scores", "--too-long", "blank"), "too-long was stop, and is blank"),
+        (("--scores", "--null", "none"), "|null:eos|"),
+        (("--scores", "--layer", 1), "|layer:1|"),
+        (("--scores", "--reverse-model", REVERSE), "|soft:0.4|"),
+    ):
+        result = run("-q", "text", "-o", "links", "--resume", *options)
+        failed(result, "links.part is of another run (", message, "remove links.part to begin anew")
+        assert [(tmp_path / name).read_bytes() for name in ("links.part", "links.part.json")] == before
+    os.unlink("links.part")
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+
+
+def test_another_input(run: Callable[..., Result], tmp_path: Path) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    put([LINES[0] + " !", *LINES[1:]])
+    message = "text: the first 80 lines are not those that links.part is of: remove links.part to begin anew"
+    failed(run("text", "-o", "links", "--resume"), message)
+    put([LINES[1], LINES[0], *LINES[2:]])
+    failed(run("text", "-o", "links", "--resume"), message)
+    put(LINES[:79])
+    failed(run("text", "-o", "links", "--resume"), "text has 79 lines, and links.part is of the first 80: remove")
+
+
+def test_files_that_do_not_go_together(run: Callable[..., Result], tmp_path: Path) -> None:
+    part, journal = tmp_path / "links.part", tmp_path / "links.part.json"
+    part.write_bytes(b"my own")
+    message = "links.part is there, but links.part.json does not say what of: remove links.part to begin anew"
+    failed(run("text", "-o", "links", "--resume"), message)
+    for garbage in (b"", b"{}\n", b"[]\n", b'{"run": 3}\n', b'{"run"\n', b"\xff\n", b"[" * 90_000 + b"\n", b"9" * 5000):
+        journal.write_bytes(garbage)
+        failed(run("text", "-o", "links", "--resume"), message)
+        assert part.read_bytes() == b"my own"
+    os.unlink(part)
+    break_off(run, 95, "text", "-o", "links")
+    whole = part.read_bytes()
+    part.write_bytes(whole[: len(whole) // 2])
+    failed(run("text", "-o", "links", "--resume"), "links.part is shorter than links.part.json says: remove")
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [[], [None, None], [[{"layer": 9, "head": 1, "output": None}, "x"]],
+     [[{"layer": 0, "head": 1, "output": None}, "x"]],
+     [[{"layer": 1, "head": 1, "output": {"layer": 1, "head": 1, "output": None}}, "x"]]],
+)  # fmt: skip
+def test_choices_that_cannot_be(run: Callable[..., Result], tmp_path: Path, chosen: Any) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    journal = tmp_path / "links.part.json"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    record = {**json.loads(lines[-1]), "chosen": chosen}
+    journal.write_bytes(b"".join(lines[:-1]) + json.dumps(record).encode() + b"\n")
+    failed(run("text", "-o", "links", "--resume"), "links.part", "remove links.part to begin anew")
+
+
+def test_two_runs_do_not_mix(run: Callable[..., Result], tmp_path: Path) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    with (tmp_path / "links.part").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        failed(run("text", "-o", "links", "--resume"), "links: another run is still writing it")
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+
+
+def test_what_is_in_the_way_is_named(run: Callable[..., Result], tmp_path: Path) -> None:
+    for name in ("links.part", "links.part.json"):
+        os.mkfifo(tmp_path / name)
+        failed(run("text", "-o", "links", "--resume"), f"error: {name}: is in the way: remove it")
+        os.unlink(tmp_path / name)
+    (tmp_path / "links").touch(0o444)
+    os.utime("links", (0, 0))
+    failed(run("text", "-o", "links", "--resume"), "links is there already, and older than text")
+
+
+def test_a_plain_run_leaves_an_interrupted_one_alone(run: Callable[..., Result], tmp_path: Path) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    before = (tmp_path / "links.part").read_bytes()
+    assert run("-q", "text", "-o", "links").code == 0
+    assert (tmp_path / "links.part").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--resume goes with -o FILE"),
+        (("-o", "-"), "--resume goes with -o FILE"),
+        (("-o", "/dev/null"), "--resume needs an ordinary file, and /dev/null is none"),
+        (("-o", "."), "--resume needs an ordinary file, and . is none"),
+        (("-o", ""), "-o needs the name of a file"),
+        (("-o", "x", "-m", "eflomal"), "--resume is for a translation model: -m eflomal has no use for it"),
+        (("-o", "x", "-m", "fast_align"), "--resume is for a translation model: -m fast_align"),
+        (("-o", "x", "-m", "giza"), "--resume is for a translation model: -m giza"),
+        (("-o", "x", "--combine", "a", "b"), "--resume is for a translation model: --combine has no use for it"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(run_main: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:
+    result = run_main(extract.main, "--resume", *arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert message in result.err
+
+
+# The aligner
+
+
+def test_an_aligner_is_settled_on_what_its_settings_allow() -> None:
+    aligner = Aligner(KnownRecorder(), Settings())
+    aligner.settle(Cell(1, None), "as before")
+    assert (aligner.cell, aligner.reason) == (Cell(1, None), "as before")
+    list(aligner([("1 2", "2 1")] * 60))
+    assert (aligner.cell, aligner.reason) == (Cell(1, None), "as before")
+    for settings, cell in (
+        (Settings(), Cell(4, 1)), (Settings(), Cell(1, 4)), (Settings(), Cell(1, 1, Cell(1, 1))),
+        (Settings(layer=2), Cell(1, 1)), (Settings(head="all"), Cell(1, 1)), (Settings(position="both"), Cell(1, 1)),
+        (Settings(position="both"), Cell(1, 1, Cell(4, 1))),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="no such place in known, or not as asked"):
+            Aligner(KnownRecorder(), settings).settle(cell, "x")
+    both = Aligner(KnownRecorder(), Settings(position="both"))
+    both.settle(Cell(1, 1, Cell(2, None)), "x")
+    assert both.cell == Cell(1, 1, Cell(2, None))
