@@ -39,9 +39,7 @@ class Part:
         saved: how far the interrupted run had come, once `begin` has looked.
     """
 
-    def __init__(
-        self, path: str, journal_path: str, out: io.BufferedWriter[NamedFile], journal: io.BufferedWriter[NamedFile]
-    ) -> None:
+    def __init__(self, path: str, journal_path: str, out: Stream, journal: Stream) -> None:
         self.path, self.out, self.saved = path, out, Saved()
         self._journal_path, self._journal = journal_path, journal
         self._digest = blake2b(digest_size=32)
@@ -154,6 +152,9 @@ def open_part(path: str) -> Iterator[Part]:
             except BaseException:
                 file.drop()  # what the journal does not know of is of no use
                 log.drop()
+                if not os.fstat(file.fileno()).st_size:  # nothing to go on with
+                    os.unlink(part)
+                    os.unlink(journal_path)
                 raise
         if path.endswith(tuple(PACKERS)):
             with open(part, "rb") as plain, open_output(path) as packed:

@@ -197,6 +197,12 @@ def test_stopped_before_anything_was_saved(run: Callable[..., Result], tmp_path:
     assert (tmp_path / "next").read_bytes() == (tmp_path / "plain").read_bytes()
 
 
+def test_a_run_that_has_not_begun_leaves_nothing(run: Callable[..., Result], tmp_path: Path) -> None:
+    before = set(os.listdir(tmp_path))
+    failed(run("text", "-o", "links", "--resume", "-m", "no/such/model"), "no/such/model: no such file")
+    assert set(os.listdir(tmp_path)) == before
+
+
 def test_saving_is_not_done_all_the_time(run: Callable[..., Result], tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(resume, "SAVE_EVERY", 1000.0)
     break_off(run, 95, "text", "-o", "links")
