@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.conftest import EXAMPLES, ROOT
@@ -70,13 +70,15 @@ def interrupt(command: str, folder: Path, after: float) -> str:
     return f"left {sorted(left)}" if left else "quiet"
 
 
-def run(count: int, seed: int, longest: float, say: Callable[[str], None]) -> Counter[str]:
+def run(
+    count: int, seed: int, longest: float, say: Callable[[str], None], commands: Iterable[str] = COMMANDS
+) -> Counter[str]:
     """Interrupt each command `count` times, within so many seconds, and count what happened."""
     numbers = random.Random(seed)
     outcomes: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder))
-        for command in COMMANDS:
+        for command in commands:
             found = Counter(interrupt(command, Path(folder), numbers.uniform(0, longest)) for _ in range(count))
             say(f"{command}: {dict(found)}")
             outcomes += found
@@ -89,8 +91,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--longest", type=float, default=3.0)
+    parser.add_argument("--only", choices=tuple(COMMANDS), nargs="+", default=tuple(COMMANDS))
     args = parser.parse_args()
-    print("all:", dict(run(args.count, args.seed, args.longest, lambda line: print(line, flush=True))))
+    print("all:", dict(run(args.count, args.seed, args.longest, lambda line: print(line, flush=True), args.only)))
 
 
 if __name__ == "__main__":
