@@ -74,6 +74,7 @@ def run(
     count: int, seed: int, longest: float, say: Callable[[str], None], commands: Iterable[str] = COMMANDS
 ) -> Counter[str]:
     """Interrupt each command `count` times, within so many seconds, and count what happened."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would theirs
     numbers = random.Random(seed)
     outcomes: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
