@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import builtins
 import io
 import os
 import pickle
 import shutil
 import struct
+import sys
 import tarfile
 import zipfile
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from align.fairseq_checkpoint import load_checkpoint
+from tests.hostile.command import options, report
 
 FOLDERS = "user_dir"
 """What a folder is called that some variants name as code of the user's."""
@@ -220,3 +226,63 @@ def prepare(sound: Path, folder: Path, mark: Path) -> None:
     (folder / FOLDERS).mkdir()
     (folder / FOLDERS / "__init__.py").write_text(f"open({str(mark)!r}, 'w')\n", encoding="utf-8")
     mark.unlink(missing_ok=True)
+
+
+def run_unguarded(sound: Path, folder: Path, mark: Path) -> list[str]:
+    """Which of the settings run in fairseq as it is: its own building of models, with Python's own `eval`."""
+    from fairseq import models
+
+    from align.recorders.fairseq_model import load_fairseq
+    from align.recorders.folder import ModelOptions, find_model
+
+    dictionary = load_fairseq(find_model(str(sound), ModelOptions())).model.encoder.dictionary
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    ran = []
+    guarded = {module: vars(module)["eval"] for module in list(sys.modules.values()) if "eval" in vars(module)}
+    for module in guarded:
+        vars(module)["eval"] = builtins.eval
+    try:
+        for name, spoil in settings(folder, mark):
+            prepare(sound, folder, mark)
+            state = load_checkpoint(folder / "checkpoint.pt")
+            spoil(state)
+            args = state["args"] or state["cfg"]["model"]
+            with suppress(Exception):
+                models.build_model(Namespace(**args) if isinstance(args, dict) else args, task)
+            if mark.exists():
+                ran.append(name)
+    finally:
+        for module, evaluate in guarded.items():
+            vars(module)["eval"] = evaluate
+    return ran
+
+
+def main() -> int:
+    """Try them all through `extract-align`, each in a process of its own; exit code 1 where one ran or went wrong."""
+    from tests import toy
+    from tests.hostile.fuzz_models import load_folder
+
+    parser = options("code", 0)
+    parser.parse_args()
+    torch.set_num_threads(1)
+    counts: Counter[str] = Counter()
+    with TemporaryDirectory() as temporary:
+        sound, folder, mark = (Path(temporary) / name for name in ("sound", "folder", "mark"))
+        toy.save_model(sound)
+        unguarded = run_unguarded(sound, folder, mark)
+        for name, spoil in list(variants(folder, mark)):
+            prepare(sound, folder, mark)
+            spoil()
+            outcome = load_folder(folder, Path(temporary))
+            wrong = mark.exists() or outcome.what not in ("links", "refused")
+            counts["ran" if mark.exists() else outcome.what if not wrong else "other"] += 1
+            if wrong:
+                print(f"{name}: {outcome}", file=sys.stderr)
+    rows = [("tried", sum(counts.values())), ("of them run by fairseq as it is (settings)", len(unguarded))]
+    rows += [(what, counts[what]) for what in ("ran", "links", "refused", "other")]
+    report(parser, rows)
+    return int(counts["ran"] + counts["other"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""Anything as text, and as a recipe: a little of what `scripts/fuzz` does for longer, and what it once found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.hostile import fuzz_recipes, fuzz_text
+
+FOUND = sorted((ROOT / "tests" / "hostile" / "found" / "bytes").iterdir())
+
+
+def test_bytes_are_read_as_the_documentation_says() -> None:
+    counts = fuzz_text.read_bytes(5000, 7)
+    assert counts["wrong"] == 0
+    assert min(counts["read"], counts["refused"]) > 500
+
+
+@pytest.mark.parametrize("path", FOUND, ids=[path.name for path in FOUND])
+def test_bytes_that_are_odd_are_read_alike(path: Path) -> None:
+    assert fuzz_text.read(path.read_bytes()) in ("read", "refused")
+
+
+@pytest.mark.parametrize(("count", "arguments"), [(150, []), (60, ["--reverse-model", "en-de"])])
+def test_lines_of_anything_come_out_in_order(count: int, arguments: list[str], tmp_path: Path) -> None:
+    counts = fuzz_text.run(count, 7, arguments, tmp_path)
+    assert (counts["lines"], counts["lost"], counts["wrong"]) == (count, 0, 0)
+    assert counts["links"] > count / 3
+
+
+def test_faults_are_found() -> None:
+    (line,) = fuzz_text.lines(1, 3)
+    line = line._replace(source=("a",), target=("b", "c"))
+    record = '{"id": 1, "source": ["a"], "target": ["b", "c"], "links": [[0, 1]], "scores": [0.5], "null": [0]}'
+    assert not fuzz_text.check(line, 1, record.encode(), soft=False)
+    for old, new, fault in (
+        ('"id": 1', '"id": 2', "id 2"),
+        ('"a"', '"b"', "other words"),
+        ("[[0, 1]]", "[[0, 2]]", "out of range"),
+        ("[[0, 1]]", "[[0, 1], [0, 1]]", "a word linked twice"),
+        ("[0]}", "[1]}", "another list of unlinked words"),
+        ("[0.5]", "[1.5]", "scores that are none"),
+    ):
+        assert fuzz_text.check(line, 1, record.replace(old, new).encode(), soft=False) == fault
+
+
+def test_recipes_of_anything_are_read_or_refused(tmp_path: Path) -> None:
+    counts = fuzz_recipes.run(1000, 7, float("inf"), tmp_path)
+    assert counts["wrong"] == 0
+    assert min(counts["read"], counts["refused"]) > 100
