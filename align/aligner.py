@@ -44,6 +44,8 @@ class Aligner:
     first buffer. With under 50 there the model's stored calibration does, and without one the layer at a third of
     the depth. What lexical consistency has chosen stays for all later calls.
 
+    Threads may share an aligner: their calls take turns with the model. So may forked processes, a copy each.
+
     Args:
         recorder: the model.
         settings: what to read off its attention.

@@ -83,7 +83,7 @@ def evaluate(text: str, *scopes: Any) -> Any:
         raise ValueError(f"{len(text):,} characters are no setting")
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise ValueError(f"{text[:80]!r} is not a number, a string, or a list of them") from None
 
 
@@ -99,7 +99,7 @@ def _value(node: ast.expr) -> Any:
         times = right if lists[0] is left else left
         if type(times) is int and len(lists[0]) * times <= MOST_EVALUATED:
             return left * right
-    raise ValueError("only lists can be added, and repeated a number of times")
+    raise ValueError  # only lists can be added, and repeated a number of times
 
 
 def _leave_eval(module: Any) -> None:

@@ -70,10 +70,13 @@ def main() -> int:
     parser = options("threads", 10_000)
     parser.add_argument("--threads", type=int, default=8)
     args = parser.parse_args()
-    deadline = Deadline(args.seconds)
-    wrong, errors = run(load(layer=1, head=3, device="cpu").align, args.count, args.threads, args.seed)
-    rows = [("calls", args.count), ("wrong", wrong), ("exceptions", len(errors)), ("seconds", round(deadline.spent))]
-    report(parser, rows)
+    align = load(layer=1, head=3, device="cpu").align
+    rates = []
+    for threads in (1, args.threads):
+        deadline = Deadline(args.seconds)
+        wrong, errors = run(align, args.count, threads, args.seed)
+        rates.append((f"calls/s of {threads} threads", round(args.count / deadline.spent)))
+    report(parser, [("calls", args.count), ("wrong", wrong), ("exceptions", len(errors)), *rates])
     return int(wrong + len(errors) > 0)
 
 

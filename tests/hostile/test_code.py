@@ -75,7 +75,7 @@ def test_fairseqs_own_programs_evaluate_nothing(places: tuple[Path, Path, Path])
 @pytest.mark.parametrize(
     ("spoilt", "message"),
     [
-        ("transformer adaptive_softmax_cutoff namespace", "malformed node or string"),
+        ("transformer adaptive_softmax_cutoff namespace", "is not a number, a string, or a list of them"),
         ("plain pickle os.system", "Weights only load failed"),
     ],
 )
@@ -123,7 +123,7 @@ def test_literals_are_what_eval_makes_of_them(text: str, value: Any) -> None:
     ],
 )
 def test_all_else_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match=r"is not a number|are no setting"):
         evaluate(text)
 
 
@@ -143,7 +143,7 @@ def test_every_module_of_fairseqs_that_evaluates_has_the_other_eval() -> None:
     settings = Namespace(adam_betas="__import__('os').abort()", adam_eps=1e-8, weight_decay=0.0, lr=[0.1])
     adam = object.__new__(fairseq.optim.adam.FairseqAdam)
     adam.cfg = settings
-    with pytest.raises(ValueError, match="malformed"):
+    with pytest.raises(ValueError, match="is not a number, a string, or a list"):
         _ = adam.optimizer_config
 
 
