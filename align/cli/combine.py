@@ -12,7 +12,7 @@ from itertools import zip_longest
 import align
 from align.baselines import TOOLS, align_with, describe_tool, lower_case
 from align.cli.common import Progress, open_output, write_links
-from align.cli.gold import name_shown
+from align.cli.inputs import name_shown
 from align.formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
 from align.link_files import at_line
 from align.signature import signature

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from align.cli.inputs import name_shown
 from align.formats import OTHER_READINGS, number
 from align.link_files import GOLD_FORMATS, LinkFile, find_base, read_links, renumber_file
 from align.metrics import Counts, aer, count_all
 from align.stream import open_lines, read_lines, read_parallel
 from align.types import Gold, Links, Pair, TextWarning
-from align.view.escape import printable
 
 CLEARLY = 0.05
 """A share of AER: by how much another reading of a file must be better for a warning."""
@@ -67,11 +67,6 @@ def read_pairs(source: str, target: str) -> list[Pair]:
     shown = name_shown(source), name_shown(target)
     with open_lines(source) as a, open_lines(target) as b:
         return list(read_parallel(read_lines(a, shown[0]), read_lines(b, shown[1]), shown))
-
-
-def name_shown(name: str) -> str:
-    """What messages call a file: no line may be broken by its name."""
-    return "stdin" if name == "-" else printable(name)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from align.stream import open_lines, read_bitext, read_lines, read_parallel, read_sources
 from align.types import Pair
+from align.view.escape import printable
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -64,11 +65,16 @@ def _regular_file(file: str | TextIO | None) -> os.stat_result | None:
     return about if about and stat.S_ISREG(about.st_mode) else None
 
 
+def name_shown(name: str) -> str:
+    """What messages call a file: no line may be broken by its name."""
+    return "stdin" if name == "-" else printable(name)
+
+
 @contextmanager
 def open_pairs(args: argparse.Namespace) -> Iterator[tuple[Iterator[Pair], str]]:
     """The input's pairs, and what to call it in messages."""
     names = [args.source, args.target] if args.source is not None else [args.input or "-"]
-    shown = ["stdin" if name == "-" else name for name in names]
+    shown = [name_shown(name) for name in names]
     with ExitStack() as stack:
         lines = [
             read_lines(stack.enter_context(open_lines(name)), show) for name, show in zip(names, shown, strict=True)
@@ -83,6 +89,6 @@ def open_pairs(args: argparse.Namespace) -> Iterator[tuple[Iterator[Pair], str]]
 def open_sources(args: argparse.Namespace) -> Iterator[tuple[Iterator[Pair], str]]:
     """The input's source sentences, as pairs without a target, and what to call it in messages."""
     name = args.source or args.input or "-"
-    shown = "stdin" if name == "-" else name
+    shown = name_shown(name)
     with open_lines(name) as stream:
         yield read_sources(read_lines(stream, shown), shown), shown

@@ -27,6 +27,7 @@ import torch
 
 import align
 from align.cli import common, extract
+from align.fairseq_checkpoint import load_checkpoint
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import EXAMPLES, ROOT
@@ -361,7 +362,7 @@ def test_subwords_for_one_side_only_are_refused(run: Callable[..., Result], toy_
 
 
 def test_a_language_model_is_named_as_what_it_is(run: Callable[..., Result], toy_model: Path) -> None:
-    state = torch.load(toy_model, weights_only=True)
+    state = load_checkpoint(toy_model)
     state["model"] = {k: v for k, v in state["model"].items() if "encoder" not in k}
     state["cfg"] = {"model": argparse.Namespace(_name="transformer_lm"), "task": {"_name": "language_modeling"}}
     torch.save(state, toy_model)

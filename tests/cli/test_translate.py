@@ -13,6 +13,7 @@ import torch
 
 import align
 from align.cli import extract
+from align.fairseq_checkpoint import load_checkpoint
 from align.recorders.translator import FairseqTranslator
 from tests import toy
 from tests.cli.conftest import Result, failed
@@ -134,7 +135,7 @@ def test_no_translation_tears_its_line(run_main: Callable[..., Result], tmp_path
     model = toy.save_model(tmp_path / "toy")
     torn = ["|||", "||||", "a|||b", "|||||||", "x\u2028y", "\x85|||", "\u2029", "\x1c", "|", "||", "\u00a0|||", "|||c"]
     toy.save_dictionary(tmp_path / "toy" / "dict.en.txt", torn)
-    state = torch.load(model, weights_only=True)
+    state = load_checkpoint(model)
     weight, bias = "decoder.output_projection.weight", "decoder.layers.1.final_layer_norm.bias"
     written = set()
     for seed in range(5, 10):
