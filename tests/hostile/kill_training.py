@@ -172,7 +172,8 @@ def attack(
     process = start(folder, select, updates)
     while process.poll() is None and not moment():
         time.sleep(0.002)
-    after, during = time.monotonic() - begun, last_line(folder).removeprefix("train_model: ") or "starting"
+    after = time.monotonic() - begun
+    during = last_line(folder).removeprefix("train_model: ").partition(" of ")[0] or "starting"
     if process.poll() is not None:
         return None
     gone = kill(process, whom)
