@@ -5,6 +5,7 @@ And bytes of anything through the reader, held against one that is written from 
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import random
@@ -15,9 +16,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from align.stream import read_bitext, read_lines
+from tests import toy
 from tests.hostile.command import Deadline, options, report
 
 REAL = (
@@ -324,8 +327,20 @@ def main() -> int:
     parser = options(what, 100_000)
     if what == "lines":
         parser.add_argument("--block", type=int, default=50_000, help="lines to send through one run of the program")
+        parser.add_argument("--toy", action="store_true", help="through a tiny model of words: more lines in the time")
         parser.add_argument("arguments", nargs="*", metavar="OPTION", help="of extract-align, behind --")
     args = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        if what == "lines" and args.toy:
+            args.arguments += ["-m", str(toy.save_model(Path(folder)))]
+        counts, seconds = search(what, args)
+    names = ("read", "refused", "wrong") if what == "bytes" else ("lines", "links", "lost", "wrong")
+    report(parser, [*((name, counts[name]) for name in names), ("seconds", round(seconds))])
+    return int(counts["lost"] + counts["wrong"] > 0)
+
+
+def search(what: str, args: argparse.Namespace) -> tuple[Counter[str], float]:
+    """Do what the options ask for; what came of it, and the seconds that it took."""
     deadline = Deadline(args.seconds)
     counts: Counter[str] = Counter()
     if what == "bytes":
@@ -333,9 +348,7 @@ def main() -> int:
     while what == "lines" and counts["lines"] < args.count and not deadline.over:
         size = min(args.block, args.count - counts["lines"])
         counts += run(size, args.seed + counts["lines"] // args.block, args.arguments, args.keep)
-    names = ("read", "refused", "wrong") if what == "bytes" else ("lines", "links", "lost", "wrong")
-    report(parser, [*((name, counts[name]) for name in names), ("seconds", round(deadline.spent))])
-    return int(counts["lost"] + counts["wrong"] > 0)
+    return counts, deadline.spent
 
 
 if __name__ == "__main__":
