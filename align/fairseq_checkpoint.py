@@ -2,29 +2,25 @@
 
 torch's restricted unpickler builds tensors, plain containers and what it is told to allow. Real checkpoints hold a few
 classes more; each of them is named here, and read as something that does nothing: never as a class of numpy's or
-fairseq's, whose constructors a file could call with arguments of its own.
+fairseq's, whose constructors a file could call with arguments of its own. Of what torch allows by itself only that is
+left which real checkpoints need, for the rest can be made to cost any time and memory.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
-import re
 import struct
 import threading
 import warnings
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from torch import Tensor
 
-INDEX_BYTES = 4 << 20
-"""The most that a checkpoint's index, a pickle, may have: enough for 16,000 tensors, and read in seconds."""
+from align.fairseq_index import TooMuch, Unsafe, checked_file
 
 _FORMATS = {"f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "b1": "?"}
 """numpy's names of number types to those of `struct`."""
@@ -73,66 +69,41 @@ _ALLOWED: list[Any] = [
 ]
 """What torch's restricted unpickler is to make of the names that real checkpoints hold beside tensors."""
 
+_ELSE_NEEDED = {
+    *("collections OrderedDict", "_codecs encode", "torch Size", "torch device", "torch.nn.parameter Parameter"),
+    *(f"torch._utils _rebuild_{what}" for what in ("tensor", "tensor_v2", "parameter", "parameter_with_state")),
+    *(f"torch {kind}Storage" for kind in ("Float", "Half", "BFloat16", "Double", "Long", "Int", "Short", "Char")),
+    *(f"torch {kind}Storage" for kind in ("Byte", "Bool")),
+    *(f"torch {kind}" for kind in ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool")),
+}
+"""What such a checkpoint names of all that torch's unpickler allows by itself."""
+
+_NAMES = _ELSE_NEEDED | {" ".join(name.rsplit(".", 1)) for _, name in _ALLOWED}
+
 _allowing = threading.RLock()
 
 
 @contextmanager
 def only_checkpoint_classes() -> Iterator[None]:
-    """Let `torch.load` read what fairseq saves, and none of what the process has allowed for files of its own."""
+    """Let `torch.load` read what fairseq saves, none of it as a class that the process has allowed for other files."""
     registry = torch.serialization
+    ours = {name for _, name in _ALLOWED}
     with _allowing:
-        theirs = registry.get_safe_globals()
-        registry.clear_safe_globals()
-        registry.add_safe_globals(_ALLOWED)
-        try:
-            yield
-        finally:
-            added = [some for some in registry.get_safe_globals() if some not in _ALLOWED]
+        theirs: list[Any] = [some for some in registry.get_safe_globals() if _name_of(some) in ours]
+        if theirs:  # which is rare; other threads are better not kept from loading files of theirs meanwhile
+            others = [some for some in registry.get_safe_globals() if some not in theirs]
             registry.clear_safe_globals()
-            registry.add_safe_globals([*theirs, *added])
+            registry.add_safe_globals(others)
+        try:
+            with registry.safe_globals(_ALLOWED):
+                yield
+        finally:
+            registry.add_safe_globals(theirs)
 
 
-class _TooMuch(Exception):
-    """The file asks for more memory or work than its size accounts for."""
-
-
-class _IndexReader(io.BufferedReader):
-    """A file of the format before torch 1.6: pickles, then numbers, which torch reads past us. Counts the pickles."""
-
-    left = INDEX_BYTES
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        return self._count(super().read(size))
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        return self._count(super().readline(-1 if size is None else size))
-
-    def _count(self, content: bytes) -> bytes:
-        self.left -= len(content)
-        if self.left < 0:
-            raise _TooMuch(f"an index of more than {INDEX_BYTES:,} bytes")
-        return content
-
-
-@contextmanager
-def _bounded(path: Path) -> Iterator[Any]:
-    """What `torch.load` is to read, once its index and its unpacked size are known to be in bounds."""
-    with path.open("rb") as stream:
-        packed = stream.read(4) == b"PK\3\4"
-    if not packed:
-        with _IndexReader(io.FileIO(path)) as reader:
-            yield reader
-        return
-    with zipfile.ZipFile(path) as archive:
-        records = archive.infolist()
-    size = path.stat().st_size
-    if any(record.compress_type != zipfile.ZIP_STORED for record in records):
-        raise _TooMuch("compressed records, which torch never writes")
-    if sum(record.file_size for record in records) > size:
-        raise _TooMuch(f"records of more than its {size:,} bytes")
-    if any(record.file_size > INDEX_BYTES for record in records if record.filename.endswith(".pkl")):
-        raise _TooMuch(f"an index of more than {INDEX_BYTES:,} bytes")
-    yield path
+def _name_of(allowed: Any) -> str:
+    """The name under which torch's unpickler knows something that was allowed."""
+    return allowed[1] if isinstance(allowed, tuple) else f"{allowed.__module__}.{allowed.__qualname__}"
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -152,23 +123,22 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"{path}: no such checkpoint")
     try:
-        with warnings.catch_warnings(), only_checkpoint_classes(), _bounded(path) as content:
+        with warnings.catch_warnings(), only_checkpoint_classes(), checked_file(path, _NAMES) as content:
             warnings.simplefilter("ignore")  # torch's advice on pickle protocols is for whoever saved the file
             state = torch.load(content, map_location="cpu", weights_only=True)
         return _checked(state)
     except (PermissionError, MemoryError):
         raise
-    except _TooMuch as error:
+    except TooMuch as error:
         raise ValueError(f"{path}: refused, for it holds {error}") from None
-    except Exception as error:  # damaged pickles raise nearly anything: KeyError, EOFError, RuntimeError, ...
-        unsafe = re.search(r"GLOBAL ([\w.]{1,80})", str(error)) if isinstance(error, UnpicklingError) else None
-        if unsafe:
-            raise ValueError(
-                f"{path}: refused, for it asks to run {unsafe[1]} while being read; "
-                "a checkpoint that only holds a model has no need to"
-            ) from None
-        if isinstance(error, _NotFairseq):
-            raise ValueError(f"{path}: not a fairseq checkpoint: {error}") from None
+    except Unsafe as error:
+        raise ValueError(
+            f"{path}: refused, for it asks to run {str(error)[:80]} while being read; "
+            "a checkpoint that only holds a model has no need to"
+        ) from None
+    except _NotFairseq as error:
+        raise ValueError(f"{path}: not a fairseq checkpoint: {error}") from None
+    except Exception:  # damaged pickles raise nearly anything: KeyError, EOFError, RuntimeError, ...
         raise ValueError(f"{path}: not a checkpoint that torch can read; it may be cut short or damaged") from None
 
 
@@ -204,5 +174,5 @@ def _plain(name: str, weight: Any) -> Tensor:
     if plain.layout is not torch.strided or plain.device.type != "cpu" or plain.is_quantized or plain.is_complex():
         raise _NotFairseq(f"{name[:80]} is no dense tensor of real numbers")
     if plain.numel() * plain.element_size() > plain.untyped_storage().nbytes():
-        raise _TooMuch(f"a tensor ({name[:80]}) of more numbers than it stores")
+        raise TooMuch(f"a tensor ({name[:80]}) of more numbers than it stores")
     return plain

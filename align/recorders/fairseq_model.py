@@ -156,16 +156,24 @@ def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], c
         _check_cost(settings, task, weights)
         model = models.build_model(settings, task)
     except Exception as error:  # whatever an unusual setting makes fairseq raise
+        _leave_memory_errors(error)
         reason = _cut(str(error))
         raise ValueError(f"{checkpoint}: fairseq cannot build this model ({settings.arch}): {reason}") from None
     try:
         model.load_state_dict(weights, strict=True, model_cfg=settings)
     except Exception as error:  # the names of weights are the file's, and fairseq takes them apart
-        reason = _cut(str(error), 2000)
+        _leave_memory_errors(error)
+        reason = _cut(str(error))
         raise ValueError(f"{checkpoint}: weights and configuration do not fit: {reason}") from None
     if not all(weight.isfinite().all() for weight in model.parameters()):
         raise ValueError(f"{checkpoint}: some weights are not finite numbers; the training has failed")
     return model
+
+
+def _leave_memory_errors(error: Exception) -> None:
+    """Raise what is not the file's fault: torch has no class of its own for a CPU without memory."""
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error)):
+        raise error
 
 
 def _model_class(architecture: str | None) -> type | None:
@@ -198,7 +206,10 @@ def _check_cost(settings: Namespace, task: Namespace, weights: Mapping[str, Tens
     with torch.device("meta"):
         skeleton = TransformerModel.build_model(settings, task)  # BART's own constructor draws numbers for each weight
     wanted = sum(weight.numel() for weight in skeleton.parameters())
-    present = sum(weight.numel() for weight in weights.values())
+    stored = {
+        w.untyped_storage().data_ptr(): w.untyped_storage().nbytes() // w.element_size() for w in weights.values()
+    }
+    present = sum(stored.values())  # each counted once, under however many names it goes
     if wanted > 2 * present + 1_000_000:
         raise ValueError(f"its settings make {wanted:,} parameters, its file holds {present:,}")
 

@@ -30,6 +30,7 @@ SIZES = (
 NUMBERS = ("adaptive_softmax_factor", "quant_noise_pq")
 ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh", "linear")
 
+MOST_LAYERS = 512
 MOST_POSITIONS = 1 << 26
 """Positions times width: numbers in a table of positions that is computed, not stored; 256 MB."""
 
@@ -121,16 +122,18 @@ def _cutoff(value: Any) -> list[int]:
 
 def _check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
     """Refuse what no weight in the file accounts for, before anything of that size is built."""
-    longest = max((length for weight in weights.values() for length in weight.shape), default=0)
+    longest = max((length for weight in weights.values() if weight.numel() for length in weight.shape), default=0)
     for name in SIZES:
         size = settings.get(name)
         if size is None:
             continue
         if name.endswith("_layers"):
             side = name.removesuffix("_layers")
-            layers = {key.split(".")[2] for key in weights if key.startswith(f"{side}.layers.")}
-            if size != len(layers):
-                raise ValueError(f"its settings have {size:,} {side} layers, its weights {len(layers):,}")
+            layers = len({key.split(".")[2] for key in weights if key.startswith(f"{side}.layers.")})
+            if size != layers:
+                raise ValueError(f"its settings have {size:,} {side} layers, its weights {layers:,}")
+            if size > MOST_LAYERS:
+                raise ValueError(f"it has {size:,} {side} layers, more than the {MOST_LAYERS} that are read")
         elif name.startswith("max_"):
             most = MOST_POSITIONS // max(settings.get(f"{side}_embed_dim", 512) for side in SIDES)
             if size > most:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import struct
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -125,14 +126,15 @@ STATES: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ),
     ("a tuple's name", lambda state: state["model"].update({(1, 2): torch.ones(1)}), "a weight without a name"),
     ("a number's name", lambda state: state["model"].update({3: torch.ones(1)}), "a weight without a name"),
-    ("layers of one number", lambda state: layers(state, 3000), "its settings make"),
+    ("layers of one number", lambda state: layers(state, 500), "its settings make"),
+    ("too many layers", lambda state: layers(state, 3000), "it has 3,000 encoder layers, more than the 512"),
     (
         "a complex weight",
         lambda state: weight(state, lambda w: w.to(torch.complex64)),
-        "no dense tensor of real numbers",
+        "torch.ComplexFloatStorage",
     ),
-    ("a sparse weight", lambda state: weight(state, lambda w: w.to_sparse()), "no dense tensor of real numbers"),
-    ("a weight of no numbers", lambda state: weight(state, lambda w: w.to("meta")), "no dense tensor of real numbers"),
+    ("a sparse weight", lambda state: weight(state, lambda w: w.to_sparse()), "torch._utils._rebuild_sparse_tensor"),
+    ("a weight of no numbers", lambda state: weight(state, lambda w: w.to("meta")), "_rebuild_meta_tensor_no_storage"),
     (
         "a stretched weight",
         lambda state: weight(state, lambda w: torch.zeros(1).expand(10**6, 10**6)),
@@ -175,6 +177,70 @@ def test_bombs_are_refused_before_they_are_unpacked(folder: Path) -> None:
     fuzz_models.deflated(checkpoint, b"\0" * 10**8)
     assert checkpoint.stat().st_size < 10**6
     assert "refused, for it holds compressed records" in answer(folder)
+
+
+def test_directories_that_torch_would_find_elsewhere_are_refused(folder: Path) -> None:
+    checkpoint = folder / "checkpoint.pt"
+    sound = checkpoint.read_bytes()
+    records, end = sound[:-98], sound[-22:]  # with a record of 56 bytes and one of 20 between, for files above 4 GB
+    zip64, locator = sound[-98:-42], sound[-42:-22]
+    size, offset = struct.unpack("<2Q", zip64[40:])
+    assert (zip64[:4], locator[:4], offset + size) == (b"PK\6\6", b"PK\6\7", len(records))
+    plain_end = end[:12] + struct.pack("<2LH", size, offset, 0)
+    checkpoint.write_bytes(records + plain_end)  # as smaller files may end
+    assert fuzz_models.load_folder(folder, folder.parent).what == "links"
+    other = records[offset:]  # a second directory, of which Python would read the one and torch the other
+    moved = zip64[:40] + struct.pack("<2Q", size, offset - 1)
+    for content in (
+        records + other + plain_end,
+        records + plain_end[:16] + struct.pack("<LH", offset - 1, 0),
+        records + plain_end + plain_end,
+        records + moved + locator + end,
+        records + other + zip64 + locator + end,
+        records + zip64 + zip64 + locator + end,
+    ):
+        checkpoint.write_bytes(content)
+        assert "refused, for it holds a directory that is not where it says" in answer(folder)
+    for content in (records + plain_end[:-2] + b"\1\0x", sound[:-1], records, records + locator + plain_end):
+        checkpoint.write_bytes(content)
+        assert "it may be cut short or damaged" in answer(folder)
+
+
+def test_what_torch_allows_and_no_checkpoint_needs_is_refused(folder: Path) -> None:
+    checkpoint = folder / "checkpoint.pt"
+    sound = checkpoint.read_bytes()
+    many = b"\x80\x02](" + b"K\x01" * 1000 + b"eq\x00"
+    for body, message in (
+        (b"cbuiltins\nbytearray\nJ\x00\x5e\xd0\xb2\x85R", "it asks to run builtins.bytearray"),
+        (b"ccollections\nCounter\n)R", "it asks to run collections.Counter"),
+        (b"ctorch.storage\nUntypedStorage\nJ\xff\xff\xff\x7f\x85R", "it asks to run torch.storage.UntypedStorage"),
+        (b"ctorch._utils\n_rebuild_sparse_tensor\n)R", "it asks to run torch._utils._rebuild_sparse_tensor"),
+    ):
+        for content in (b"\x80\x02" + body + b".", many + body + b"."):
+            checkpoint.write_bytes(content)
+            assert message in answer(folder)
+            checkpoint.write_bytes(sound)
+            fuzz_models.repacked(checkpoint, content)
+            assert message in answer(folder)
+            checkpoint.write_bytes(sound)
+    again = b"ccollections\nOrderedDict\nq\x01" + b"h\x01h\x00\x85R" * 101
+    fuzz_models.repacked(checkpoint, many + again + b".")
+    assert "refused, for it holds parts that it uses more than 100 times" in answer(folder)
+
+
+def test_layers_that_share_their_weights_count_once(folder: Path) -> None:
+    def share(state: dict[str, Any]) -> None:
+        weights, one = state["model"], torch.zeros(1_000_000)
+        for number in range(400):
+            for name in ("fc1.weight", "fc2.weight"):
+                weights[f"encoder.layers.{number}.{name}"] = one.view(1000, 1000)
+        state["cfg"]["model"].encoder_layers = 400
+        state["cfg"]["model"].encoder_ffn_embed_dim = 1_000_000
+
+    resave(folder, share)
+    assert "no weight is longer than" in answer(folder)
+    resave(folder, lambda state: (share(state), setattr(state["cfg"]["model"], "encoder_ffn_embed_dim", 1000)))
+    assert "parameters, its file holds" in answer(folder)
 
 
 def test_a_dictionary_is_not_read_beyond_the_models_rows(folder: Path) -> None:

@@ -1,0 +1,149 @@
+"""Looks through a file that `torch.load` is to read: what it calls for, and whether its size accounts for the cost."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zipfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from pickletools import genops
+from typing import Any, BinaryIO
+
+INDEX_BYTES = 4 << 20
+"""The most that a checkpoint's index, a pickle, may have: enough for some 16,000 tensors."""
+
+MOST_SHARED = 100
+"""As often may an index come back to something with parts, or with more than a few letters: tied weights do so."""
+
+
+class TooMuch(Exception):
+    """The file asks for more memory or work than its size accounts for."""
+
+
+class Unsafe(Exception):
+    """The file names something that is neither a tensor nor a setting."""
+
+
+class _IndexReader(io.BufferedReader):
+    """A file of the format before torch 1.6: pickles, then numbers, which torch reads past us. Counts the pickles."""
+
+    left = INDEX_BYTES
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self._count(super().read(size))
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        return self._count(super().readline(-1 if size is None else size))
+
+    def _count(self, content: bytes) -> bytes:
+        self.left -= len(content)
+        if self.left < 0:
+            raise TooMuch(f"an index of more than {INDEX_BYTES:,} bytes")
+        return content
+
+
+PICKLES = 5
+"""Of that format: a magic number, a protocol, the system it is from, the state, and the keys of its numbers."""
+
+
+@contextmanager
+def checked_file(path: Path, names: Collection[str]) -> Iterator[Any]:
+    """What `torch.load` is to read, once its index and its unpacked size are known to be in bounds.
+
+    Args:
+        path: a file of either of torch's formats.
+        names: of the classes and functions that it may call for, as "module name".
+
+    Raises:
+        Unsafe: it calls for another one.
+        TooMuch: its size does not account for what it asks for.
+        Exception: of whatever kind, where it is damaged.
+    """
+    with path.open("rb") as stream:
+        packed = stream.read(4) == b"PK\3\4"
+        if packed:
+            _check_directory(stream)
+    if packed:
+        with zipfile.ZipFile(path) as archive:
+            _check_records(archive, path.stat().st_size)
+            for record in archive.infolist():
+                if _is_index(record):
+                    _check_index(io.BytesIO(archive.read(record)), names)
+        yield path
+        return
+    with _IndexReader(io.FileIO(path)) as reader:
+        for _ in range(PICKLES):
+            _check_index(reader, names)
+        reader.seek(0)
+        reader.left = INDEX_BYTES
+        yield reader
+
+
+def _check_directory(stream: BinaryIO) -> None:
+    """Refuse zip files whose directory is not where they say: torch would read another one than Python.
+
+    Raises:
+        TooMuch: it is elsewhere, or there are two.
+        ValueError: there is none, as in a file that is cut short.
+    """
+    end = stream.seek(-22, os.SEEK_END)  # the record of the end, if no comment follows
+    magic, *_, size, offset, comment = struct.unpack("<4s4H2LH", stream.read(22))
+    stream.seek(max(end - 20, 0))
+    locator, _, zip64_end, _ = struct.unpack("<4sLQL", stream.read(20))
+    if locator == b"PK\6\7":
+        stream.seek(zip64_end)
+        size, offset = struct.unpack("<40x2Q", stream.read(56))
+        end, gap = zip64_end, end - 20 - zip64_end - 56
+    else:
+        gap = 0
+    if magic != b"PK\5\6":
+        raise ValueError("no directory at its end")
+    if comment or gap or offset + size != end:
+        raise TooMuch("a directory that is not where it says")
+
+
+def _is_index(record: zipfile.ZipInfo) -> bool:
+    return record.filename.lower().endswith(".pkl")
+
+
+def _check_records(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse records that are larger unpacked than the file is, before any is read.
+
+    Raises:
+        TooMuch: some are.
+    """
+    records = archive.infolist()
+    if any(record.compress_type != zipfile.ZIP_STORED for record in records):
+        raise TooMuch("compressed records, which torch never writes")
+    if sum(record.file_size for record in records) > size:
+        raise TooMuch(f"records of more than its {size:,} bytes")
+    if any(record.file_size > INDEX_BYTES for record in records if _is_index(record)):
+        raise TooMuch(f"an index of more than {INDEX_BYTES:,} bytes")
+
+
+def _check_index(stream: BinaryIO, names: Collection[str]) -> None:
+    """Look through a pickle without building anything: which names it has, and how often it uses something again.
+
+    Raises:
+        Unsafe: a name that no checkpoint needs.
+        TooMuch: something large used again and again: some of torch's functions copy all that they are given.
+        ValueError: not a pickle.
+    """
+    small: dict[Any, bool] = {}  # by the number that the pickle gives to what it may use again
+    last_is_small, shared = False, 0
+    for operation, argument, _ in genops(stream):
+        name = operation.name
+        if name == "GLOBAL" and argument not in names:
+            raise Unsafe(str(argument).replace(" ", "."))
+        if name in ("STACK_GLOBAL", "INST", "OBJ", "EXT1", "EXT2", "EXT4"):
+            raise Unsafe(name)
+        if name in ("BINPUT", "LONG_BINPUT", "PUT"):
+            small[argument] = last_is_small
+        elif name in ("BINGET", "LONG_BINGET", "GET"):
+            shared += not small.get(argument, False)
+            if shared > MOST_SHARED:
+                raise TooMuch(f"parts that it uses more than {MOST_SHARED} times")
+        last_is_small = name == "GLOBAL" or (isinstance(argument, str) and len(argument) <= 100)
