@@ -6,6 +6,7 @@ python -m tests.hostile.kill_resume --count 20 --seed 1 -o eval/results/kills_re
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -89,25 +90,32 @@ def finish(case: Case, folder: Path) -> bytes:
 
 
 def saved_lines(folder: Path, case: Case) -> int:
-    """What the journal says is done: nothing where there is none yet, and all where there is none any more."""
-    if (folder / "out" / case.output).exists():
-        return case.lines
+    """What the journal says is done, 0 where there is none: not yet, or not any more, the output being complete."""
     journal = folder / "out" / f"{case.output}.part.json"
     lines = journal.read_bytes().split(b"\n")[1:-1] if journal.exists() else []
     return int(json.loads(lines[-1])["lines"]) if lines else 0
 
 
 def kill_and_resume(case: Case, folder: Path, expected: bytes, seconds: float, draw: random.Random) -> Outcome:
-    """Kill a run a few times, anywhere from its start to its end, and then let it go on to the end."""
-    saved = []
-    for _ in range(draw.randrange(2, 5)):
+    """Kill a run a few times, anywhere from its start to its end, and then let it go on to the end.
+
+    A start that ends before its time is no kill; it ends the run, or where that had none yet, is taken back.
+    """
+    saved: list[int] = []
+    kills = draw.randrange(2, 5)
+    while len(saved) < kills:
         process = start(case, folder)
-        time.sleep(draw.uniform(0, seconds))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(draw.uniform(0, seconds))
+        ended = process.returncode is not None
         process.kill()
         process.communicate()
-        saved.append(saved_lines(folder, case))
-        if saved[-1] == case.lines:  # it was at its end before
+        if not ended:
+            saved.append(saved_lines(folder, case))
+        elif saved:
             break
+        else:
+            (folder / "out" / case.output).unlink()
     output = finish(case, folder)
     left = sorted(os.listdir(folder / "out"))
     return Outcome(case.name, len(saved), saved, case.lines, output == expected, left)
