@@ -9,6 +9,7 @@ left which real checkpoints need, for the rest can be made to cost any time and 
 from __future__ import annotations
 
 import argparse
+import re
 import struct
 import threading
 import warnings
@@ -126,7 +127,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         with warnings.catch_warnings(), only_checkpoint_classes(), checked_file(path, _NAMES) as content:
             warnings.simplefilter("ignore")  # torch's advice on pickle protocols is for whoever saved the file
             state = torch.load(content, map_location="cpu", weights_only=True)
-        return _checked(state)
+        return _checked(state, path.stat().st_size)
     except (PermissionError, MemoryError):
         raise
     except TooMuch as error:
@@ -146,20 +147,23 @@ class _NotFairseq(Exception):
     """Read, but something is not where or what fairseq saves."""
 
 
-def _checked(state: Any) -> dict[str, Any]:
-    """A state whose weights are where fairseq puts them, and are what they seem."""
+def _checked(state: Any, size: int) -> dict[str, Any]:
+    """A state whose weights are where fairseq puts them, are what they seem, and came out of a file of this size."""
     weights = state.get("model") if isinstance(state, dict) else None
     configured = weights is not None and (
         isinstance(state.get("args"), argparse.Namespace) or isinstance(state.get("cfg"), dict)
     )
     if not (configured and isinstance(weights, dict)):
         raise _NotFairseq("no model with its configuration in it")
-    return {**state, "model": {_name(name): _plain(name, weight) for name, weight in weights.items()}}
+    plain = {_name(name): _plain(name, weight) for name, weight in weights.items()}
+    if sum({(store := w.untyped_storage()).data_ptr(): store.nbytes() for w in plain.values()}.values()) > size:
+        raise TooMuch(f"weights of more than its {size:,} bytes")
+    return {**state, "model": plain}
 
 
 def _name(name: Any) -> str:
-    if not isinstance(name, str):
-        raise _NotFairseq("a weight without a name")
+    if not (isinstance(name, str) and re.fullmatch(r"[\w.-]{1,200}", name)):
+        raise _NotFairseq("a weight without a proper name")
     return name
 
 
@@ -169,10 +173,12 @@ def _plain(name: str, weight: Any) -> Tensor:
     torch's functions are called rather than the weight's methods, in place of which the file may have put others.
     """
     if type(weight) not in (Tensor, torch.nn.Parameter):
-        raise _NotFairseq(f"{name[:80]} is no tensor")
+        raise _NotFairseq(f"{name} is no tensor")
     plain = torch.detach(weight)
     if plain.layout is not torch.strided or plain.device.type != "cpu" or plain.is_quantized or plain.is_complex():
-        raise _NotFairseq(f"{name[:80]} is no dense tensor of real numbers")
+        raise _NotFairseq(f"{name} is no dense tensor of real numbers")
     if plain.numel() * plain.element_size() > plain.untyped_storage().nbytes():
-        raise TooMuch(f"a tensor ({name[:80]}) of more numbers than it stores")
+        raise TooMuch(f"a tensor ({name}) of more numbers than it stores")
+    if 0 in plain.shape and any(plain.shape):
+        raise TooMuch(f"a tensor ({name}) of a size without numbers")
     return plain

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import encodings
 import io
 import os
+import re
 import struct
 import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from encodings.aliases import aliases
 from pathlib import Path
 from pickletools import genops
+from pkgutil import iter_modules
 from typing import Any, BinaryIO
 
 INDEX_BYTES = 4 << 20
 """The most that a checkpoint's index, a pickle, may have: enough for some 16,000 tensors."""
 
-MOST_SHARED = 100
+MOST_SHARED = 50
 """As often may an index come back to something with parts, or with more than a few letters: tied weights do so."""
 
 
@@ -28,9 +32,15 @@ class Unsafe(Exception):
 
 
 class _IndexReader(io.BufferedReader):
-    """A file of the format before torch 1.6: pickles, then numbers, which torch reads past us. Counts the pickles."""
+    """A file of the format before torch 1.6, pickles and then numbers, that ends early while its pickles are checked.
+
+    It has no descriptor: of a file that has one torch asks first whether it is a tar archive, which can take for ever.
+    """
 
     left = INDEX_BYTES
+
+    def fileno(self) -> int:
+        raise io.UnsupportedOperation("fileno")
 
     def read(self, size: int | None = -1, /) -> bytes:
         return self._count(super().read(size))
@@ -78,7 +88,7 @@ def checked_file(path: Path, names: Collection[str]) -> Iterator[Any]:
         for _ in range(PICKLES):
             _check_index(reader, names)
         reader.seek(0)
-        reader.left = INDEX_BYTES
+        reader.left = path.stat().st_size * 2  # what follows is read as what it is: the index was looked through
         yield reader
 
 
@@ -124,6 +134,19 @@ def _check_records(archive: zipfile.ZipFile, size: int) -> None:
         raise TooMuch(f"an index of more than {INDEX_BYTES:,} bytes")
 
 
+_CODECS = {*aliases, *aliases.values(), *(module.name for module in iter_modules(encodings.__path__))}
+_LATIN1 = {"latin_1", *(name for name, codec in aliases.items() if codec == "latin_1")}
+"""As pickles of bytes name it."""
+
+
+def _is_other_codec(text: str) -> bool:
+    """Whether Python has a codec of this name, however spelt, that is not Latin-1."""
+    if len(text) > 40:
+        return False
+    name = re.sub("[^a-z0-9]+", "_", text.lower())
+    return name in _CODECS and name not in _LATIN1
+
+
 def _check_index(stream: BinaryIO, names: Collection[str]) -> None:
     """Look through a pickle without building anything: which names it has, and how often it uses something again.
 
@@ -134,8 +157,14 @@ def _check_index(stream: BinaryIO, names: Collection[str]) -> None:
     """
     small: dict[Any, bool] = {}  # by the number that the pickle gives to what it may use again
     last_is_small, shared = False, 0
+    encodes, codec = False, ""
     for operation, argument, _ in genops(stream):
         name = operation.name
+        if isinstance(argument, str):
+            encodes = encodes or argument == "_codecs encode"
+            codec = codec or (argument if name != "GLOBAL" and _is_other_codec(argument) else "")
+        if encodes and codec:  # such as "hex", which makes twice as much of whatever it is given
+            raise Unsafe("_codecs.encode")
         if name == "GLOBAL" and argument not in names:
             raise Unsafe(str(argument).replace(" ", "."))
         if name in ("STACK_GLOBAL", "INST", "OBJ", "EXT1", "EXT2", "EXT4"):

@@ -97,7 +97,7 @@ def sentencepiece_segmenter(path: Path | None) -> Segment:
     except (OSError, RuntimeError) as error:
         raise ValueError(f"{path}: not a sentencepiece model ({error})") from None
     blank = "\u2581"
-    dummy_prefix = processor.encode("a", out_type=str)[0].startswith(blank)
+    dummy_prefix = "".join(processor.encode("a", out_type=str)).startswith(blank)
 
     def segment(token: str, first: bool) -> list[str]:
         return list(processor.encode(token if first or dummy_prefix else blank + token, out_type=str))

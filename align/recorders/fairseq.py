@@ -65,7 +65,7 @@ class FairseqRecorder:
         self.max_positions = (int(model.encoder.max_positions()), int(model.decoder.max_positions()))
         weight = next(model.parameters())
         self.device, self.dtype = str(weight.device), str(weight.dtype).removeprefix("torch.")
-        self.forget_others()
+        self._turn = threading.RLock()
         _recorders.add(self)
 
     @contextmanager
@@ -73,10 +73,6 @@ class FairseqRecorder:
         """Have the model to oneself, until the context ends."""
         with self._turn:
             yield
-
-    def forget_others(self) -> None:
-        """Let nobody have the model: in a child process whoever had it at the fork is not there to give it back."""
-        self._turn = threading.Lock()
 
     def encode(self, pair: Pair) -> Pieces:
         """The model's pieces of one pair; `</s>` ends the source."""
@@ -155,11 +151,24 @@ def _one_beam(attentions: Sequence[Any]) -> Iterator[None]:
             attention.beam_size = size
 
 
-def _after_fork() -> None:
-    """What a child process needs: models that are free, and no OpenMP threads, which stay behind in its parent."""
-    torch.set_num_threads(1)
+def _before_fork() -> None:
+    """Wait for calls that are under way, whose hooks a child would have on its copy of the model for ever."""
     for recorder in _recorders:
-        recorder.forget_others()
+        _held.append(recorder)
+        recorder._turn.acquire()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+def _after_fork() -> None:
+    while _held:
+        _held.pop()._turn.release()
+
+
+def _after_fork_in_child() -> None:
+    """Go on without OpenMP's threads, which stay behind in the parent."""
+    if _held:
+        torch.set_num_threads(1)
+    _after_fork()
+
+
+_held: list[FairseqRecorder] = []
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

@@ -86,7 +86,7 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
         raise ValueError(f"{folder.checkpoint}: does not say its languages; give --source-lang and --target-lang")
     for language in (source, target):  # they come out of a file and go into paths and onto terminals
         if not re.fullmatch(r"[\w.-]+", language):
-            raise ValueError(f"{folder.checkpoint}: {language!r} is not a language code")
+            raise ValueError(f"{folder.checkpoint}: {language[:80]!r} is not a language code")
     return source, target
 
 
@@ -121,7 +121,8 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
 
 
 def _cut(reason: str, most: int = 120) -> str:
-    """A library's message, which may quote the file, at a length for a line."""
+    """A library's message, which may quote the file, as one line that is not too long."""
+    reason = " ".join(reason.split())
     return reason if len(reason) <= most else reason[:most] + " ..."
 
 
@@ -163,7 +164,7 @@ def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], c
         model.load_state_dict(weights, strict=True, model_cfg=settings)
     except Exception as error:  # the names of weights are the file's, and fairseq takes them apart
         _leave_memory_errors(error)
-        reason = _cut(str(error))
+        reason = _cut(str(error), 500)  # which names the weights
         raise ValueError(f"{checkpoint}: weights and configuration do not fit: {reason}") from None
     if not all(weight.isfinite().all() for weight in model.parameters()):
         raise ValueError(f"{checkpoint}: some weights are not finite numbers; the training has failed")

@@ -171,14 +171,14 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[str, str], tuple[in
             (content, "the file", ("source", "target", "text", "calibration")),
             (text, "[text]", tuple(_CHOICES)),
             (stored, "[calibration]", get_args(Position)),
-            *((scores, f"[calibration.{position}]", get_args(Score)) for position, scores in stored.items()),
+            *((scores, f"[calibration.{position[:80]}]", get_args(Score)) for position, scores in stored.items()),
         ):
             for name in table:
                 if name not in known:
-                    raise ValueError(f"{where} has {name}, but only {', '.join(known)} mean something there")
+                    raise ValueError(f"{where} has {name[:80]}, but only {', '.join(known)} mean something there")
         for name, value in text.items():
             if not isinstance(value, str) or value not in _CHOICES[name]:
-                raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {value!r}")
+                raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {_shown(value)}")
         options = ModelOptions(_language(content["source"]), _language(content["target"]), **text)
         calibration = {
             (score, position): (_counted(cell["layer"]), None if cell["head"] == "all" else _counted(cell["head"]))
@@ -197,10 +197,18 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[str, str], tuple[in
 def _language(value: Any) -> str:
     if isinstance(value, str):
         return value
-    raise ValueError(f'a language is {value!r}, not a code such as "de"')
+    raise ValueError(f"a language is {_shown(value)}, not a code such as 'de'")
 
 
 def _counted(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 10_000:
         return value
-    raise ValueError(f'a layer or head is {value!r}, not a whole number from 1 (or, of heads, "all")')
+    raise ValueError(f"a layer or head is {_shown(value)}, not a whole number from 1 (or, of heads, 'all')")
+
+
+def _shown(value: Any) -> str:
+    """A value for a message: the file may have made it as long as it liked."""
+    try:
+        return repr(value)[:80]
+    except ValueError:  # more digits than Python writes out
+        return f"a very large {type(value).__name__}"

@@ -16,6 +16,9 @@ if sys.version_info >= (3, 11):
 else:  # its forerunner, under a name that mypy need not know
     import tomli as tomllib
 
+MOST = 2**31
+"""No number in a recipe is as large."""
+
 SELECTIONS = ("best", "last", "average")
 
 
@@ -115,8 +118,8 @@ def read_recipe(path: Path) -> Recipe:
         ):
             if value not in allowed:
                 raise ValueError(f"{where} is one of {', '.join(allowed)}; not {value!r}")
-        if not recipe.seeds:
-            raise ValueError("seeds is empty")
+        if not recipe.seeds or not all(0 <= seed < MOST for seed in recipe.seeds):
+            raise ValueError(f"seeds are numbers from 0 to {MOST:,}, one at least")
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -145,7 +148,7 @@ def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
         given = float(value) if wanted is float and type(value) is int else value
         if type(given) is not wanted:
             raise ValueError(f"[{name}] {key} is {value!r}, but must be of type {wanted.__name__}")
-        if wanted in (int, float) and not value > 0:
-            raise ValueError(f"[{name}] {key} is {value!r}, but must be more than 0")
+        if wanted in (int, float) and not 0 < value < MOST:
+            raise ValueError(f"[{name}] {key} must be more than 0 and less than {MOST:,}")
         values[key] = given
     return kind(**values)

@@ -133,7 +133,7 @@ def pickles(mark: Path) -> Iterator[tuple[str, bytes]]:
         "Popen": Reduced(subprocess.Popen, ["touch", str(mark)]),
         "check_output": Reduced(subprocess.check_output, ["touch", str(mark)]),
         "partial": Reduced(functools.partial(os.system, command)),
-        "import": Reduced(importlib.import_module, "antigravity"),
+        "import": Reduced(importlib.import_module, FOLDERS),
         "getattr": Reduced(getattr, os, "system"),
         "torch.load": Reduced(torch.load, str(mark)),
         "fairseq's eval": Reduced(utils.eval_str_list, code),
@@ -155,7 +155,7 @@ def pickles(mark: Path) -> Iterator[tuple[str, bytes]]:
     state = b"}X\x0c\x00\x00\x00__setstate__cos\nsystem\nsb"
     yield "setstate", b"\x80\x02cargparse\nNamespace\n)\x81" + state + b"X" + struct.pack("<I", len(raw)) + raw + b"b."
     yield "dotted", b"\x80\x04\x8c\x02os\x8c\x0bsys.modules\x93."
-    yield "codec", b"\x80\x02c_codecs\nencode\nX\x01\x00\x00\x00aX\x0a\x00\x00\x00antigravity\x86R."
+    yield "codec", b"\x80\x02c_codecs\nencode\nX\x01\x00\x00\x00aX\x08\x00\x00\x00user_dir\x86R."
     yield (
         "numpy runstring",
         b"\x80\x02cnumpy.testing._private.utils\nrunstring\nX" + struct.pack("<I", len(raw)) + raw + b"}\x86R.",

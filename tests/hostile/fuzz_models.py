@@ -32,7 +32,16 @@ SECONDS, MEGABYTES = 20, 2000
 ALLOWED = (
     *("collections OrderedDict", "collections Counter", "argparse Namespace", "numpy ndarray", "numpy dtype"),
     *("numpy.core.multiarray _reconstruct", "numpy._core.multiarray scalar", "fairseq.meters AverageMeter"),
-    *("builtins set", "_codecs encode", "torch Size", "torch device", "torch Tensor", "torch.nn.parameter Parameter"),
+    *(
+        "builtins set",
+        "builtins bytearray",
+        "builtins complex",
+        "_codecs encode",
+        "torch Size",
+        "torch device",
+        "torch Tensor",
+        "torch.nn.parameter Parameter",
+    ),
     *("torch per_tensor_affine", "torch float32", "torch int64", "torch strided", "torch FloatStorage"),
     *("torch.storage UntypedStorage", "torch HalfStorage", "torch._tensor _rebuild_from_type_v2"),
     *(f"torch._utils _rebuild_{what}" for what in ("tensor", "tensor_v2", "tensor_v3", "parameter", "sparse_tensor")),
@@ -337,6 +346,7 @@ def _align_in_child(folder: Path, scratch: Path) -> None:
         from align.cli import extract
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        torch.set_num_threads(1)  # a test runner's other threads stay behind
         for number, name in ((1, "stdout"), (2, "stderr")):
             os.dup2(os.open(scratch / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
         source, target = os.pipe()

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from argparse import Namespace
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import pytest
 import torch
 
 from align import Aligner, ModelOptions, Settings
-from align.fairseq_checkpoint import load_checkpoint
 from align.fairseq_compat import evaluate
 from align.recorders.fairseq_model import load_fairseq
 from align.recorders.folder import BUNDLED, find_model
@@ -34,42 +34,28 @@ def places(tmp_path: Path) -> tuple[Path, Path, Path]:
 def test_no_variant_runs(places: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     sound, folder, mark = places
     tried, ran = [], []
+    outcomes: Counter[str] = Counter()
     for name, spoil in list(code.variants(folder, mark)):
         code.prepare(sound, folder, mark)
         spoil()
         monkeypatch.chdir(folder)
+        outcomes["refused"] += 1
         with suppress(ValueError):
             recorder = load_fairseq(find_model(str(folder), ModelOptions(source_lang="de", target_lang="en")))
             str(Aligner(recorder, Settings(layer=1, head=1)).align("das haus", "the house"))
+            outcomes["refused"] -= 1
         tried.append(name)
         if mark.exists():
             ran.append(name)
     assert ran == []
     assert len(tried) >= 90
-    assert "antigravity" not in sys.modules
+    assert 10 <= outcomes["refused"] < len(tried) - 10  # what is not needed is passed over, and the rest refused
 
 
 def test_the_settings_would_run_in_fairseq_as_it_is(places: tuple[Path, Path, Path]) -> None:
     ran = code.run_unguarded(*places)
     assert {name.split()[0] for name in ran} >= {"transformer", "bart_base", "fconv", "lstm", "wav2vec"}
     assert len(ran) >= 15
-
-
-def test_fairseqs_own_programs_evaluate_nothing(places: tuple[Path, Path, Path]) -> None:
-    sound, folder, mark = places
-    from fairseq import checkpoint_utils, models
-
-    dictionary = load_fairseq(find_model(str(sound), ModelOptions())).model.encoder.dictionary
-    for _, spoil in code.settings(folder, mark):
-        code.prepare(sound, folder, mark)
-        state = load_checkpoint(folder / "checkpoint.pt")
-        spoil(state)
-        torch.save(state, folder / "checkpoint.pt")
-        task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-        with suppress(Exception):
-            state = checkpoint_utils.load_checkpoint_to_cpu(str(folder / "checkpoint.pt"))
-            models.build_model(state["cfg"].model, task)
-        assert not mark.exists()
 
 
 @pytest.mark.parametrize(

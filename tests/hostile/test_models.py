@@ -124,8 +124,8 @@ STATES: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
         lambda state: state["model"].update({"encoder.embed_tokens.weight": torch.tensor(1.0)}),
         "entries",
     ),
-    ("a tuple's name", lambda state: state["model"].update({(1, 2): torch.ones(1)}), "a weight without a name"),
-    ("a number's name", lambda state: state["model"].update({3: torch.ones(1)}), "a weight without a name"),
+    ("a tuple's name", lambda state: state["model"].update({(1, 2): torch.ones(1)}), "a weight without a proper name"),
+    ("a number's name", lambda state: state["model"].update({3: torch.ones(1)}), "a weight without a proper name"),
     ("layers of one number", lambda state: layers(state, 500), "its settings make"),
     ("too many layers", lambda state: layers(state, 3000), "it has 3,000 encoder layers, more than the 512"),
     (
@@ -141,6 +141,7 @@ STATES: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
         "than it stores",
     ),
     ("no weight", lambda state: weight(state, lambda w: "a"), "is no tensor"),
+    ("rows without numbers", lambda state: state["model"].update(x=torch.zeros(2**62, 0)), "a size without numbers"),
     ("infinite", lambda state: weight(state, lambda w: w / 0), "not finite"),
 ]
 
@@ -215,6 +216,9 @@ def test_what_torch_allows_and_no_checkpoint_needs_is_refused(folder: Path) -> N
         (b"ccollections\nCounter\n)R", "it asks to run collections.Counter"),
         (b"ctorch.storage\nUntypedStorage\nJ\xff\xff\xff\x7f\x85R", "it asks to run torch.storage.UntypedStorage"),
         (b"ctorch._utils\n_rebuild_sparse_tensor\n)R", "it asks to run torch._utils._rebuild_sparse_tensor"),
+        (b"ctorch\nTensor\nJ\xff\xff\xff\x7f\x85R", "it asks to run torch.Tensor"),
+        (b"c_codecs\nencode\nX\x01\0\0\0aX\x03\0\0\0Hex\x86R", "it asks to run _codecs.encode"),
+        (b"c_codecs\nencode\nX\x01\0\0\0aX\x08\0\0\0punycode\x86R", "it asks to run _codecs.encode"),
     ):
         for content in (b"\x80\x02" + body + b".", many + body + b"."):
             checkpoint.write_bytes(content)
@@ -226,6 +230,19 @@ def test_what_torch_allows_and_no_checkpoint_needs_is_refused(folder: Path) -> N
     again = b"ccollections\nOrderedDict\nq\x01" + b"h\x01h\x00\x85R" * 101
     fuzz_models.repacked(checkpoint, many + again + b".")
     assert "refused, for it holds parts that it uses more than 100 times" in answer(folder)
+
+
+def test_a_tar_archive_is_never_looked_into(folder: Path) -> None:
+    header = bytearray(b"\x80\x02N." * 5 + b"\0" * 492)
+    header[100:108], header[124:136], header[156:157] = b"0000644\0", b"%011o\0" % 400_000, b"x"
+    header[148:156] = b"%06o\0 " % (sum(header) + 8 * 32 - sum(header[148:156]))
+    (folder / "checkpoint.pt").write_bytes(bytes(header) + b"1" * 400_384)  # whose search for a word takes its square
+    assert "it may be cut short or damaged" in answer(folder)
+
+
+def test_errors_have_one_line_of_their_own(folder: Path) -> None:
+    resave(folder, lambda state: state["model"].update({"encoder.\nextract-align: all is well": torch.ones(1)}))
+    assert "a weight without a proper name" in answer(folder)
 
 
 def test_layers_that_share_their_weights_count_once(folder: Path) -> None:
@@ -259,6 +276,9 @@ TOML = [
     ("a" * 70_000, "more than 65,536 bytes"),
     ('source = ["de"]\ntarget = "en"', "a language is ['de'], not a code"),
     ("[calibration.input]\nnorm = {layer = inf, head = 1}", "a layer or head is inf, not a whole number"),
+    ("[calibration.input]\nnorm = {layer = 0x" + "f" * 9999 + ", head = 1}", "a layer or head is a very large int"),
+    ("[text]\ncase = '" + "a" * 60_000 + "'", "[text] case is one of lower, keep; not 'aaaa"),
+    ("[" + "a" * 60_000 + "]", "the file has aaaa"),
     ("[calibration.input]\nnorm = {layer = 0, head = 1}", "a layer or head is 0, not a whole number"),
     ("[calibration.input]\nnorm = {layer = 1, head = -1}", "a layer or head is -1, not a whole number"),
     (
