@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+import align
 from align.baselines import TOOLS
 from align.cli.options import load_model, number_or
+from align.cli.translate import search_of
 from align.recorders.folder import ModelOptions
+from align.signature import describe, describe_reverse, signature
 from align.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, SOFT, THRESHOLD
 
 if TYPE_CHECKING:
@@ -130,3 +133,25 @@ def load_aligner(program: str, args: argparse.Namespace) -> Aligner | TwoWayAlig
     reverse = load_model(program, argparse.Namespace(**unsaid), **settings)
     threshold = THRESHOLD if args.threshold is None else args.threshold
     return TwoWayAligner(forward, reverse, method, threshold=threshold)
+
+
+def directions(aligner: Aligner | TwoWayAligner) -> dict[str, Aligner]:
+    """The one aligner that there is, or both, by what their messages begin with."""
+    from align.two_way import TwoWayAligner
+
+    if isinstance(aligner, TwoWayAligner):
+        return {"forward: ": aligner.forward, "reverse: ": aligner.reverse}
+    return {"": aligner}
+
+
+def sign(aligner: Aligner | TwoWayAligner, args: argparse.Namespace) -> str:
+    """The signature, with what "auto" came to."""
+    one, *other = directions(aligner).values()
+    more = {"translate": str(search_of(args))} if args.translate else {}
+    for reverse in other:
+        method = args.symmetrize or SOFT
+        if method == SOFT:
+            method = f"{SOFT}:{THRESHOLD if args.threshold is None else args.threshold:g}"
+        more |= describe_reverse(reverse.recorder.name, reverse.settings, reverse.cell, method)
+    recorder = one.recorder
+    return signature(describe(recorder.name, one.settings, one.cell, align.__version__, recorder.dtype, more))

@@ -8,13 +8,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, get_args
 
 import align
 from align.baselines import TOOLS
 from align.cli.combine import align_statistically, combine
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
-from align.cli.directions import add_direction_options, check_directions, load_aligner
+from align.cli.directions import add_direction_options, check_directions, directions, load_aligner, sign
 from align.cli.inputs import add_input_options, check_inputs, open_pairs, open_sources
 from align.cli.options import (
     BATCH_ADVICE,
@@ -25,18 +25,17 @@ from align.cli.options import (
     number_or,
     up_to,
 )
-from align.cli.resume import Part, is_finished, open_part
+from align.cli.record import Record, Stamp, stamp
+from align.cli.resume import Part, finished, open_part
 from align.cli.translate import (
     add_translate_options,
     check_translate,
     make_translating,
-    search_of,
     write_translation,
 )
 from align.formats import FORMATS
 from align.memory import keep_freed_memory
-from align.signature import describe, describe_reverse, signature
-from align.symmetrize import SOFT, THRESHOLD
+from align.symmetrize import THRESHOLD
 from align.types import Pair, PairError, Positions, Score, TextWarning
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 PROGRAM = "extract-align"
 
 RUN = ("format", "scores", "buffer", "batch_tokens", "too_long")
-"""Options that the output depends on, to the last digit of a score, beside those in the signature."""
+"""Options that the output depends on, to the last digit of a score, beside the signature and the device."""
 
 EXAMPLES = """examples:
   extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
@@ -91,8 +90,9 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
         "--resume",
         action="store_true",
         help="with -o FILE: go on where an interrupted run with --resume was stopped, by whatever it was, to the same "
-        "bytes as without a stop. Until it is complete the output is FILE.part; remove that to begin anew. Where FILE "
-        "is there already, and newer than the input, there is nothing to do",
+        "bytes as without a stop. Until it is complete the output is FILE.part; remove that to begin anew. After that "
+        "FILE.run.json says what was run: given again for the same settings and input there is nothing to do, and any "
+        "other FILE that is there is refused",
     )
     group.add_argument(
         "-f",
@@ -172,12 +172,13 @@ def extract(args: argparse.Namespace) -> None:
             out.write(sign(load_aligner(PROGRAM, args), args).encode() + b"\n")
         return
     named = [name for name in (args.input, args.source, args.target) if name]
-    if args.resume and is_finished(args.output, named):
-        if not args.quiet:
-            say(f"{PROGRAM}: {args.output} is there already: nothing to do")
-        return
+    inputs = [stamp(name) for name in named or ["-"]]
     opened = open_sources(args) if args.translate else open_pairs(args)
-    with opened as (pairs, name), open_results(args) as (out, part):  # both before the model, which takes long
+    if args.resume and (record := finished(args.output)):
+        with opened as (pairs, name):
+            compare(record, inputs, pairs, name, args)
+        return
+    with opened as (pairs, name), open_results(args, inputs) as (out, part):  # before the model, which takes long
         aligner = load_aligner(PROGRAM, args)
         if name == "stdin" and sys.stdin.isatty() and not args.quiet:
             lines = "source" if args.translate else "`source ||| target`"
@@ -199,22 +200,36 @@ def extract(args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def open_results(args: argparse.Namespace) -> Iterator[tuple[BinaryIO, Part | None]]:
+def open_results(args: argparse.Namespace, inputs: list[Stamp]) -> Iterator[tuple[BinaryIO, Part | None]]:
     """Where to write to, and with --resume what keeps it for the next run."""
     if args.resume:
-        with open_part(args.output) as part:
+        with open_part(args.output, inputs) as part:
             yield part.out, part
     else:
         with open_output(args.output) as out:
             yield out, None
 
 
+def compare(record: Record, inputs: list[Stamp], pairs: Iterator[Pair], name: str, args: argparse.Namespace) -> None:
+    """Say that there is nothing to do, if the result is of these settings and this input."""
+    record.check_run(args.output, what_is_run(load_aligner(PROGRAM, args), args))
+    record.check_input(args.output, inputs, pairs, name)
+    if not args.quiet:
+        say(f"{PROGRAM}: {args.output} is there already: nothing to do")
+
+
+def what_is_run(aligner: Aligner | TwoWayAligner, args: argparse.Namespace) -> dict[str, Any]:
+    """What the output depends on beside the input."""
+    options = {option.replace("_", "-"): getattr(args, option) for option in RUN}
+    device = next(iter(directions(aligner).values())).recorder.device
+    return {"settings": sign(aligner, args), "device": device, **options}
+
+
 def go_on(
     part: Part, aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair], name: str, args: argparse.Namespace
 ) -> Iterator[Pair]:
     """The pairs that an interrupted run has left to do, with an aligner that has chosen what it had chosen."""
-    run = {option.replace("_", "-"): getattr(args, option) for option in RUN}
-    rest = part.begin({"settings": sign(aligner, args), **run}, pairs, name)
+    rest = part.begin(what_is_run(aligner, args), pairs, name)
     if part.saved.lines:
         try:
             for one, chosen in zip(directions(aligner).values(), part.saved.chosen, strict=True):
@@ -254,28 +269,6 @@ def write_all(
                 every = directions(aligner).values()
                 part.save(progress.lines, counts, [(one.cell, one.reason) if one.cell else None for one in every])
     return counts
-
-
-def directions(aligner: Aligner | TwoWayAligner) -> dict[str, Aligner]:
-    """The one aligner that there is, or both, by what their messages begin with."""
-    from align.two_way import TwoWayAligner
-
-    if isinstance(aligner, TwoWayAligner):
-        return {"forward: ": aligner.forward, "reverse: ": aligner.reverse}
-    return {"": aligner}
-
-
-def sign(aligner: Aligner | TwoWayAligner, args: argparse.Namespace) -> str:
-    """The signature, with what "auto" came to."""
-    one, *other = directions(aligner).values()
-    more = {"translate": str(search_of(args))} if args.translate else {}
-    for reverse in other:
-        method = args.symmetrize or SOFT
-        if method == SOFT:
-            method = f"{SOFT}:{THRESHOLD if args.threshold is None else args.threshold:g}"
-        more |= describe_reverse(reverse.recorder.name, reverse.settings, reverse.cell, method)
-    recorder = one.recorder
-    return signature(describe(recorder.name, one.settings, one.cell, align.__version__, recorder.dtype, more))
 
 
 def main() -> int:

@@ -13,9 +13,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
 from align.types import Cell
+from align.view.escape import printable
 
 LONGEST = 100_000
 """Bytes of a line of the journal; it never has as many."""
+
+MOST_TOLD = 8
+"""Differences between two runs that a message names."""
 
 Chosen = tuple[Cell, str]
 """Layer and head of one direction, and how they were chosen."""
@@ -68,6 +72,25 @@ def write_saved(saved: Saved) -> bytes:
     return json.dumps(asdict(saved)).encode() + b"\n"
 
 
+def is_run(found: Any) -> bool:
+    """Whether this says what is run: names and plain values."""
+    return isinstance(found, dict) and all(isinstance(value, str | int | float | None) for value in found.values())
+
+
+def differences(before: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """What two runs differ in, for a message of one line: `before` may say anything."""
+    names = [name for name in {**run, **before} if before.get(name) != run.get(name)]
+    told = [
+        f"{_cut(name, 40)} was {_cut(before.get(name))}, and is {_cut(run.get(name))}" for name in names[:MOST_TOLD]
+    ]
+    return "; ".join([*told, f"and {len(names) - MOST_TOLD:,} more"] if names[MOST_TOLD:] else told)
+
+
+def _cut(value: Any, most: int = 300) -> str:
+    text = str(value)
+    return printable(text if len(text) <= most else f"{text[:most]}...")
+
+
 def read_journal(stream: BinaryIO) -> tuple[dict[str, Any] | None, Saved, int]:
     """What was run, None if that cannot be read; how far it came; and where the last whole line ends."""
     run, saved, end = None, Saved(), 0
@@ -77,7 +100,7 @@ def read_journal(stream: BinaryIO) -> tuple[dict[str, Any] | None, Saved, int]:
                 run = json.loads(line)["run"]
             except (ValueError, TypeError, KeyError, RecursionError):
                 break
-            if not isinstance(run, dict):
+            if not is_run(run):
                 return None, saved, end
         elif later := read_saved(line):
             saved = later

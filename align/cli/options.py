@@ -167,7 +167,8 @@ def load_model(program: str, args: argparse.Namespace, **settings: Any) -> Align
     except ModuleNotFoundError:
         raise
     except ImportError as error:  # such as a library that there is no memory for
-        raise ValueError(f"torch cannot be imported: {error}") from None
+        text = " ".join(str(error).split())
+        raise ValueError(f"{error.name or 'a library'} cannot be imported: {text}") from None
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import gzip
@@ -99,6 +100,21 @@ def beside(target: str, prefix: str, suffix: str) -> str:
     return os.path.join(folder, prefix + name + suffix)
 
 
+def link_target(path: str) -> str:
+    """The file that a link leads to, so that the link stays; any other name as it is, for messages."""
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+def plain_part(target: str) -> str:
+    """What a run writes to until its result is complete."""
+    return beside(target, ".", ".part")
+
+
+def resumed_part(target: str) -> str:
+    """The same for a run with --resume."""
+    return beside(target, "", ".part")
+
+
 def lock(part: str, shown: str) -> int:
     """Open a file to write a result to, with what an interrupted run may have left in it, and keep other runs out.
 
@@ -121,6 +137,35 @@ def lock(part: str, shown: str) -> int:
         if os.path.lexists(part) and os.path.samestat(os.fstat(descriptor), os.lstat(part)):
             return descriptor
         os.close(descriptor)  # of a run that has just come to its end
+
+
+def refuse_locked(part: str, shown: str) -> None:
+    """Keep out of the way of a run of the other kind, which writes to another file on its way to the same result.
+
+    Each run locks its own file before it looks for the other's: of two that begin at once, one at least is refused.
+
+    Raises:
+        OSError: another run has that file.
+    """
+    try:
+        descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # none there, or none of ours
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OSError(errno.EBUSY, "another run is still writing it", shown) from None
+    except OSError:  # a file system without locks
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def unlink_own(file: io.FileIO, part: str) -> None:
+    """Remove a part file, unless it has become the result already, or another run's by now."""
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(file.fileno()), os.lstat(part)):
+            os.unlink(part)
 
 
 def open_own(part: str, shown: str) -> int:
@@ -164,13 +209,28 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         with io.BufferedWriter(NamedFile(path, path)) as out:
             yield out
         return
-    target = os.path.realpath(path)
-    part = beside(target, ".", ".part")
+    with open_whole(path, mode) as out:
+        yield out
+
+
+@contextmanager
+def open_whole(path: str, mode: int | None, resumes: bool = False) -> Iterator[BinaryIO]:
+    """A file that appears only when it is complete; see `open_output`.
+
+    Args:
+        path: its name.
+        mode: see `existing_mode`.
+        resumes: whether this is the run that holds the lock of one with --resume; nobody else may, if not.
+    """
+    target = link_target(path)
+    part = plain_part(target)
     file = NamedFile(lock(part, path), path)
     unfinished.add(part)
     try:
         with io.BufferedWriter(file) as raw:
             try:
+                if not resumes:
+                    refuse_locked(resumed_part(target), path)
                 file.truncate(0)
                 with packed(path, raw) as out:
                     yield out
@@ -178,7 +238,7 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
                 put_in_place(file, part, target, mode)
             except BaseException:
                 file.drop()
-                os.unlink(part)  # while it is locked
+                unlink_own(file, part)  # while it is locked
                 raise
     finally:
         unfinished.discard(part)

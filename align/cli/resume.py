@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import io
 import json
 import os
@@ -10,12 +10,26 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from itertools import islice
 from typing import Any, TypeAlias
 
-from align.cli.journal import Chosen, Saved, read_journal, write_saved
-from align.cli.output import PACKERS, NamedFile, beside, existing_mode, lock, open_output, open_own, put_in_place
+from align.cli.journal import Chosen, Saved, differences, read_journal, write_saved
+from align.cli.output import (
+    PACKERS,
+    NamedFile,
+    beside,
+    existing_mode,
+    link_target,
+    lock,
+    open_own,
+    open_whole,
+    plain_part,
+    put_in_place,
+    refuse_locked,
+    resumed_part,
+    unlink_own,
+)
+from align.cli.record import Reader, Record, Stamp, anew, digest_of, read_record
 from align.types import Pair
 
 SAVE_EVERY = 1.0
@@ -42,8 +56,8 @@ class Part:
     def __init__(self, path: str, journal_path: str, out: Stream, journal: Stream) -> None:
         self.path, self.out, self.saved = path, out, Saved()
         self._journal_path, self._journal = journal_path, journal
-        self._digest = blake2b(digest_size=32)
-        self._lines = 0
+        self._run: Mapping[str, Any] = {}
+        self._read = Reader(iter(()))
         self._last = time.monotonic()
 
     def begin(self, run: Mapping[str, Any], pairs: Iterator[Pair], name: str) -> Iterator[Pair]:
@@ -61,8 +75,8 @@ class Part:
             ValueError: what is there is of another run or another input; says how to begin anew.
         """
         size = os.fstat(self.out.fileno()).st_size
-        run = json.loads(json.dumps(run))
-        rest = self._read(pairs)
+        self._run = run = json.loads(json.dumps(run))
+        self._read = rest = Reader(pairs)
         end = 0
         if size:
             with open(os.dup(self._journal.fileno()), "rb") as stream:
@@ -85,40 +99,39 @@ class Part:
         """Note that all output of so many lines is written; where that was done a moment ago, leave it at that."""
         if time.monotonic() - self._last < SAVE_EVERY:
             return
-        assert lines == self._lines, "read further than written: the digest would be of other lines"
+        assert lines == self._read.lines, "read further than written: the digest would be of other lines"
         _sync(self.out)
-        saved = Saved(lines, self.out.tell(), self._digest.hexdigest(), dict(counts), chosen)
+        saved = Saved(lines, self.out.tell(), self._read.digest, dict(counts), chosen)
         self._journal.write(write_saved(saved))
         self._journal.flush()
         self._last = time.monotonic()
 
-    def _read(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
-        for pair in pairs:
-            self._lines += 1
-            self._digest.update(f"{' '.join(pair.source)}\t{' '.join(pair.target)}\n".encode())
-            yield pair
+    def record(self, inputs: Sequence[Stamp], result: str) -> Record:
+        """What was run, now that all is done, and what that has come to in the file `result`."""
+        read = self._read
+        return Record(self._run, inputs, read.lines, read.digest, os.path.getsize(result), digest_of(result))
 
     def _compare(self, before: dict[str, Any] | None, run: Mapping[str, Any], size: int) -> None:
         if before is None:
             raise ValueError(f"{self.path} is there, but {self._journal_path} does not say what of: {self.anew}")
-        names = [name for name in {**before, **run} if before.get(name) != run.get(name)]
-        told = [f"{name} was {_shown(before.get(name))}, and is {_shown(run.get(name))}" for name in names]
-        if told:
-            raise ValueError(f"{self.path} is of another run ({'; '.join(told)}): {self.anew}")
+        if told := differences(before, run):
+            raise ValueError(f"{self.path} is of another run ({told}): {self.anew}")
         if self.saved.bytes > size:
             raise ValueError(f"{self.path} is shorter than {self._journal_path} says: {self.anew}")
 
     def _compare_input(self, name: str) -> None:
         done = f"{self.saved.lines:,}"
-        if self._lines < self.saved.lines:
-            raise ValueError(f"{name} has {self._lines:,} lines, and {self.path} is of the first {done}: {self.anew}")
-        if self.saved.lines and self._digest.hexdigest() != self.saved.digest:
+        if self._read.lines < self.saved.lines:
+            raise ValueError(
+                f"{name} has {self._read.lines:,} lines, and {self.path} is of the first {done}: {self.anew}"
+            )
+        if self.saved.lines and self._read.digest != self.saved.digest:
             raise ValueError(f"{name}: the first {done} lines are not those that {self.path} is of: {self.anew}")
 
     @property
     def anew(self) -> str:
         """What to do where it cannot be gone on with, for messages."""
-        return f"remove {self.path} to begin anew"
+        return anew(self.path)
 
 
 def _sync(stream: Stream) -> None:
@@ -127,24 +140,28 @@ def _sync(stream: Stream) -> None:
     stream.raw.sync()
 
 
-def _shown(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 300 else f"{text[:300]}..."
-
-
 @contextmanager
-def open_part(path: str) -> Iterator[Part]:
+def open_part(path: str, inputs: Sequence[Stamp]) -> Iterator[Part]:
     """A result that becomes a file of this name when it is complete, and until then stays for the next run.
 
+    Args:
+        path: the result.
+        inputs: a stamp for each file of the input.
+
     Raises:
-        OSError: it cannot be written, or another run is at it.
+        OSError: it cannot be written, another run is at it, or a file that is not ours is in the way.
     """
     mode = existing_mode(path)
-    part, journal_path = part_of(path), journal_of(path)
+    target, journal_path = link_target(path), journal_of(path)
+    part = resumed_part(target)
     file = NamedFile(lock(part, path), path)
-    with io.BufferedWriter(file) as out:
+    with io.BufferedWriter(file) as out, _kept_if_begun(file, part):
+        refuse_locked(plain_part(target), path)
+        read_record(path)  # or else it is found at the end that it cannot be written
         log = NamedFile(open_own(journal_path, path), journal_path)
         with io.BufferedWriter(log) as journal:
+            if not os.fstat(file.fileno()).st_size and not _is_ours(journal_path):
+                raise OSError(errno.EEXIST, "is in the way: remove it", journal_path)
             try:
                 found = Part(part, journal_path, out, journal)
                 yield found
@@ -153,44 +170,56 @@ def open_part(path: str) -> Iterator[Part]:
                 file.drop()  # what the journal does not know of is of no use
                 log.drop()
                 if not os.fstat(file.fileno()).st_size:  # nothing to go on with
-                    os.unlink(part)
-                    os.unlink(journal_path)
+                    unlink_own(log, journal_path)
                 raise
         if path.endswith(tuple(PACKERS)):
-            with open(part, "rb") as plain, open_output(path) as packed:
+            with open(part, "rb") as plain, open_whole(path, mode, resumes=True) as packed:
                 shutil.copyfileobj(plain, packed)
+            found.record(inputs, target).write(path)
             os.unlink(part)
-        else:
-            put_in_place(file, part, _target(path), mode)
+        else:  # the record first: as long as the part file is there, it is that which counts
+            found.record(inputs, part).write(path)
+            put_in_place(file, part, target, mode)
         os.unlink(journal_path)
 
 
-def part_of(path: str) -> str:
-    """The part file of a result."""
-    return beside(_target(path), "", ".part")
+@contextmanager
+def _kept_if_begun(file: NamedFile, part: str) -> Iterator[None]:
+    """Let a part file stay for the next run, but not an empty one."""
+    try:
+        yield
+    except BaseException:
+        if not os.fstat(file.fileno()).st_size:
+            unlink_own(file, part)
+        raise
 
 
 def journal_of(path: str) -> str:
-    """Its journal."""
-    return beside(_target(path), "", ".part.json")
+    """The journal of a result in the making."""
+    return beside(link_target(path), "", ".part.json")
 
 
-def _target(path: str) -> str:
-    return os.path.realpath(path) if os.path.islink(path) else path
+def _is_ours(path: str) -> bool:
+    """Whether a file with the journal's name is one, or empty."""
+    with open(path, "rb") as stream:
+        return not os.fstat(stream.fileno()).st_size or read_journal(stream)[0] is not None
 
 
-def is_finished(path: str, inputs: Sequence[str]) -> bool:
-    """Whether the result is there, so that the same command given again has nothing to do.
+def finished(path: str) -> Record | None:
+    """What made the result that is there; None if that is still to be made, or gone on with.
 
     Raises:
-        ValueError: it is older than the input.
+        ValueError: it is not known what made it, or it is something else by now.
+        OSError: it or its record cannot be read.
     """
-    part = part_of(path)
+    part = resumed_part(link_target(path))
     if not os.path.exists(path) or (os.path.exists(part) and os.path.getsize(part)):
-        return False
-    for name in inputs:
-        if os.path.isfile(name) and os.path.getmtime(name) > os.path.getmtime(path):
-            raise ValueError(f"{path} is there already, and older than {name}: remove it to begin anew")
-    with contextlib.suppress(OSError):
-        os.unlink(journal_of(path))  # which a run had no time for that was killed at its very end
-    return True
+        return None
+    record = read_record(path)
+    if record is None:
+        raise ValueError(f"{path} is there, and no record of a run with --resume: {anew(path)}")
+    record.check_result(path)
+    journal = journal_of(path)
+    if os.path.isfile(journal) and _is_ours(journal):
+        os.unlink(journal)  # which a run had no time for that was killed at its very end
+    return record

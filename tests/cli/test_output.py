@@ -172,6 +172,26 @@ def test_too_little_memory_for_the_model(run: Callable[..., Result], monkeypatch
         assert "--batch-tokens" not in result.err
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            ImportError("libx.so: cannot\nopen", name="numpy._core"),
+            "numpy._core cannot be imported: libx.so: cannot open",
+        ),
+        (ImportError("no name"), "a library cannot be imported: no name"),
+    ],
+)
+def test_a_library_that_cannot_be_imported_is_named(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, error: ImportError, message: str
+) -> None:
+    def load(*arguments: Any, **options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(align.loading, "load", load)
+    failed(run("text"), f"error: {message}")
+
+
 # What a killed run leaves, and runs at the same time
 
 
@@ -212,6 +232,24 @@ def test_a_run_that_ends_in_between_is_waited_for_by_nobody(tmp_path: Path, monk
         out.flush()
         assert (tmp_path / "links").read_bytes() == b"complete"
     assert (tmp_path / "links").read_bytes() == b"of the next"
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_ctrl_c_when_all_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: bool) -> None:
+    """Nothing is left to remove: the result has its name, and another run may have begun."""
+    replace, part = os.replace, tmp_path / ".links.part"
+
+    def stopped(*names: str) -> None:
+        replace(*names)
+        if other:
+            part.write_bytes(b"of another run")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", stopped)
+    with pytest.raises(KeyboardInterrupt), open_output(str(tmp_path / "links")) as out:
+        out.write(b"links")
+    assert (tmp_path / "links").read_bytes() == b"links"
+    assert part.exists() == other
 
 
 def test_a_file_system_without_locks_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-import align.loading
 from align import Aligner, Cell, Settings
-from align.cli import extract, resume
+from align.cli import extract, record, resume
+from align.cli.output import open_output
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.unit.test_aligner import KnownRecorder
@@ -115,7 +115,9 @@ def test_stopped_it_goes_on_to_the_same_bytes(
     assert result.code == 0
     assert f"extract-align: 120 lines are done in {name}.part\n" in result.err
     assert (tmp_path / name).read_bytes() == (tmp_path / f"plain{name}").read_bytes()
-    assert set(os.listdir(tmp_path)) - before == {name}
+    assert set(os.listdir(tmp_path)) - before == {name, f"{name}.run.json"}
+    again = run("-q", *arguments, "-o", name, "--resume", stdin=stdin)
+    assert again == (0, b"", "")
     counts, sign = result.err.splitlines()[-2:]
     assert counts.rpartition(", ")[0] == plain.err.splitlines()[-2].rpartition(", ")[0]
     assert sign == plain.err.splitlines()[-1]
@@ -193,7 +195,7 @@ def test_stopped_before_anything_was_saved(run: Callable[..., Result], tmp_path:
     run("-q", "text", "-o", "plain")
     assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
     (tmp_path / "next.part").touch()  # killed between the two
-    (tmp_path / "next.part.json").write_bytes(b"of before\n")
+    (tmp_path / "next.part.json").touch()
     assert run("-q", "text", "-o", "next", "--resume").code == 0
     assert (tmp_path / "next").read_bytes() == (tmp_path / "plain").read_bytes()
 
@@ -219,27 +221,114 @@ def test_a_link_and_a_long_name(run: Callable[..., Result], tmp_path: Path) -> N
         assert run("-q", "text", "-o", name, "--resume").code == 0
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / long).read_bytes() == (tmp_path / "elsewhere" / "links").read_bytes()
-    assert os.listdir(tmp_path / "elsewhere") == ["links"]
+    assert sorted(os.listdir(tmp_path / "elsewhere")) == ["links", "links.run.json"]
 
 
 # The same command once more
 
 
-def test_after_success_there_is_nothing_to_do(
+@pytest.mark.parametrize("name", ["links", "links.gz"])
+def test_after_success_there_is_nothing_to_do(run: Callable[..., Result], tmp_path: Path, name: str) -> None:
+    break_off(run, 95, "text", "-o", name)
+    journal = (tmp_path / f"{name}.part.json").read_bytes()
+    assert run("-q", "text", "-o", name, "--resume").code == 0
+    files = {file.name: file.read_bytes() for file in tmp_path.glob("links*")}
+    assert set(files) == {name, f"{name}.run.json"}
+    (tmp_path / f"{name}.part.json").write_bytes(journal)  # of a run that was killed at its very end
+    result = run("text", "-o", name, "--resume")
+    assert (result.code, result.out) == (0, b"")
+    assert result.err.endswith(f"extract-align: {name} is there already: nothing to do\n")
+    os.utime("text", (time.time() + 100,) * 2)
+    assert run("-q", "text", "-o", name, "--resume") == (0, b"", "")
+    assert run("-q", "-o", name, "--resume", stdin=(tmp_path / "text").read_bytes()) == (0, b"", "")
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("links*")} == files
+
+
+def test_an_unchanged_file_is_not_read_again(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for arguments in (("text",), ("-s", "de", "-t", "en"), ("-s", "de.gz", "--translate", "--beam", 1)):
+        put(LINES)
+        out = f"links{len(arguments)}"
+        assert run("-q", *arguments, "-o", out, "--resume").code == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(record.Reader, "__next__", None)
+            assert run("-q", *arguments, "-o", out, "--resume").code == 0
+        for name in ("text", "de", "de.gz"):
+            os.unlink(name)
+        failed(run("-q", *arguments, "-o", out, "--resume"), "No such file")
+
+
+def test_a_result_of_which_nothing_is_known_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "links").write_bytes(b"other")
+    failed(
+        run("-q", "text", "-o", "links", "--resume"),
+        "error: links is there, and no record of a run with --resume: remove links to begin anew",
+    )
+    assert (tmp_path / "links").read_bytes() == b"other"
+
+
+def test_a_result_that_was_changed_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
     assert run("-q", "text", "-o", "links", "--resume").code == 0
-    expected = (tmp_path / "links").read_bytes()
-    (tmp_path / "links.part.json").write_bytes(b"of a run that was killed at its very end")
-    monkeypatch.setattr(align.loading, "load", None)
-    assert run("text", "-o", "links", "--resume") == (0, b"", "extract-align: links is there already: nothing to do\n")
-    assert run("-q", "text", "-o", "links", "--resume") == (0, b"", "")
-    assert (tmp_path / "links").read_bytes() == expected
-    assert not (tmp_path / "links.part.json").exists()
-    os.utime("text", (time.time() + 100,) * 2)
-    failed(run("text", "-o", "links", "--resume"), "links is there already, and older than text: remove it")
-    os.unlink("text")
+    links = tmp_path / "links"
+    whole = links.read_bytes()
+    links.write_bytes(b"other")
+    message = f"links has 5 bytes, and links.run.json says {len(whole):,}: remove links to begin anew"
+    failed(run("-q", "text", "-o", "links", "--resume"), message)
+    links.write_bytes(whole.replace(b"0", b"1", 1))
+    message = "links is not what it was when links.run.json was written: remove links to begin anew"
+    failed(run("-q", "text", "-o", "links", "--resume"), message)
+    os.unlink(links)
     assert run("-q", "text", "-o", "links", "--resume").code == 0
+    assert links.read_bytes() == whole
+
+
+def test_a_result_of_other_settings_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
+    assert run("-q", "text", "-o", "links", "--resume", "--layer", 1).code == 0
+    before = (tmp_path / "links").read_bytes()
+    for options, message in (
+        (("--layer", 2), "|layer:2|"),
+        ((), "|layer:auto|"),
+        (("--layer", 1, "--scores"), "scores was False, and is True"),
+        (("--layer", 1, "-f", "jsonl"), "format was pharaoh, and is jsonl"),
+    ):
+        result = run("-q", "text", "-o", "links", "--resume", *options)
+        failed(result, "error: links is of another run (", message, "remove links to begin anew")
+    assert (tmp_path / "links").read_bytes() == before
+
+
+@pytest.mark.parametrize("stdin", [False, True])
+def test_a_result_of_another_input_is_left_alone(run: Callable[..., Result], tmp_path: Path, stdin: bool) -> None:
+    put(LINES)
+    name = "stdin" if stdin else "text"
+
+    def again() -> Result:
+        arguments = ("-q", "-o", "links", "--resume")
+        return run(*arguments, stdin=Path("text").read_bytes()) if stdin else run(*arguments, "text")
+
+    assert again().code == 0
+    put([*LINES, "das ||| the"])
+    failed(again(), f"error: {name} has 131 lines, and links is of 130: remove links to begin anew")
+    put([LINES[1], LINES[0], *LINES[2:]])
+    failed(again(), f"error: {name}: the lines are not those that links is of: remove links to begin anew")
+    put(LINES)
+    assert again().code == 0
+
+
+def test_a_run_on_another_device_is_not_gone_on_with(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = extract.load_aligner
+
+    def elsewhere(*arguments: Any) -> Any:
+        aligner = load(*arguments)
+        aligner.recorder.device = "cuda:0"
+        return aligner
+
+    break_off(run, 95, "text", "-o", "links")
+    monkeypatch.setattr(extract, "load_aligner", elsewhere)
+    message = "links.part is of another run (device was cpu, and is cuda:0): remove links.part to begin anew"
+    failed(run("-q", "text", "-o", "links", "--resume"), message)
 
 
 # What is not gone on with
@@ -286,6 +375,7 @@ def test_files_that_do_not_go_together(run: Callable[..., Result], tmp_path: Pat
         failed(run("text", "-o", "links", "--resume"), message)
         assert part.read_bytes() == b"my own"
     os.unlink(part)
+    os.unlink(journal)
     break_off(run, 95, "text", "-o", "links")
     whole = part.read_bytes()
     part.write_bytes(whole[: len(whole) // 2])
@@ -302,8 +392,8 @@ def test_choices_that_cannot_be(run: Callable[..., Result], tmp_path: Path, chos
     break_off(run, 95, "text", "-o", "links")
     journal = tmp_path / "links.part.json"
     lines = journal.read_bytes().splitlines(keepends=True)
-    record = {**json.loads(lines[-1]), "chosen": chosen}
-    journal.write_bytes(b"".join(lines[:-1]) + json.dumps(record).encode() + b"\n")
+    last = {**json.loads(lines[-1]), "chosen": chosen}
+    journal.write_bytes(b"".join(lines[:-1]) + json.dumps(last).encode() + b"\n")
     failed(run("text", "-o", "links", "--resume"), "links.part", "remove links.part to begin anew")
 
 
@@ -320,9 +410,60 @@ def test_what_is_in_the_way_is_named(run: Callable[..., Result], tmp_path: Path)
         os.mkfifo(tmp_path / name)
         failed(run("text", "-o", "links", "--resume"), f"error: {name}: is in the way: remove it")
         os.unlink(tmp_path / name)
-    (tmp_path / "links").touch(0o444)
-    os.utime("links", (0, 0))
-    failed(run("text", "-o", "links", "--resume"), "links is there already, and older than text")
+    assert not [name for name in os.listdir(tmp_path) if "links" in name]
+
+
+@pytest.mark.parametrize("other", [b"my own", b"{}\n", b'{"run": [1]}\n', b'{"run": {"a": {}}}\n', b"[" * 90_000])
+def test_files_of_the_users_own_are_left_alone(run: Callable[..., Result], tmp_path: Path, other: bytes) -> None:
+    for name in ("links.part.json", "links.run.json"):
+        (tmp_path / name).write_bytes(other)
+        for part in (False, True):
+            if part:
+                (tmp_path / "links.part").touch()
+            failed(run("-q", "text", "-o", "links", "--resume"), f"error: {name}: is in the way: remove it")
+            failed(run("-q", "no/text", "-o", "links", "--resume"), "no/text: No such file")
+            assert (tmp_path / name).read_bytes() == other
+        os.unlink(name)
+    (tmp_path / "links").touch()
+    (tmp_path / "links.run.json").write_bytes(other)
+    failed(run("-q", "text", "-o", "links", "--resume"), "error: links.run.json: is in the way: remove it")
+    os.unlink("links.run.json")
+    os.mkfifo("links.run.json")
+    failed(run("-q", "text", "-o", "links", "--resume"), "error: links.run.json: is in the way: remove it")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"run": []}, {"run": {"a": []}}, {"inputs": "x"}, {"lines": -1}, {"lines": True}, {"lines": 10**400},
+     {"size": "1"}, {"digest": 1}, {"result": None}],
+)  # fmt: skip
+def test_what_is_no_record(run: Callable[..., Result], tmp_path: Path, change: dict[str, Any]) -> None:
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    path = tmp_path / "links.run.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **change}), encoding="utf-8")
+    failed(run("-q", "text", "-o", "links", "--resume"), "error: links.run.json: is in the way: remove it")
+
+
+def test_a_journal_cannot_flood_the_message(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "links.part").write_bytes(b"my own")
+    flood = {"a\nb\x1b[2J" * 100: "c\nd" * 1000, **{f"name{n}": n for n in range(2000)}}
+    (tmp_path / "links.part.json").write_bytes(json.dumps({"run": flood}).encode() + b"\n")
+    result = run("-q", "text", "-o", "links", "--resume")
+    failed(result, "links.part is of another run (", " more): remove links.part to begin anew")
+    assert result.err.count("\n") == 1
+    assert len(result.err) < 3000
+
+
+def test_a_plain_run_and_one_to_resume_do_not_mix(run: Callable[..., Result], tmp_path: Path) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    with (tmp_path / "links.part").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        failed(run("-q", "text", "-o", "links"), "error: links: another run is still writing it")
+    with open_output("links") as out:
+        out.write(b"of a plain run")
+        failed(run("-q", "text", "-o", "links", "--resume"), "error: links: another run is still writing it")
+    assert (tmp_path / "links").read_bytes() == b"of a plain run"
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
 
 
 def test_a_plain_run_leaves_an_interrupted_one_alone(run: Callable[..., Result], tmp_path: Path) -> None:

@@ -79,13 +79,14 @@ def start(case: Case, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def finish(case: Case, folder: Path) -> bytes:
-    """Run to the end; the output, which is taken away."""
+    """Run to the end; the output, which is taken away with the record of what it is."""
     process = start(case, folder)
     errors = process.communicate()[1].decode()
     assert process.returncode == 0, errors
     path = folder / "out" / case.output
     output = path.read_bytes()
     path.unlink()
+    path.with_name(f"{path.name}.run.json").unlink()
     return output
 
 

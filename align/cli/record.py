@@ -1,0 +1,177 @@
+"""The record of a finished `--resume` run: what was run, on what input, and what the result must still be.
+
+It lies beside the result, so that the same command given again can tell whether it has anything to do.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+from align.cli.journal import LONGEST, differences, is_run
+from align.cli.output import beside, existing_mode, link_target, open_whole
+from align.types import Pair
+
+Stamp: TypeAlias = "list[str | int] | None"
+"""Name, size and time of an input file; None of what has none to go by, as stdin."""
+
+
+class Reader:
+    """Pairs as they are read, and what has been read so far.
+
+    Args:
+        pairs: all of the input.
+
+    Attributes:
+        lines: that have been read.
+    """
+
+    def __init__(self, pairs: Iterator[Pair]) -> None:
+        self._pairs, self.lines, self._digest = pairs, 0, blake2b(digest_size=32)
+
+    def __iter__(self) -> Reader:
+        return self
+
+    def __next__(self) -> Pair:
+        pair = next(self._pairs)
+        self.lines += 1
+        self._digest.update(f"{' '.join(pair.source)}\t{' '.join(pair.target)}\n".encode())
+        return pair
+
+    @property
+    def digest(self) -> str:
+        """Of all lines that have been read."""
+        return self._digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished run.
+
+    Attributes:
+        run: what the output depends on beside the input, by name.
+        inputs: a stamp for each file of the input, taken before it was read.
+        lines: of the input.
+        digest: of those lines.
+        size: of the result, in bytes, packed as it is.
+        result: its digest.
+    """
+
+    run: Mapping[str, Any]
+    inputs: Sequence[Stamp]
+    lines: int
+    digest: str
+    size: int
+    result: str
+
+    def write(self, path: str) -> None:
+        """Put it beside its result, in place of an earlier one."""
+        name = record_of(path)
+        with open_whole(name, existing_mode(name)) as out:
+            out.write(json.dumps(asdict(self)).encode() + b"\n")
+
+    def check_result(self, path: str) -> None:
+        """Compare the result.
+
+        Raises:
+            ValueError: something else has been written there since.
+        """
+        size, name = os.path.getsize(path), record_of(path)
+        if size != self.size:
+            raise ValueError(f"{path} has {size:,} bytes, and {name} says {self.size:,}: {anew(path)}")
+        if digest_of(path) != self.result:
+            raise ValueError(f"{path} is not what it was when {name} was written: {anew(path)}")
+
+    def check_run(self, path: str, run: Mapping[str, Any]) -> None:
+        """Compare what is to be run.
+
+        Raises:
+            ValueError: it is something else; says what.
+        """
+        if told := differences(self.run, run):
+            raise ValueError(f"{path} is of another run ({told}): {anew(path)}")
+
+    def check_input(self, path: str, inputs: Sequence[Stamp], pairs: Iterator[Pair], name: str) -> None:
+        """Compare the input, by the stamps of its files if they will do, else by all of its lines.
+
+        Raises:
+            ValueError: it has changed.
+        """
+        if None not in inputs and list(inputs) == list(self.inputs):
+            return
+        reader = Reader(pairs)
+        for _ in reader:
+            pass
+        if reader.lines != self.lines:
+            raise ValueError(f"{name} has {reader.lines:,} lines, and {path} is of {self.lines:,}: {anew(path)}")
+        if reader.digest != self.digest:
+            raise ValueError(f"{name}: the lines are not those that {path} is of: {anew(path)}")
+
+
+def record_of(path: str) -> str:
+    """The record of a result."""
+    return beside(link_target(path), "", ".run.json")
+
+
+def anew(path: str) -> str:
+    """What to do where a file is not to be taken for the result, for messages."""
+    return f"remove {path} to begin anew"
+
+
+def read_record(path: str) -> Record | None:
+    """The record of a result; None if there is none.
+
+    Raises:
+        OSError: it cannot be read, or another file has its name.
+    """
+    name = record_of(path)
+    if not os.path.lexists(name):
+        return None
+    data = b""
+    if os.path.isfile(name):
+        with open(name, "rb") as stream:
+            data = stream.read(LONGEST)
+    try:
+        found = json.loads(data)
+        record = Record(**{field.name: found[field.name] for field in fields(Record)})
+    except (ValueError, TypeError, KeyError, RecursionError):
+        record = None
+    if record is None or not _is_sound(record):
+        raise OSError(errno.EEXIST, "is in the way: remove it", name)
+    return record
+
+
+def _is_sound(record: Record) -> bool:
+    numbers, texts = (record.lines, record.size), (record.digest, record.result)
+    return (
+        is_run(record.run)
+        and isinstance(record.inputs, list)
+        and all(type(number) is int and 0 <= number < 2**63 for number in numbers)
+        and all(isinstance(text, str) for text in texts)
+    )
+
+
+def stamp(name: str) -> Stamp:
+    """What an input file is known by until it is written to again."""
+    if name == "-":
+        return None
+    try:
+        about = os.stat(name)
+    except (OSError, ValueError):  # said where it is opened
+        return None
+    return [os.path.abspath(name), about.st_size, about.st_mtime_ns] if stat.S_ISREG(about.st_mode) else None
+
+
+def digest_of(path: str) -> str:
+    """The digest of a file."""
+    digest = blake2b(digest_size=32)
+    with open(path, "rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
