@@ -54,8 +54,9 @@ stopped = threading.Event()
 def align():
     while not stopped.is_set():
         list(aligner(pairs))
+thread = threading.Thread(target=align)
 if {busy}:
-    threading.Thread(target=align, daemon=True).start()
+    thread.start()
 wrong = 0
 for _ in range(5 if {busy} else 1):
     time.sleep(random.random() / 5)  # somewhere in a call, if there is one
@@ -65,6 +66,8 @@ for _ in range(5 if {busy} else 1):
         os._exit([str(alignment) for alignment in aligner(pairs)] != expected)
     wrong += os.waitpid(child, 0)[1] != 0
 stopped.set()
+if {busy}:
+    thread.join()
 sys.exit(wrong)
 """
 
