@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import builtins
 import io
 import os
@@ -22,7 +23,7 @@ from typing import Any
 import torch
 
 from align.fairseq_checkpoint import load_checkpoint
-from tests.hostile.command import options, report
+from tests.hostile.command import report
 
 FOLDERS = "user_dir"
 """What a folder is called that some variants name as code of the user's."""
@@ -262,7 +263,7 @@ def main() -> int:
     from tests import toy
     from tests.hostile.fuzz_models import load_folder
 
-    parser = options("code", 0)
+    parser = argparse.ArgumentParser(prog="scripts/fuzz code")
     parser.parse_args()
     torch.set_num_threads(1)
     counts: Counter[str] = Counter()

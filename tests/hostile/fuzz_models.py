@@ -17,7 +17,7 @@ import time
 import zipfile
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -281,11 +281,13 @@ def deflated(checkpoint: Path, more: bytes) -> None:
             new.writestr(name, content)
 
 
-def spoil(folder: Path, rng: random.Random) -> str:
-    """Spoil a sound model folder; returns in which way."""
-    way = rng.choice(
-        ["value"] * 4 + ["weight"] * 2 + ["pickle", "bytes", "bytes", "toml", "subwords", "paths", "bomb", "spm"]
-    )
+WAYS = ("value",) * 4 + ("weight",) * 2 + ("bytes",) * 2 + ("pickle", "toml", "subwords", "paths", "bomb", "spm")
+"""In which folders are spoilt, some more often than others."""
+
+
+def spoil(folder: Path, rng: random.Random, ways: Sequence[str] = WAYS) -> str:
+    """Spoil a sound model folder in one of these ways; returns in which."""
+    way = rng.choice(ways)
     checkpoint = folder / "checkpoint.pt"
     if way in ("value", "weight"):
         state = load_checkpoint(checkpoint)
@@ -323,7 +325,7 @@ def load_folder(folder: Path, scratch: Path) -> Outcome:
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
         time.sleep(0.005)
-    seconds, megabytes = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    seconds, megabytes = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024  # CPU seconds: the machine may be busy
     said = (scratch / "stderr").read_text(encoding="utf-8", errors="replace")
     links = (scratch / "stdout").read_bytes()
     if os.WIFSIGNALED(status):
@@ -369,7 +371,7 @@ def _align_in_child(folder: Path, scratch: Path) -> None:
 
 
 def run(
-    count: int, seed: int, sound: Path, scratch: Path, keep: Path | None = None
+    count: int, seed: int, sound: Path, scratch: Path, keep: Path | None = None, ways: Sequence[str] = WAYS
 ) -> Iterator[tuple[int, str, Outcome]]:
     """Spoil and load folders, one after another; those that go wrong are kept.
 
@@ -379,6 +381,7 @@ def run(
         sound: a small model folder.
         scratch: an empty folder to work in.
         keep: where to put folders that went wrong, by their seed.
+        ways: to spoil them in.
 
     Yields:
         The seed of each, the way it was spoilt in, and what came of it.
@@ -392,7 +395,7 @@ def run(
     for number in range(seed, seed + count):
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(sound, folder)
-        way = spoil(folder, random.Random(number))
+        way = spoil(folder, random.Random(number), ways)
         outcome = load_folder(folder, scratch)
         if keep and outcome.what not in ("links", "refused"):
             shutil.rmtree(keep / str(number), ignore_errors=True)
@@ -405,6 +408,7 @@ def main() -> int:
     from tests import toy
 
     parser = options("models", 1000)
+    parser.add_argument("--way", choices=sorted(set(WAYS)), help="spoil in this way only, such as spm: sentencepiece")
     args = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
     deadline = Deadline(args.seconds)
@@ -412,7 +416,9 @@ def main() -> int:
     with TemporaryDirectory() as temporary:
         sound = Path(temporary) / "sound"
         toy.save_model(sound)
-        for number, way, outcome in run(args.count, args.seed, sound, Path(temporary), args.keep):
+        for number, way, outcome in run(
+            args.count, args.seed, sound, Path(temporary), args.keep, [args.way] if args.way else WAYS
+        ):
             counts[way, outcome.what] += 1
             slowest, largest = max(slowest, outcome.seconds), max(largest, outcome.megabytes)
             if outcome.what not in ("links", "refused"):

@@ -59,7 +59,6 @@ no-epoch-checkpoints = true
 """
 SELECTIONS = ("best", "average")
 UPDATES = 120
-RESULTS = Path(__file__).parents[2] / "eval" / "results" / "kills_training.tsv"
 GONE = 60.0
 """Seconds in which a child must have noticed that its parent is dead."""
 
@@ -233,13 +232,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--updates", type=int, default=UPDATES)
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS)
+    parser.add_argument("-o", "--output", type=Path, help="write the rows there too")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         kills = run(args.count, args.seed, Path(folder), lambda message: print(message, flush=True), args.updates)
     command = f"python -m tests.hostile.kill_training --count {args.count} --seed {args.seed} --updates {args.updates}"
     versions = f"v:{__version__}; Python {platform.python_version()}, torch {torch.__version__}"
-    args.output.write_text("\n".join([f"# {command}; {versions}", *as_rows(kills)]) + "\n", encoding="utf-8")
+    if args.output:
+        args.output.write_text("\n".join([f"# {command}; {versions}", *as_rows(kills)]) + "\n", encoding="utf-8")
     lost = sum(not kill.identical for kill in kills)
     print(f"{len(kills)} kills, {len(kills) - lost} models identical with an uninterrupted run's, {lost} not")
     return 1 if lost else 0

@@ -11,7 +11,7 @@ from sacremoses import MosesTokenizer
 from subword_nmt.learn_bpe import learn_bpe
 
 from align.recorders.folder import BUNDLED
-from align.text import Preprocessor, TextRules, moses_tokenizer
+from align.text import Preprocessor, TextRules, moses_tokenizer, sentencepiece_segmenter
 from tests.conftest import example_pairs, shared_pairs
 
 MODEL = BUNDLED / "de-en"
@@ -156,3 +156,21 @@ def test_any_words_have_owners_in_order(words: list[str]) -> None:
 
 
 ANYTHING = Preprocessor(TextRules("de", "lower", "moses", "sentencepiece", MODEL / "de.spm"), len)
+
+
+def test_a_sentencepiece_model_whose_normaliser_deletes_letters(tmp_path: Path) -> None:
+    (tmp_path / "rules.tsv").write_text("61\t\n", encoding="utf-8")  # "a" to nothing
+    (tmp_path / "text").write_text("bcd cdb dbc\n" * 50, encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "text"),
+        model_prefix=str(tmp_path / "odd"),
+        vocab_size=12,
+        model_type="bpe",
+        add_dummy_prefix=False,
+        normalization_rule_tsv=str(tmp_path / "rules.tsv"),
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    segment = sentencepiece_segmenter(tmp_path / "odd.model")
+    assert segment("a", True) == []
+    assert "".join(segment("bad", True)) == "bd"
