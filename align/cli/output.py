@@ -201,7 +201,12 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         if sys.stdout is None:
             raise ValueError("stdout is closed; name a file with -o")
         sys.stdout.flush()
-        with io.BufferedWriter(NamedFile(sys.stdout.fileno(), "stdout", closefd=False)) as out:
+        try:
+            descriptor = sys.stdout.fileno()
+        except io.UnsupportedOperation:  # no file of the system's, as in a notebook
+            yield sys.stdout.buffer
+            return
+        with io.BufferedWriter(NamedFile(descriptor, "stdout", closefd=False)) as out:
             yield out
         return
     mode = existing_mode(path)
