@@ -16,27 +16,27 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from align.aligner import Aligner
+    from align.aligners.single import Aligner
+    from align.aligners.two_way import TwoWayAligner
+    from align.backends.model_folder import ModelOptions
     from align.loading import load
-    from align.recorders.folder import ModelOptions
-    from align.two_way import TwoWayAligner
     from align.types import Alignment, Cell, Gold, Links, Pair, PairError, Settings
-    from align.view.text import error_grid, grid, heat_grid
+    from align.view.grid import error_grid, grid, heat_grid
 
 _HOMES = {
-    "Aligner": "align.aligner",
+    "Aligner": "align.aligners.single",
     "Alignment": "align.types",
     "Cell": "align.types",
     "Gold": "align.types",
     "Links": "align.types",
-    "ModelOptions": "align.recorders.folder",
+    "ModelOptions": "align.backends.model_folder",
     "Pair": "align.types",
     "PairError": "align.types",
     "Settings": "align.types",
-    "TwoWayAligner": "align.two_way",
-    "error_grid": "align.view.text",
-    "grid": "align.view.text",
-    "heat_grid": "align.view.text",
+    "TwoWayAligner": "align.aligners.two_way",
+    "error_grid": "align.view.grid",
+    "grid": "align.view.grid",
+    "heat_grid": "align.view.grid",
     "load": "align.loading",
 }
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 import torch
 
-from align.aligner import Aligner
-from align.recorders.fairseq_model import load_fairseq
-from align.recorders.folder import DEFAULT_MODEL, ModelOptions, find_model
-from align.stream import BATCH_TOKENS, BUFFER
+from align.aligners.single import Aligner
+from align.backends.fairseq.model import load_fairseq
+from align.backends.model_folder import DEFAULT_MODEL, ModelOptions, find_model
+from align.batching import BATCH_TOKENS, BUFFER
 from align.types import Null, Positions, Score, Settings
 
 DTYPES = ("float32", "bfloat16")
@@ -52,7 +52,7 @@ def load(
         position: "input", "output" or "both".
         layer: counted from 1, or "auto".
         head: counted from 1, "all" together, or "auto".
-        null: "eos", "mask" or "none"; see `align.extract`.
+        null: "eos", "mask" or "none"; see `align.attention.scores`.
         threshold: from 0 to 1, link all words whose soft score is above it; None for each target word's best.
         options: what the model's files do not say about languages, dictionaries and text.
         device: "auto", "cpu" or "cuda".

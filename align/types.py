@@ -145,8 +145,8 @@ class Settings:
     The position "both" takes the two together; `layer` and `head` are then those of the input position, and those of
     the output position are always chosen.
 
-    With a `threshold`, from 0 to 1, words are linked whose soft score (`align.soft`) is above it; without one, each
-    target word with its best source word.
+    With a `threshold`, from 0 to 1, words are linked whose soft score (`align.attention.soft`) is above it; without
+    one, each target word with its best source word.
 
     Raises:
         ValueError: a value outside what is listed here.

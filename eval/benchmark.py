@@ -30,14 +30,14 @@ import torch
 from benchmark_common import Row, cut, full_forward, in_turn, ratio, read, report
 
 from align import Aligner, Pair, Settings, TwoWayAligner, __version__, load
+from align.attention.merging import merge_words
+from align.attention.scores import target_rows
 from align.children import module, python
-from align.extract import target_rows
-from align.formats import FORMATS
+from align.links.formats import FORMATS
 from align.memory import keep_freed_memory
 from align.signature import describe, signature
-from align.stream import open_lines, read_lines, read_parallel
+from align.text.lines import open_lines, read_lines, read_parallel
 from align.types import Batch, Cell, CrossAttention
-from align.words import merge_words
 
 LAYER, HEAD = 1, 1
 """What lexical consistency takes for the bundled model."""

@@ -13,9 +13,10 @@ import torch
 from tabulate import tabulate
 
 from align import Pair
-from align.stream import batches, open_lines, read_lines, read_parallel
+from align.attention.merging import collate
+from align.batching import batches
+from align.text.lines import open_lines, read_lines, read_parallel
 from align.types import Batch
-from align.words import collate
 
 T = TypeVar("T")
 

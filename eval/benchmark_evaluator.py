@@ -23,10 +23,10 @@ import torch
 from benchmark_common import Row, cut, full_forward, in_turn, ratio, read, report
 
 from align import __version__, load
+from align.aligners.sweep import sweep
 from align.children import module
-from align.formats import make_gold
+from align.links.formats import make_gold
 from align.memory import keep_freed_memory
-from align.sweep import sweep
 from align.types import Pair
 
 SENTENCES, SYSTEMS, SAMPLES = 500, 3, 1000

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from reproduce import HERE, parse_with_data, read_config, read_gold, read_train
 
 from align import Aligner, Pair, Settings, TwoWayAligner, __version__, load
-from align.calibrate import Vocabulary, lexical_consistency
+from align.aligners.sweep import POSITIONS, SCORES, link_all
+from align.attention.consistency import Vocabulary, lexical_consistency
+from align.batching import chunks
+from align.links.metrics import SEED, count_all, estimate
 from align.memory import keep_freed_memory
-from align.metrics import SEED, count_all, estimate
-from align.stream import chunks
-from align.sweep import POSITIONS, SCORES, link_all
 from align.types import Cell, TextWarning
 from align.view.tables import Column, Value, as_text, as_tsv
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from align import __version__
-from align.recorders.folder import ModelOptions, find_model
+from align.backends.model_folder import ModelOptions, find_model
 from align.training.corpus import read_pairs
 from align.training.prepare import binarise, write_pieces
 from align.training.run import Machine

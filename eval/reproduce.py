@@ -24,16 +24,16 @@ import numpy as np
 from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
 from align import Aligner, Pair, TwoWayAligner, __version__, load
-from align.baselines import align_with, describe_tool, lower_case
+from align.aligners.rules import choose
+from align.aligners.sweep import POSITIONS, SCORES, Sweep, sweep
 from align.cli.common import show_warnings
 from align.cli.gold import read_numbered, read_pairs
 from align.cli.sweep_tables import draw
+from align.links.metrics import SAMPLES, SEED, Counts, compare, count_all, estimate
+from align.links.symmetrize import METHODS, SOFT, THRESHOLD
 from align.memory import keep_freed_memory
-from align.metrics import SAMPLES, SEED, Counts, compare, count_all, estimate
-from align.rules import choose
-from align.sweep import POSITIONS, SCORES, Sweep, sweep
-from align.symmetrize import METHODS, SOFT, THRESHOLD
-from align.text import Preprocessor, TextRules
+from align.statistical.tools import align_with, describe_tool, lower_case
+from align.text.preprocess import Preprocessor, TextRules
 from align.training.corpus import read_pairs as read_bitext
 from align.types import Gold, Links, Settings, TextWarning
 from align.view.tables import TABLES, Column, Rows, Value, as_tsv, show_interval

@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from align.aligners.rules import choose
+from align.aligners.sweep import POSITIONS, SCORES, Sweep
 from align.cli.sweep_tables import rule_table
-from align.metrics import SAMPLES, SEED, compare, estimate
-from align.rules import choose
-from align.sweep import POSITIONS, SCORES, Sweep
+from align.links.metrics import SAMPLES, SEED, compare, estimate
 from align.types import Position, Score
 from align.view.tables import Column, Rows, Value, show_interval
 

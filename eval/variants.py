@@ -25,10 +25,10 @@ from variants_lexicon import Lexicon
 from variants_scores import SCORES, TINY, Array, Way, claims
 
 from align import Pair, __version__, load
-from align.calibrate import Vocabulary, lexical_consistency
+from align.attention.consistency import Vocabulary, lexical_consistency
+from align.links.metrics import SEED, Counts, compare, count_all, estimate
+from align.links.symmetrize import METHODS, THRESHOLD
 from align.memory import keep_freed_memory
-from align.metrics import SEED, Counts, compare, count_all, estimate
-from align.symmetrize import METHODS, THRESHOLD
 from align.types import Cell, Links
 from align.view.tables import Column, Rows, Value, as_text, as_tsv, show_interval
 

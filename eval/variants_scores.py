@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from align import Aligner, Pair
+from align.attention.merging import collate
 from align.types import Cell, Links, Pieces
-from align.words import collate
 
 Array = Any
 """A numpy array of floats, of the shape that is said beside it."""
@@ -61,7 +61,7 @@ class Way:
         null: str = "eos",
         merge: tuple[str, str] = ("sum", "mean"),
     ) -> list[Array]:
-        """Shares of each target word's row for every pair `[J, I]`, as `align.extract.shares` has them."""
+        """Shares of each target word's row for every pair `[J, I]`, as `align.attention.scores.shares` has them."""
         cell = cell or self.cell
         found = []
         for one in self.layers[cell.layer]:
@@ -115,5 +115,5 @@ class Way:
 
 
 def claims(product: Array) -> Array:
-    """`align.soft.soft_scores` of one pair `[J, I]`."""
+    """`align.attention.soft.soft_scores` of one pair `[J, I]`."""
     return product / np.sqrt(np.maximum(product.sum(1, keepdims=True) * product.sum(0, keepdims=True), TINY))

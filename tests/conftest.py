@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from align import Aligner, Alignment, Pair, load
-from align.recorders.fairseq import FairseqRecorder
-from align.recorders.fairseq_model import load_fairseq
-from align.recorders.folder import ModelOptions, find_model
-from align.stream import read_bitext, read_lines, read_parallel
+from align.backends.fairseq.model import load_fairseq
+from align.backends.fairseq.recorder import FairseqRecorder
+from align.backends.model_folder import ModelOptions, find_model
+from align.text.lines import read_bitext, read_lines, read_parallel
 from tests import toy
 
 ROOT = Path(__file__).parent.parent

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-import align.fairseq_compat  # noqa: F401
+import align.backends.fairseq.compat  # noqa: F401
 
 SOURCE_WORDS = ["das", "haus", "ist", "alt", "und", "gross", ".", ",", "wir", "sehen"]
 TARGET_WORDS = ["the", "house", "is", "old", "and", "big", ".", ",", "we", "see", "it", "now"]

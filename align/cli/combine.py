@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from itertools import zip_longest
 
 import align
-from align.baselines import TOOLS, align_with, describe_tool, lower_case
 from align.cli.common import Progress, open_output, write_links
 from align.cli.inputs import name_shown
-from align.formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
-from align.link_files import at_line
+from align.links.files import at_line
+from align.links.formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
+from align.links.symmetrize import DEFAULT_METHOD, METHODS, symmetrize
 from align.signature import signature
-from align.stream import open_lines, read_lines, read_parallel
-from align.symmetrize import DEFAULT_METHOD, METHODS, symmetrize
+from align.statistical.tools import TOOLS, align_with, describe_tool, lower_case
+from align.text.lines import open_lines, read_lines, read_parallel
 from align.types import Alignment, Gold, Links, Pair, TextWarning
 
 CHECKED = 1000

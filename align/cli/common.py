@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from align.cli.output import open_output as open_output
 from align.cli.signals import stopped_by_signals
-from align.formats import FORMATS
+from align.links.formats import FORMATS
 from align.types import Alignment
 from align.view.escape import printable
 

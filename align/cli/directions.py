@@ -6,16 +6,16 @@ import argparse
 from typing import TYPE_CHECKING
 
 import align
-from align.baselines import TOOLS
+from align.backends.model_folder import ModelOptions
 from align.cli.options import load_model, number_or
 from align.cli.translate import search_of
-from align.recorders.folder import ModelOptions
+from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, SOFT, THRESHOLD
 from align.signature import describe, describe_reverse, signature
-from align.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, SOFT, THRESHOLD
+from align.statistical.tools import TOOLS
 
 if TYPE_CHECKING:
-    from align.aligner import Aligner
-    from align.two_way import TwoWayAligner
+    from align.aligners.single import Aligner
+    from align.aligners.two_way import TwoWayAligner
 
 MODEL_ONLY = (
     *("source_lang", "target_lang", "dictionaries", "tokenizer", "subwords", "source_subwords", "target_subwords"),
@@ -126,7 +126,7 @@ def load_aligner(program: str, args: argparse.Namespace) -> Aligner | TwoWayAlig
     forward = load_model(program, args, **settings)
     if not args.reverse_model:
         return forward
-    from align.two_way import TwoWayAligner
+    from align.aligners.two_way import TwoWayAligner
 
     unsaid = vars(args) | vars(ModelOptions()) | {"model": args.reverse_model}
     settings |= {"layer": args.reverse_layer, "head": args.reverse_head}
@@ -137,7 +137,7 @@ def load_aligner(program: str, args: argparse.Namespace) -> Aligner | TwoWayAlig
 
 def directions(aligner: Aligner | TwoWayAligner) -> dict[str, Aligner]:
     """The one aligner that there is, or both, by what their messages begin with."""
-    from align.two_way import TwoWayAligner
+    from align.aligners.two_way import TwoWayAligner
 
     if isinstance(aligner, TwoWayAligner):
         return {"forward: ": aligner.forward, "reverse: ": aligner.reverse}

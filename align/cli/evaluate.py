@@ -14,11 +14,11 @@ import align
 from align.cli.common import open_output, run, show_warnings
 from align.cli.gold import add_length_options, add_link_options, read_numbered, read_pairs, warn_of_better_readings
 from align.cli.options import Help, digits, non_negative, positive
-from align.metrics import METRICS, SAMPLES, SEED, Counts, Test, compare, count_all, estimate, worst
+from align.links.metrics import METRICS, SAMPLES, SEED, Counts, Test, compare, count_all, estimate, worst
 from align.types import Gold, Links, Pair, TextWarning
 from align.view.escape import printable
+from align.view.grid import ERROR_SIGNS, error_grid
 from align.view.tables import TABLES, Column, Rows, Value, percent, show_interval
-from align.view.text import ERROR_SIGNS, error_grid
 
 PROGRAM = "eval-align"
 

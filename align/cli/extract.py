@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, get_args
 
 import align
-from align.baselines import TOOLS
 from align.cli.combine import align_statistically, combine
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.directions import add_direction_options, check_directions, directions, load_aligner, sign
@@ -33,14 +32,15 @@ from align.cli.translate import (
     make_translating,
     write_translation,
 )
-from align.formats import FORMATS
+from align.links.formats import FORMATS
+from align.links.symmetrize import THRESHOLD
 from align.memory import keep_freed_memory
-from align.symmetrize import THRESHOLD
+from align.statistical.tools import TOOLS
 from align.types import Pair, PairError, Positions, Score, TextWarning
 
 if TYPE_CHECKING:
-    from align.aligner import Aligner
-    from align.two_way import TwoWayAligner
+    from align.aligners.single import Aligner
+    from align.aligners.two_way import TwoWayAligner
 
 PROGRAM = "extract-align"
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from align.cli.inputs import name_shown
-from align.formats import OTHER_READINGS, number
-from align.link_files import GOLD_FORMATS, LinkFile, find_base, read_links, renumber_file
-from align.metrics import Counts, aer, count_all
-from align.stream import open_lines, read_lines, read_parallel
+from align.links.files import GOLD_FORMATS, LinkFile, find_base, read_links, renumber_file
+from align.links.formats import OTHER_READINGS, number
+from align.links.metrics import Counts, aer, count_all
+from align.text.lines import open_lines, read_lines, read_parallel
 from align.types import Gold, Links, Pair, TextWarning
 
 CLEARLY = 0.05

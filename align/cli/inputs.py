@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
-from align.stream import open_lines, read_bitext, read_lines, read_parallel, read_sources
+from align.text.lines import open_lines, read_bitext, read_lines, read_parallel, read_sources
 from align.types import Pair
 from align.view.escape import printable
 

@@ -8,14 +8,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from align.backends.model_folder import DEFAULT_MODEL, ModelOptions
+from align.batching import BATCH_TOKENS, BUFFER
 from align.cli.common import lacks_memory, say
-from align.recorders.folder import DEFAULT_MODEL, ModelOptions
-from align.stream import BATCH_TOKENS, BUFFER
-from align.text import CASES, SUBWORDS, TOKENIZERS
+from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.types import Null
 
 if TYPE_CHECKING:
-    from align.aligner import Aligner
+    from align.aligners.single import Aligner
 
 MAX_THREADS = 1024
 """More than any machine has cores; with very many torch ends the process without a word of ours."""

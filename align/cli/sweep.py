@@ -23,13 +23,13 @@ from align.cli.options import (
     load_model,
     non_negative,
 )
+from align.links.metrics import SAMPLES, SEED
 from align.memory import keep_freed_memory
-from align.metrics import SAMPLES, SEED
 from align.types import PairError, TextWarning
 from align.view.tables import TABLES
 
 if TYPE_CHECKING:
-    from align.sweep import Sweep
+    from align.aligners.sweep import Sweep
 
 PROGRAM = "sweep-align"
 
@@ -130,7 +130,7 @@ def sweep_models(args: argparse.Namespace, pairs: Any, name: str, gold: Any) -> 
     if args.reverse_model:
         reverse = argparse.Namespace(**{**vars(args), "model": args.reverse_model})
         aligners.append(load_model(PROGRAM, reverse, **settings))
-    from align.sweep import sweep
+    from align.aligners.sweep import sweep
 
     try:
         found = sweep(aligners[0], pairs, gold, *aligners[1:])

@@ -13,10 +13,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from align.formats import to_json
-from align.metrics import estimate
-from align.rules import choose, correlate
-from align.sweep import POSITIONS, SCORES, Sweep
+from align.aligners.rules import choose, correlate
+from align.aligners.sweep import POSITIONS, SCORES, Sweep
+from align.links.formats import to_json
+from align.links.metrics import estimate
 from align.view.tables import TABLES, Column, Rows, Value, percent, plain_rows, show_interval
 
 

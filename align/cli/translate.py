@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from align.cli.common import write_links
 from align.cli.options import positive, positive_up_to, up_to
-from align.formats import format_pharaoh
+from align.links.formats import format_pharaoh
 from align.types import Alignment, Search
 
 if TYPE_CHECKING:
-    from align.aligner import Aligner
-    from align.translate import TranslatingAligner
-    from align.two_way import TwoWayAligner
+    from align.aligners.single import Aligner
+    from align.aligners.translating import TranslatingAligner
+    from align.aligners.two_way import TwoWayAligner
 
 DEFAULT = Search()
 MAX_BEAM = 1000
@@ -68,10 +68,10 @@ def search_of(args: argparse.Namespace) -> Search:
 
 def make_translating(aligner: Aligner | TwoWayAligner, args: argparse.Namespace) -> TranslatingAligner:
     """An aligner that translates first, with the model that aligns source to target."""
-    from align.recorders.fairseq import FairseqRecorder
-    from align.recorders.translator import FairseqTranslator
-    from align.translate import TranslatingAligner
-    from align.two_way import TwoWayAligner
+    from align.aligners.translating import TranslatingAligner
+    from align.aligners.two_way import TwoWayAligner
+    from align.backends.fairseq.recorder import FairseqRecorder
+    from align.backends.fairseq.translator import FairseqTranslator
 
     recorder = (aligner.forward if isinstance(aligner, TwoWayAligner) else aligner).recorder
     assert isinstance(recorder, FairseqRecorder)

@@ -5,12 +5,7 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-FOLDER = str(Path(__file__).resolve().parent)
-
-if __name__ == "fairseq_plugin":  # fairseq is loading it, with our parent folder in front of the module path
-    # There `align/types.py` and its neighbours would hide modules of other packages and of Python itself.
-    sys.path[:] = [path for path in sys.path if path != str(Path(FOLDER).parent)]
-    from align.fairseq_plugin import architectures, criterion, task  # noqa: F401
+FOLDER = str(Path(__file__).resolve().parent / "user_dir" / "extract_align")
+"""fairseq puts the folder above this one in front of the module path, so nothing else lies there."""

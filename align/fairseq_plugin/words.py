@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-from align.aligner import Aligner, Item
-from align.recorders.fairseq import FairseqRecorder
-from align.text import Preprocessor, TextRules
+from align.aligners.single import Aligner, Item
+from align.backends.fairseq.recorder import FairseqRecorder
+from align.text.preprocess import Preprocessor, TextRules
 from align.types import Alignment, Pair, Pieces, Settings, TextWarning
 
 _BLANK = "\u2581"

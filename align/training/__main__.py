@@ -15,15 +15,14 @@ from pathlib import Path
 from align.cli.common import run, say
 from align.cli.options import Help, positive
 from align.training.prepare import Bitext, Prepared, prepare
-from align.training.recipe import Recipe, read_recipe
+from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
 from align.training.run import Machine, read_curve, train, write_curve
 
 PROGRAM = "train_model"
-RECIPES = Path(__file__).parents[2] / "eval"
 
 EXAMPLES = """examples:
   scripts/train_model my-model -s bitext.de -t bitext.en --source-lang de --target-lang en
-  scripts/train_model big --recipe eval/kobayashi2020.toml -s ep.de -t ep.en --source-lang de --target-lang en
+  scripts/train_model big --recipe kobayashi2020 -s ep.de -t ep.en --source-lang de --target-lang en
 
 Stopped, it goes on where it was when the same command is given again. FOLDER/work can be removed afterwards.
 """
@@ -35,7 +34,12 @@ def build_parser() -> argparse.ArgumentParser:
         prog="scripts/train_model", description=__doc__, epilog=EXAMPLES, formatter_class=Help
     )
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="gets the model; with several seeds FOLDER/SEED")
-    parser.add_argument("--recipe", metavar="FILE", type=Path, help="TOML (default: eval/small.toml)")
+    parser.add_argument(
+        "--recipe",
+        metavar="RECIPE",
+        default=DEFAULT_RECIPE,
+        help=f"{' or '.join(sorted(bundled_recipes()))}, which are bundled, or a TOML file",
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="only this seed (default: all of the recipe's)")
     text = parser.add_argument_group("text (UTF-8, a sentence a line; .gz and .xz are unpacked)")
     text.add_argument("-s", "--source", metavar="FILE", type=Path, required=True, help="source sentences")
@@ -130,7 +134,7 @@ def run_folder(prepared: Prepared, seed: int) -> Path:
 
 def train_all(bitext: Bitext, args: argparse.Namespace) -> None:
     """Every seed's model."""
-    recipe = read_recipe(args.recipe or RECIPES / "small.toml")
+    recipe = read_recipe(args.recipe)
     machine = pick_machine(args)
     seeds = [args.seed] if args.seed is not None else recipe.seeds
 

@@ -8,9 +8,9 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
-from align.fairseq_checkpoint import load_checkpoint
+from align.backends.fairseq.checkpoint import load_checkpoint
 from align.loading import load
-from align.stream import split_words
+from align.text.lines import split_words
 from align.training.prepare import Prepared
 from align.training.recipe import Recipe
 from align.training.run import Point

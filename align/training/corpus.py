@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from itertools import zip_longest
 from pathlib import Path
 
-from align.stream import open_lines, read_lines, split_words
+from align.text.lines import open_lines, read_lines, split_words
 from align.training.recipe import DataRecipe
 
 Words = tuple[str, ...]

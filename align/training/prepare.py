@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from align.stream import split_words
-from align.text import Preprocessor, TextRules
+from align.text.lines import split_words
+from align.text.preprocess import Preprocessor, TextRules
 from align.training.corpus import Cleaner, Words, read_pairs
 from align.training.follow import lines_of
 from align.training.recipe import Recipe, TextRecipe

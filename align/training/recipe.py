@@ -5,16 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from align.text import CASES, TOKENIZERS
+from align.text.preprocess import CASES, TOKENIZERS
 from align.training.options import check_options
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # its forerunner, under a name that mypy need not know
     import tomli as tomllib
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+DEFAULT_RECIPE = "small"
 
 MOST = 2**31
 """No number in a recipe is as large."""
@@ -43,7 +49,7 @@ class TextRecipe:
 
     Attributes:
         case: "lower" or "keep".
-        tokenizer: a key of `align.text.TOKENIZERS`.
+        tokenizer: a key of `align.text.preprocess.TOKENIZERS`.
         vocabulary: pieces of each language's sentencepiece BPE.
         min_count: pieces that are rarer in the training text are unknown, so that the model learns what unknown is.
         dummy_prefix: whether a sentence's first word is cut like any other, as if a blank stood before it.
@@ -91,12 +97,25 @@ class Recipe:
         return given
 
 
-def read_recipe(path: Path) -> Recipe:
+def bundled_recipes() -> dict[str, Traversable]:
+    """The recipes that come with the package, by name."""
+    found = (files("align.training") / "recipes").iterdir()
+    return {file.name.removesuffix(".toml"): file for file in found if file.name.endswith(".toml")}
+
+
+def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
     """Read and check.
 
+    Args:
+        name: of a bundled recipe, or a file.
+
     Raises:
-        ValueError: no such file, not TOML, or something in it has no meaning; names the file.
+        ValueError: no such recipe, not TOML, or something in it has no meaning; names the file.
     """
+    bundled = bundled_recipes()
+    if str(name) not in bundled and not Path(name).exists():
+        raise ValueError(f"{name}: no such file, nor a bundled recipe (these are: {', '.join(sorted(bundled))})")
+    path = bundled.get(str(name), Path(name))
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         known = ("seeds", "data", "text", "checkpoint", "fairseq")
@@ -104,7 +123,7 @@ def read_recipe(path: Path) -> Recipe:
         options = content.get("fairseq", {})
         check_options(options)
         recipe = Recipe(
-            path.stem,
+            path.name.removesuffix(".toml"),
             tuple(int(seed) for seed in content.get("seeds", [1])),
             _table(DataRecipe, content, "data"),
             _table(TextRecipe, content, "text"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from align.fairseq_checkpoint import load_checkpoint
+from align.backends.fairseq.checkpoint import load_checkpoint
 from align.fairseq_plugin import FOLDER
 from align.training.follow import lines_of
 from align.training.recipe import Recipe

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
-from align.formats import to_json
+from align.links.formats import to_json
 from align.view.escape import printable
 
 Value = str | int | float | None

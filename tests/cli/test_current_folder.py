@@ -86,6 +86,6 @@ def test_the_script_looks_nowhere_but_in_the_repository(trap: Path, tmp_path: Pa
 def test_the_current_folder_is_looked_in_where_the_package_itself_lies_there() -> None:
     script = "import align.safe_path, sys; print(sys.path[0])"
     run = subprocess.run([sys.executable, "-m", "align.fairseq_plugin"], cwd=HOME, capture_output=True, text=True)
-    assert run.stdout.strip() == str(HOME / "align" / "fairseq_plugin"), run.stderr
+    assert run.stdout.strip() == str(HOME / "align" / "fairseq_plugin" / "user_dir" / "extract_align"), run.stderr
     kept = subprocess.run([sys.executable, "-c", script], cwd=HOME, capture_output=True, text=True)
     assert kept.stdout == "\n"  # the library leaves the module path alone

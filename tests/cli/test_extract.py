@@ -26,8 +26,8 @@ import pytest
 import torch
 
 import align
+from align.backends.fairseq.checkpoint import load_checkpoint
 from align.cli import common, extract
-from align.fairseq_checkpoint import load_checkpoint
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import EXAMPLES, ROOT

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 import align
-from align.baselines import describe_tool
 from align.cli import extract
+from align.statistical.tools import describe_tool
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import needs_fast_align

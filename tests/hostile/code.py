@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from align.fairseq_checkpoint import load_checkpoint
+from align.backends.fairseq.checkpoint import load_checkpoint
 from tests.hostile.command import report
 
 FOLDERS = "user_dir"
@@ -233,8 +233,8 @@ def run_unguarded(sound: Path, folder: Path, mark: Path) -> list[str]:
     """Which of the settings run in fairseq as it is: its own building of models, with Python's own `eval`."""
     from fairseq import models
 
-    from align.recorders.fairseq_model import load_fairseq
-    from align.recorders.folder import ModelOptions, find_model
+    from align.backends.fairseq.model import load_fairseq
+    from align.backends.model_folder import ModelOptions, find_model
 
     dictionary = load_fairseq(find_model(str(sound), ModelOptions())).model.encoder.dictionary
     task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)

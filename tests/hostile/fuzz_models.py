@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from align.fairseq_checkpoint import load_checkpoint
+from align.backends.fairseq.checkpoint import load_checkpoint
 from tests.hostile.code import repacked
 from tests.hostile.command import Deadline, options, report
 
@@ -202,7 +202,7 @@ def _spoil_bytes(path: Path, rng: random.Random) -> None:
 
 def _spoil_sentencepiece(folder: Path, rng: random.Random) -> None:
     """Real sentencepiece models with bytes of them changed."""
-    from align.recorders.folder import BUNDLED
+    from align.backends.model_folder import BUNDLED
 
     for language in ("de", "en"):
         shutil.copy(BUNDLED / "de-en" / f"{language}.spm", folder)

@@ -53,7 +53,7 @@ def judge(path: Path) -> str:
 
 def run(count: int, seed: int, seconds: float, folder: Path, keep: Path | None = None) -> Counter[str]:
     """Spoil and read recipes; counts what came of them. Those that go wrong are kept by their number."""
-    content = (ROOT / "eval" / "small.toml").read_bytes()
+    content = (ROOT / "align" / "training" / "recipes" / "small.toml").read_bytes()
     counts: Counter[str] = Counter()
     deadline = Deadline(seconds)
     for number in range(count):

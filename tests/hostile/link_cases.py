@@ -9,9 +9,9 @@ import random
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from align.formats import NaaclLink, format_a3, format_marked, format_naacl, make_gold, number
-from align.link_files import GOLD_FORMATS
-from align.symmetrize import METHODS
+from align.links.files import GOLD_FORMATS
+from align.links.formats import NaaclLink, format_a3, format_marked, format_naacl, make_gold, number
+from align.links.symmetrize import METHODS
 from align.types import Alignment, Gold, Pair
 
 WORDS = (

@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from align import Aligner, ModelOptions, Settings
-from align.fairseq_compat import evaluate
-from align.recorders.fairseq_model import load_fairseq
-from align.recorders.folder import BUNDLED, find_model
+from align.backends.fairseq.compat import evaluate
+from align.backends.fairseq.model import load_fairseq
+from align.backends.model_folder import BUNDLED, find_model
 from tests import toy
 from tests.hostile import code
 

@@ -16,7 +16,7 @@ import numpy
 import pytest
 import torch
 
-from align.fairseq_checkpoint import load_checkpoint
+from align.backends.fairseq.checkpoint import load_checkpoint
 from tests import toy
 from tests.conftest import ROOT
 from tests.hostile import fuzz_models

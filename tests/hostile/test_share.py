@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from align import Aligner, ModelOptions, Pair, Settings, TwoWayAligner
-from align.recorders.fairseq_model import load_fairseq
-from align.recorders.folder import find_model
-from align.recorders.translator import FairseqTranslator
-from align.translate import TranslatingAligner
+from align.aligners.translating import TranslatingAligner
+from align.backends.fairseq.model import load_fairseq
+from align.backends.fairseq.translator import FairseqTranslator
+from align.backends.model_folder import find_model
 from align.types import Search
 from tests import toy
 from tests.hostile import share

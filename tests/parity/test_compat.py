@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from align.fairseq_checkpoint import Inert, load_checkpoint
-from align.recorders.fairseq_model import load_fairseq
-from align.recorders.folder import ModelOptions, find_model
+from align.backends.fairseq.checkpoint import Inert, load_checkpoint
+from align.backends.fairseq.model import load_fairseq
+from align.backends.model_folder import ModelOptions, find_model
 from tests import toy
 from tests.conftest import example_pairs
 
@@ -119,7 +119,7 @@ def test_settings_as_hydra_saves_them_and_files_that_are_gone(tmp_path: Path) ->
 
 def test_fairseq_imported_before_this_package_is_mended_all_the_same(tmp_path: Path) -> None:
     path = toy.save_model(tmp_path)
-    script = "import importlib, sys, align.fairseq_compat as compat\n"
+    script = "import importlib, sys, align.backends.fairseq.compat as compat\n"
     script += "with compat._hashable_dataclasses():\n"
     script += "    sys.meta_path = [f for f in sys.meta_path if not isinstance(f, compat._Hook)]\n"
     script += "    import fairseq\n"
@@ -164,7 +164,7 @@ def test_without_fairseq_the_two_commands_are_printed(program: str) -> None:
 def test_importing_the_package_imports_neither_torch_nor_fairseq_and_leaves_stdout_to_links() -> None:
     check = "import align, sys; assert not {'torch', 'fairseq', 'transformers', 'numpy'} & set(sys.modules)"
     assert python("-c", check).returncode == 0
-    result = python("-c", "import align.fairseq_compat, fairseq, logging; print(logging.root.handlers)")
+    result = python("-c", "import align.backends.fairseq.compat, fairseq, logging; print(logging.root.handlers)")
     assert result.stdout == "[]\n"
 
 

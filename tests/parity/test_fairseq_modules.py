@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from align.attention.merging import collate
 from align.types import Pair
-from align.words import collate
 from tests import toy
 
 PAIRS = [

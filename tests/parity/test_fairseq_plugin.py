@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import torch
 
-import align.fairseq_compat  # noqa: F401  (before any import of fairseq)
+import align.backends.fairseq.compat  # noqa: F401  (before any import of fairseq)
 from align import Aligner, Pair, Settings
 from align.fairseq_plugin import FOLDER
 from align.types import Pieces, TextWarning
@@ -273,8 +273,8 @@ def translate(task: Any, model: Any, sample: dict[str, Any], **options: Any) -> 
 
 
 def own_recorder(task: Any, model: Any) -> InPieces:
-    from align.recorders.fairseq import FairseqRecorder
-    from align.text import Preprocessor, TextRules
+    from align.backends.fairseq.recorder import FairseqRecorder
+    from align.text.preprocess import Preprocessor, TextRules
 
     sides = [Preprocessor(TextRules(""), d.index) for d in (task.source_dictionary, task.target_dictionary)]
     return InPieces(FairseqRecorder(model, *sides, dictionary=task.source_dictionary, name="toy", text=""))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from align import Aligner, Cell, Pair, Settings
-from align.words import collate
+from align.attention.merging import collate
 from tests import naive
 from tests.conftest import TIE, example_pairs, shared_pairs
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from align import Aligner, Settings
-from align.recorders.fairseq_model import load_fairseq
-from align.recorders.folder import ModelOptions, find_model
+from align.backends.fairseq.model import load_fairseq
+from align.backends.model_folder import ModelOptions, find_model
 from tests import toy
 
 

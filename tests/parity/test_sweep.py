@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from align import Aligner, Pair, Settings
-from align.calibrate import Vocabulary, lexical_consistency
-from align.extract import cell_scores, target_rows
-from align.formats import make_gold
-from align.metrics import aer, count
-from align.rules import choose, correlate
-from align.sweep import POSITIONS, SCORES, Sweep, sweep
+from align.aligners.rules import choose, correlate
+from align.aligners.sweep import POSITIONS, SCORES, Sweep, sweep
+from align.attention.consistency import Vocabulary, lexical_consistency
+from align.attention.merging import collate
+from align.attention.scores import cell_scores, target_rows
+from align.links.formats import make_gold
+from align.links.metrics import aer, count
 from align.types import Cell, Links
-from align.words import collate
 from tests.conftest import example_pairs
 
 PAIRS = example_pairs()[::3]

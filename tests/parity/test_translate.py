@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from align import Aligner, Pair, PairError, Settings, TwoWayAligner, load
-from align.recorders.translator import FairseqTranslator
-from align.translate import TranslatingAligner
+from align.aligners.translating import TranslatingAligner
+from align.backends.fairseq.translator import FairseqTranslator
 from align.types import Search
 from tests import toy
 from tests.conftest import example_pairs

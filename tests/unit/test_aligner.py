@@ -112,7 +112,7 @@ class CountingRecorder(KnownRecorder):
 
 @pytest.mark.parametrize("buffer", [2000, 150, 80])
 def test_a_bounded_number_of_pairs_chooses_layer_and_head(buffer: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.aligner.CALIBRATION_PAIRS", 60)
+    monkeypatch.setattr("align.aligners.single.CALIBRATION_PAIRS", 60)
     recorder = CountingRecorder()
     aligner = Aligner(recorder, Settings(), buffer=buffer)
     text = [("", ""), *pairs(50), ("", "1"), *pairs(150)]

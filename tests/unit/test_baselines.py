@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from align import fast_align
-from align.baselines import TOOLS, align_with
-from align.fast_align import _SYSTRAN, Table
-from align.stream import read_bitext
-from align.symmetrize import symmetrize
+from align.links.symmetrize import symmetrize
+from align.statistical import fast_align
+from align.statistical.fast_align import _SYSTRAN, Table
+from align.statistical.tools import TOOLS, align_with
+from align.text.lines import read_bitext
 from align.types import Links, Pair, PairError, TextWarning
 from tests.conftest import needs_systran
 
@@ -487,8 +487,8 @@ def test_giza_trains_on_what_it_aligns(put: Callable[..., None]) -> None:
 
 
 def test_a_tool_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.fast_align.find_spec", lambda name: None)
-    monkeypatch.setattr("align.baselines.find_spec", lambda name: None)
+    monkeypatch.setattr("align.statistical.fast_align.find_spec", lambda name: None)
+    monkeypatch.setattr("align.statistical.tools.find_spec", lambda name: None)
     for tool, message in (
         ("fast_align", r"pip install systran-align \(Linux on x86-64, .*\), or put fast_align on PATH"),
         ("eflomal", "pip install eflomal"),

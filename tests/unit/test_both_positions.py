@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from align import Aligner, Settings
-from align.extract import both_positions
+from align.attention.scores import both_positions
 from align.signature import describe, signature
 from align.types import Cell
 from tests.conftest import example_pairs

@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 import pytest
 
-from align.calibrate import Vocabulary, calibrate, lexical_consistency
+from align.attention.consistency import Vocabulary, calibrate, lexical_consistency
 
 
 def numbers(*values: int) -> np.ndarray:

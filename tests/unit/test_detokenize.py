@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.detokenize import Detokenizer
-from align.stream import parse_bitext, split_words
-from align.text import SUBWORDS, TOKENIZERS, TextRules
+from align.text.detokenize import Detokenizer
+from align.text.lines import parse_bitext, split_words
+from align.text.preprocess import SUBWORDS, TOKENIZERS, TextRules
 
 
 def words(pieces: str, subwords: str = "none", tokenizer: str = "none", language: str = "en") -> str:

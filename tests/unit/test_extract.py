@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from align.extract import best_words, cell_scores, hide_eos, target_rows
+from align.attention.scores import best_words, cell_scores, hide_eos, target_rows
 from align.types import CrossAttention
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from align.fairseq_checkpoint import load_checkpoint
-from align.recorders.fairseq_model import load_fairseq
-from align.recorders.folder import ModelOptions, find_model
-from align.text import TextRules
+from align.backends.fairseq.checkpoint import load_checkpoint
+from align.backends.fairseq.model import load_fairseq
+from align.backends.model_folder import ModelOptions, find_model
+from align.text.preprocess import TextRules
 from tests import toy
 
 TOML = """source = "de"

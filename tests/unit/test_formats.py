@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.formats import (
+from align.links.files import read_links, renumber_file
+from align.links.formats import (
     FORMATS,
     HIGHEST,
     MARKS,
@@ -30,8 +31,7 @@ from align.formats import (
     renumber,
     to_json,
 )
-from align.link_files import read_links, renumber_file
-from align.stream import read_lines
+from align.text.lines import read_lines
 from align.types import Alignment, Gold, Links, Pair
 from align.view.escape import printable
 

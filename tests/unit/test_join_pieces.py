@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import align.fairseq_compat  # noqa: F401  (before any import of fairseq)
+import align.backends.fairseq.compat  # noqa: F401  (before any import of fairseq)
 from align.fairseq_plugin.words import SUBWORDS, join_pieces
 
 

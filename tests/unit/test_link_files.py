@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from align.formats import make_gold
-from align.link_files import MOST_SILENT, LinkFile, detect_format, find_base, read_links, renumber_file
-from align.stream import read_lines
+from align.links.files import MOST_SILENT, LinkFile, detect_format, find_base, read_links, renumber_file
+from align.links.formats import make_gold
+from align.text.lines import read_lines
 
 A3 = """# Sentence pair ({0}) source length 2 target length 3 alignment score : 0.01
 the old house

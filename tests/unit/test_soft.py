@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from align.extract import best_words, shares
-from align.soft import links_above, soft_scores
+from align.attention.scores import best_words, shares
+from align.attention.soft import links_above, soft_scores
 from tests import naive
 
 # unlikely words have shares that underflow where they are multiplied

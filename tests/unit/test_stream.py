@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.stream import batches, chunks, open_lines, parse_bitext, read_bitext, read_lines, read_parallel, split_words
+from align.batching import batches, chunks
+from align.text.lines import open_lines, parse_bitext, read_bitext, read_lines, read_parallel, split_words
 
 
 def test_words_end_at_space_and_tab_only() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align.formats import parse_pharaoh, renumber
-from align.symmetrize import METHODS, symmetrize
+from align.links.formats import parse_pharaoh, renumber
+from align.links.symmetrize import METHODS, symmetrize
 from align.types import Links
 from tests.conftest import ROOT, SHARED
 from tests.naive_growing import GROWING

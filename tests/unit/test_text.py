@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 from subword_nmt.learn_bpe import learn_bpe
 
-from align.recorders.folder import BUNDLED
-from align.text import Preprocessor, TextRules, moses_tokenizer, sentencepiece_segmenter
+from align.backends.model_folder import BUNDLED
+from align.text.preprocess import Preprocessor, TextRules, moses_tokenizer, sentencepiece_segmenter
 from tests.conftest import example_pairs, shared_pairs
 
 MODEL = BUNDLED / "de-en"

@@ -13,7 +13,7 @@ import pytest
 
 import align
 from align import Aligner, Alignment, Pair, PairError, Settings, TwoWayAligner, load
-from align.symmetrize import METHODS, THRESHOLD, symmetrize
+from align.links.symmetrize import METHODS, THRESHOLD, symmetrize
 from align.types import Terms, TextWarning
 from tests import naive, toy
 
@@ -160,7 +160,7 @@ def test_layers_and_heads_are_chosen_as_apart(recorders: Any, buffers: tuple[int
 
 
 def test_either_model_chooses_on_a_bounded_number_of_pairs(recorders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.aligner.CALIBRATION_PAIRS", 60)
+    monkeypatch.setattr("align.aligners.single.CALIBRATION_PAIRS", 60)
     pairs = [pair for pair in text(150) if not pair.blank]
     two_way = TwoWayAligner(*(Aligner(one) for one in recorders))
     blank = Pair((), (), 0)
@@ -302,4 +302,4 @@ def test_thresholds_out_of_range_are_refused(recorders: Any, threshold: float) -
 
 def test_it_is_a_public_name() -> None:
     assert "TwoWayAligner" in align.__all__
-    assert Path(str(align.two_way.__file__)).name == "two_way.py"
+    assert Path(str(align.aligners.two_way.__file__)).name == "two_way.py"

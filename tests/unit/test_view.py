@@ -5,10 +5,10 @@ import json
 import pytest
 
 from align import grid, heat_grid
-from align.formats import make_gold
+from align.links.formats import make_gold
 from align.types import Alignment, Pair
+from align.view.grid import ERROR_SIGNS, MOST_CELLS, error_grid
 from align.view.tables import TABLES, Column
-from align.view.text import ERROR_SIGNS, MOST_CELLS, error_grid
 
 PAIR = Pair(("ich", "sehe", "dich"), ("i", "see"), 1)
 

@@ -12,7 +12,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
-from align.text import Preprocessor
+from align.text.preprocess import Preprocessor
 from align.types import Batch, CrossAttention, Pair, Pieces
 
 _recorders: WeakSet[FairseqRecorder] = WeakSet()

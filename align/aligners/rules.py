@@ -1,8 +1,8 @@
 """Which cell to read: rules that need no gold, and what gold itself would have chosen, side by side.
 
-The rules: the layer with the largest mean norm (Kobayashi et al. 2020); lexical consistency (`align.calibrate`); and,
-with a model of the other direction, the pair of cells whose links agree most (Dice), as SHIFT-ATT chooses its layer
-(Chen et al., EMNLP 2020).
+The rules: the layer with the largest mean norm (Kobayashi et al. 2020); lexical consistency
+(`align.attention.consistency`); and, with a model of the other direction, the pair of cells whose links agree most
+(Dice), as SHIFT-ATT chooses its layer (Chen et al., EMNLP 2020).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from align.sweep import POSITIONS, SCORES, Sweep
+from align.aligners.sweep import POSITIONS, SCORES, Sweep
 from align.types import Position, Score
 
 

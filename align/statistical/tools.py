@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from align.children import python
-from align.formats import parse_pharaoh
-from align.giza import find_giza
-from align.programs import Files, Job, run
+from align.links.formats import parse_pharaoh
+from align.statistical.giza import find_giza
+from align.statistical.process import Files, Job, run
 from align.types import Links, Pair, PairError, TextWarning
 
 
@@ -199,7 +199,7 @@ with open(sys.argv[5], "w") as priors:
 
 def find_fast_align() -> Callable[[Job], Files]:
     """The program or the library, whose reader needs numpy: not before it is wanted."""
-    from align.fast_align import find
+    from align.statistical.fast_align import find
 
     return find()
 

@@ -10,7 +10,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from align.formats import MARKS, make_gold, parse_a3, parse_jsonl, parse_marked, parse_naacl, parse_pharaoh, renumber
+from align.links.formats import (
+    MARKS,
+    make_gold,
+    parse_a3,
+    parse_jsonl,
+    parse_marked,
+    parse_naacl,
+    parse_pharaoh,
+    renumber,
+)
 from align.types import Gold
 
 GOLD_FORMATS = (*MARKS, "naacl", "giza", "jsonl")

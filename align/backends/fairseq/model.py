@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from align.fairseq_checkpoint import load_checkpoint
-from align.fairseq_compat import mend
-from align.recorders.fairseq import FairseqRecorder
-from align.recorders.fairseq_settings import model_settings, plain_dict, text_setting
-from align.recorders.folder import ModelFolder
-from align.text import Preprocessor
+from align.backends.fairseq.checkpoint import load_checkpoint
+from align.backends.fairseq.compat import mend
+from align.backends.fairseq.recorder import FairseqRecorder
+from align.backends.fairseq.settings import model_settings, plain_dict, text_setting
+from align.backends.model_folder import ModelFolder
+from align.text.preprocess import Preprocessor
 
 ENTRY_BYTES = 1000
 """As much of a dictionary is read for each row of the embedding: real entries have some ten bytes."""

@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from align.aligner import Aligner
-from align.recorders.base import Translator
-from align.stream import chunks, number_pairs
-from align.two_way import TwoWayAligner
+from align.aligners.single import Aligner
+from align.aligners.two_way import TwoWayAligner
+from align.backends.base import Translator
+from align.batching import chunks
+from align.text.lines import number_pairs
 from align.types import Alignment, Pair, PairError
 
 

@@ -7,7 +7,7 @@ it, and is mended on its way in:
 2. fairseq 0.12.2's "BetterTransformer" encoder path fails on padded batches with torch >= 2.
 3. Its modules call `eval` on settings of models and optimisers, and on lines of text. In all of them that name now
    means `evaluate`, which knows numbers, strings and lists of them.
-4. It reads checkpoints by `torch.load`, which is told what they may hold: see `align.fairseq_checkpoint`.
+4. It reads checkpoints by `torch.load`, which is told what they may hold: see `align.backends.fairseq.checkpoint`.
 
 Tested with fairseq 0.12.2; fairseq-fixed 0.12.3.1 takes the same path.
 """
@@ -111,7 +111,7 @@ def _guard_loading() -> None:
     """Let fairseq's own programs read checkpoints, and no more than `load_checkpoint` of ours does."""
     from fairseq import checkpoint_utils
 
-    from align.fairseq_checkpoint import only_checkpoint_classes  # which imports torch
+    from align.backends.fairseq.checkpoint import only_checkpoint_classes  # which imports torch
 
     original = checkpoint_utils.load_checkpoint_to_cpu
     if not hasattr(original, "__wrapped__"):

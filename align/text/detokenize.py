@@ -1,4 +1,4 @@
-"""From a model's pieces back to words: the way back from `align.text`, for what a model has written itself."""
+"""From a model's pieces back to words, for what a model has written itself: `align.text.preprocess` the other way."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from align.stream import split_words
-from align.text import TextRules
+from align.text.lines import split_words
+from align.text.preprocess import TextRules
 
 _BARS = re.compile(r"\|{3,}")
 
@@ -26,7 +26,7 @@ JOINS: dict[str, Callable[[Sequence[str]], str]] = {
     "subword-nmt": _join_subword_nmt,
     "none": " ".join,
 }
-"""Pieces to tokens with spaces between them, for each of `align.text.SUBWORDS`."""
+"""Pieces to tokens with spaces between them, for each of `align.text.preprocess.SUBWORDS`."""
 
 
 class Detokenizer:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from align.fairseq_index import TooMuch, Unsafe, checked_file
+from align.backends.fairseq.index import TooMuch, Unsafe, checked_file
 
 _FORMATS = {"f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "b1": "?"}
 """numpy's names of number types to those of `struct`."""

@@ -7,9 +7,9 @@ from itertools import groupby
 
 import torch
 
-from align.detokenize import Detokenizer
-from align.recorders.fairseq import FairseqRecorder
-from align.stream import BATCH_TOKENS, batches
+from align.backends.fairseq.recorder import FairseqRecorder
+from align.batching import BATCH_TOKENS, batches
+from align.text.detokenize import Detokenizer
 from align.types import Search
 
 

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from align.aligner import Aligner, Item
-from align.extract import shares
-from align.soft import links_above, soft_scores
-from align.stream import chunks, number_pairs
-from align.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD, symmetrize
+from align.aligners.single import Aligner, Item
+from align.attention.scores import shares
+from align.attention.soft import links_above, soft_scores
+from align.batching import chunks
+from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD, symmetrize
+from align.text.lines import number_pairs
 from align.types import Alignment, Cell, Pair, Pieces, Terms, TextWarning
 
 GROUP = 32
@@ -35,9 +36,9 @@ class TwoWayAligner:
         forward: aligns with a model that translates source to target; its buffer and sizes of batches are those of
             both.
         reverse: aligns with one that translates target to source.
-        method: "soft", links whose `align.soft.soft_scores` are above a threshold; a key of
-            `align.symmetrize.METHODS`, on the best words of either direction; or "forward" or "reverse", the links
-            of one direction.
+        method: "soft", links whose `align.attention.soft.soft_scores` are above a threshold; a key of
+            `align.links.symmetrize.METHODS`, on the best words of either direction; or "forward" or "reverse", the
+            links of one direction.
         threshold: of "soft", from 0 to 1.
 
     Attributes:

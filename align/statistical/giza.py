@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from align.formats import parse_a3
-from align.programs import Files, Job, program, run
+from align.links.formats import parse_a3
+from align.statistical.process import Files, Job, program, run
 
 _OPTIONS = (
     *("-m1", "5", "-m2", "0", "-mh", "5", "-m3", "3", "-m4", "3"),

@@ -10,7 +10,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, get_args
 
-from align.text import CASES, SUBWORDS, TOKENIZERS, TextRules
+from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS, TextRules
 from align.types import Position, Score
 
 if sys.version_info >= (3, 11):
@@ -40,7 +40,7 @@ class ModelOptions:
         target_lang: the same for the other side.
         dictionaries: folder that holds `dict.LANG.txt`.
         case: "lower" or "keep".
-        tokenizer: a key of `align.text.TOKENIZERS`.
+        tokenizer: a key of `align.text.preprocess.TOKENIZERS`.
         subwords: "sentencepiece", "subword-nmt" or "none".
         source_subwords: sentencepiece model or BPE codes of the source.
         target_subwords: the same for the target.

@@ -15,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from align.aligner import Aligner
-from align.calibrate import Vocabulary, lexical_consistency
-from align.extract import best_words, cell_scores, hide_eos, target_rows
-from align.metrics import Counts, aer
-from align.stream import batches, chunks
+from align.aligners.single import Aligner
+from align.attention.consistency import Vocabulary, lexical_consistency
+from align.attention.merging import collate, merge_sources, merge_targets
+from align.attention.scores import best_words, cell_scores, hide_eos, target_rows
+from align.batching import batches, chunks
+from align.links.metrics import Counts, aer
 from align.types import Batch, Cell, CrossAttention, Gold, Null, Pair, Position, Score
-from align.words import collate, merge_sources, merge_targets
 
 SCORES: tuple[Score, ...] = ("weight", "norm")
 POSITIONS: tuple[Position, ...] = ("input", "output")

@@ -1,4 +1,4 @@
-"""Sentence pairs in, in batches of like length, and back in input order; flat in memory however long the input.
+"""Bytes to lines, lines to words, words to sentence pairs, one at a time however long the input.
 
 Lines end at `\\n` only, words at ASCII space or TAB only: Python's own `split` also cuts at U+00A0, U+2028
 and others, which would shift every index behind them.
@@ -15,17 +15,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from align.types import Pair, TextWarning
-
-T = TypeVar("T")
-
-BUFFER = 2000
-"""Pairs that are read ahead, to sort them by length."""
-
-BATCH_TOKENS = 2000
-"""Pieces in a batch, pads included."""
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")
@@ -161,42 +153,3 @@ def _words(sentence: str | Sequence[str]) -> tuple[str, ...]:
         if split_words(word) != (word,):
             raise ValueError(f"{word!r} is not a word: words are not empty and have no space or TAB in them")
     return tuple(sentence)
-
-
-def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut a stream into lists of `size`. Where reading fails, in whatever way, what came before comes out first."""
-    chunk: list[T] = []
-    try:
-        for item in items:
-            chunk.append(item)
-            if len(chunk) == size:
-                yield chunk
-                chunk = []
-    except Exception:
-        if chunk:
-            yield chunk
-        raise
-    if chunk:
-        yield chunk
-
-
-def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[int]]:
-    """Cut items into batches of like length.
-
-    Args:
-        lengths: source and target length of each item, in pieces.
-        tokens: the most that a batch may hold, counted as its items times its longest side, pads included.
-
-    Yields:
-        Positions in `lengths`; every position once. An item longer than `tokens` is a batch of its own.
-    """
-    batch: list[int] = []
-    longest = 0
-    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        longest = max(longest, *lengths[position])
-        if batch and (len(batch) + 1) * longest > tokens:
-            yield batch
-            batch, longest = [], max(lengths[position])
-        batch.append(position)
-    if batch:
-        yield batch

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from align.children import python
-from align.programs import Files, Job, program, run
+from align.statistical.process import Files, Job, program, run
 
 VERSION = 2
 NULL = b"<eps>"

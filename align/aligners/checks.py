@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from align.recorders.base import Recorder
+from align.backends.base import Recorder
 from align.types import Pair, Pieces, Terms, TextWarning
 
 UNKNOWN_SHARE, UNKNOWN_AMONG = 0.1, 100

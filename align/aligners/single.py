@@ -10,12 +10,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from align.calibrate import MIN_PAIRS, LinkedWords
-from align.doubts import warn_of_swapped, warn_of_unknown
-from align.extract import best_words, both_positions, cell_scores, hide_eos, shares, target_rows
-from align.recorders.base import Recorder
-from align.soft import links_above, soft_scores
-from align.stream import BATCH_TOKENS, BUFFER, batches, chunks, number_pairs
+from align.aligners.checks import warn_of_swapped, warn_of_unknown
+from align.attention.consistency import MIN_PAIRS, LinkedWords
+from align.attention.merging import collate, merge_words
+from align.attention.scores import best_words, both_positions, cell_scores, hide_eos, shares, target_rows
+from align.attention.soft import links_above, soft_scores
+from align.backends.base import Recorder
+from align.batching import BATCH_TOKENS, BUFFER, batches, chunks
+from align.text.lines import number_pairs
 from align.types import (
     Alignment,
     Batch,
@@ -28,7 +30,6 @@ from align.types import (
     Settings,
     Terms,
 )
-from align.words import collate, merge_words
 
 Item = tuple[Pair, Pieces | None, Literal["", "too long"]]
 """A pair, its pieces (None where there is nothing to align, or too much), and why it was left out."""

@@ -153,7 +153,7 @@ DEFAULT_METHOD = "grow-diag-final-and"
 """Where there are links and nothing more."""
 
 SOFT = "soft"
-"""What is no method on links, but asks for `align.soft`, on the scores of two models."""
+"""What is no method on links, but asks for `align.attention.soft`, on the scores of two models."""
 
 THRESHOLD = 0.4
 """Of soft scores. Chosen on gold of German and English: docs/overview.md says how, and how little it matters."""

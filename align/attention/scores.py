@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from align.norms import gram, head_norms, vector_norms
+from align.attention.norms import gram, head_norms, vector_norms
 from align.types import CrossAttention, Null, Position, Score
 
 TINY = torch.finfo(torch.float32).tiny

@@ -1,0 +1,1 @@
+"""Pairs in, alignments out: what joins the pure functions of `align.attention` with a backend."""

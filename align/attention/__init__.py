@@ -1,0 +1,1 @@
+"""From attention to word scores and links, as pure functions on tensors and arrays."""

@@ -1,0 +1,84 @@
+"""What can be wrong with data, as exceptions that carry what, where and the remedy; all are ValueErrors.
+
+    DataError           anything about files and text that does not fit
+    ├── PairError       one sentence pair
+    ├── ModelError      a model folder, its files, or what is asked of the model
+    └── LinksError      a file of links
+
+`str()` is a message for users of the library, in which a remedy names arguments: `too_long="blank"`. A program tells
+the same remedy in its own options with `DataError.told`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Argument(NamedTuple):
+    """An argument that would help, and the value to give it; None where any value may do."""
+
+    name: str
+    value: str | int | None = None
+
+
+def as_argument(argument: Argument) -> str:
+    """As a caller of the library would write it: `too_long="blank"`."""
+    return argument.name if argument.value is None else f"{argument.name}={argument.value!r}".replace("'", '"')
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to do about an error.
+
+    Attributes:
+        advice: a phrase with a `{}` for each of the arguments, in order.
+        arguments: what to set.
+    """
+
+    advice: str
+    arguments: tuple[Argument, ...] = ()
+
+    def told(self, spell: Callable[[Argument], str] = as_argument) -> str:
+        """The advice, with each argument as `spell` writes it."""
+        return self.advice.format(*map(spell, self.arguments))
+
+
+class DataError(ValueError):
+    """Data that cannot be used: what is wrong, where, and what to do about it.
+
+    Args:
+        what: what is wrong.
+        file: where; what to call the file.
+        line: where in it, from 1; 0 for all of it.
+        remedy: what to do about it.
+    """
+
+    def __init__(self, what: str, *, file: str = "", line: int = 0, remedy: Remedy | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.file = file
+        self.line = line
+        self.remedy = remedy
+
+    def told(self, spell: Callable[[Argument], str] = as_argument) -> str:
+        """The whole message, with each argument of the remedy as `spell` writes it."""
+        place = ", ".join(part for part in (self.file, f"line {self.line}" if self.line else "") if part)
+        remedy = self.remedy.told(spell) if self.remedy else ""
+        return ": ".join(part for part in (place, self.what, remedy) if part)
+
+    def __str__(self) -> str:
+        return self.told()
+
+
+class PairError(DataError):
+    """One sentence pair cannot be aligned; `line` is its number in the text, from 1."""
+
+
+class ModelError(DataError):
+    """A model cannot be loaded, or does not have what is asked of it."""
+
+
+class LinksError(DataError):
+    """A file of links cannot be read beyond doubt, or is not of the text that it is said to be of."""
