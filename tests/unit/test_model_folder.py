@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import ModelOptions, find_model
 from align.text.preprocess import TextRules
 from tests import toy
@@ -97,58 +94,6 @@ def test_no_such_model(tmp_path: Path) -> None:
         find_model("klingon", ModelOptions())
     with pytest.raises(ValueError, match="no checkpoint"):
         find_model(str(tmp_path), ModelOptions())
-
-
-def load(path: Path, **options: str) -> None:
-    load_fairseq(find_model(str(path), ModelOptions(**options)))  # type: ignore[arg-type]
-
-
-def test_dictionary_that_is_missing_damaged_or_of_another_size(tmp_path: Path) -> None:
-    checkpoint = toy.save_model(tmp_path)
-    load(checkpoint)
-    toy.save_dictionary(tmp_path / "dict.de.txt", ["eins", "zwei"])
-    with pytest.raises(ValueError, match=r"dict\.de\.txt: 6 entries .* encoder of .* trained with 14"):
-        load(checkpoint)
-    (tmp_path / "dict.de.txt").write_text("no counts in here\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"dict\.de\.txt: not a fairseq dictionary"):
-        load(checkpoint)
-    (tmp_path / "dict.de.txt").write_bytes(b"\xff 1\n")
-    with pytest.raises(ValueError, match=r"dict\.de\.txt: not a fairseq dictionary"):
-        load(checkpoint)
-    (tmp_path / "dict.de.txt").unlink()
-    with pytest.raises(ValueError, match=r"dict\.de\.txt: no such dictionary"):
-        load(checkpoint)
-    with pytest.raises(ValueError, match=r"dict\.fr\.txt: no such dictionary"):
-        load(checkpoint, source_lang="fr")
-
-
-def test_languages_come_from_flags_where_the_checkpoint_names_others(tmp_path: Path) -> None:
-    checkpoint = toy.save_model(tmp_path)
-    (tmp_path / "dict.de.txt").rename(tmp_path / "dict.nl.txt")
-    recorder = load_fairseq(find_model(str(checkpoint), ModelOptions(source_lang="nl")))
-    assert recorder.name.startswith("fairseq:nl-en@")
-
-
-def test_fingerprint_changes_with_every_file_and_rule(tmp_path: Path) -> None:
-    checkpoint = toy.save_model(tmp_path)
-
-    def name(**options: str) -> str:
-        return load_fairseq(find_model(str(checkpoint), ModelOptions(**options))).name  # type: ignore[arg-type]
-
-    names = {name(), name(case="lower"), name(tokenizer="moses")}
-    toy.save_dictionary(tmp_path / "dict.de.txt", [*toy.SOURCE_WORDS[:-1], "sieht"])
-    names.add(name())
-    toy.save_dictionary(tmp_path / "dict.en.txt", [*toy.TARGET_WORDS[:-1], "then"])
-    names.add(name())
-    state = load_checkpoint(checkpoint)
-    state["model"]["encoder.embed_tokens.weight"] += 1
-    torch.save(state, checkpoint)
-    names.add(name())
-    (tmp_path / "bpecodes").write_text("a b\n", encoding="utf-8")
-    names.add(name())
-    (tmp_path / "bpecodes").write_text("a c\n", encoding="utf-8")
-    names.add(name())
-    assert len(names) == 8
 
 
 def test_languages_of_binarised_data(tmp_path: Path) -> None:
