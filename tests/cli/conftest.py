@@ -49,6 +49,12 @@ def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None
     return put
 
 
+def printed(result: Result, *lines: str, err: str = "") -> None:
+    """These lines on stdout, exit code 0."""
+    assert (result.code, result.err) == (0, err)
+    assert result.out.decode() == "\n".join(lines) + "\n"
+
+
 def failed(result: Result, *parts: str) -> None:
     """Exit code 1, one line on stderr with these parts, no traceback."""
     assert result.code == 1

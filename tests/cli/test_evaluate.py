@@ -10,13 +10,8 @@ import pytest
 
 import align
 from align.cli import evaluate
-from tests.cli.conftest import Result
-
-GOLD = "0-0 1p1 2-2\n0-0\n1-1 0-0\n"
-ONE = "0-0 1-1\n0-0\n0-0 1-1\n"
-TWO = "0-0 1-1 2-2\n0-1\n0-0 1-1\n"
-SOURCE = "a b c\nd e\nf g\n"
-TARGET = "x y z\nu v\nw w\n"
+from tests.cli.conftest import Result, printed
+from tests.corpora import GOLD, ONE, SOURCE, TARGET, TWO
 
 SIGNATURE = f"AER|gold:talp-0|hyp:pharaoh-0|n:3|ci:percentile-1000|seed:12345|v:{align.__version__}"
 SHORT = f"AER|gold:talp-0|hyp:pharaoh-0|n:3|v:{align.__version__}"
@@ -28,12 +23,6 @@ def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable
     """The command, in a folder with gold, two systems and their text."""
     write(gold=GOLD, one=ONE, two=TWO, source=SOURCE, target=TARGET)
     return partial(run_main, evaluate.main)
-
-
-def printed(result: Result, *lines: str, err: str = "") -> None:
-    """These lines on stdout, exit code 0."""
-    assert (result.code, result.err) == (0, err)
-    assert result.out.decode() == "\n".join(lines) + "\n"
 
 
 # What comes out

@@ -12,9 +12,9 @@ import pytest
 
 import align
 from align.cli import evaluate
-from tests.cli.conftest import Result, failed
-from tests.cli.test_evaluate import GOLD, ONE, SOURCE, TARGET, TWO, printed
+from tests.cli.conftest import Result, failed, printed
 from tests.conftest import SHARED
+from tests.corpora import GOLD, ONE, SOURCE, TARGET, TWO
 
 HANSARDS = SHARED / "gold" / "enfr-hansards447"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import toy
+from tests import corpora, toy
 from tests.conftest import ROOT, needs_fast_align
 
 CONFIG = """
@@ -47,13 +46,11 @@ def data(tmp_path: Path) -> Path:
     """Sentences whose words are translated one by one, in order."""
     for model in ("one", "two"):
         toy.save_model(tmp_path / "models" / model, {"decoder_normalize_before": model == "two"})
-    draw = random.Random(1)
-    words = list(zip(toy.SOURCE_WORDS, toy.TARGET_WORDS, strict=False))
-    for name, lines in (("gold", 60), ("train", 300)):
-        sentences = [draw.sample(words, draw.randint(2, 8)) for _ in range(lines)]
-        for side, language in enumerate(("de", "en")):
-            text = "".join(" ".join(word[side] for word in sentence) + "\n" for sentence in sentences)
-            (tmp_path / f"{name}.{language}").write_text(text, encoding="utf-8")
+    pairs = corpora.word_by_word(360)
+    for name, some in (("gold", pairs[:60]), ("train", pairs[60:])):
+        lines = len(some)
+        (tmp_path / f"{name}.de").write_text(corpora.as_text(pair.source for pair in some), encoding="utf-8")
+        (tmp_path / f"{name}.en").write_text(corpora.as_text(pair.target for pair in some), encoding="utf-8")
         if name == "train":  # and as many pairs that teach that each word means the first one
             for language, word in (("de", None), ("en", toy.TARGET_WORDS[0])):
                 path = tmp_path / f"train.{language}"
@@ -61,7 +58,7 @@ def data(tmp_path: Path) -> Path:
                 path.write_text(right + (re.sub(r"\S+", word, right) if word else right), encoding="utf-8")
             (tmp_path / "train.source").write_text("good-1\n" * lines + "bad\n" * lines, encoding="utf-8")
         else:
-            links = "".join(" ".join(f"{i + 1}-{i + 1}" for i in range(len(s))) + "\n" for s in sentences)
+            links = "".join(" ".join(f"{i + 1}-{i + 1}" for i in range(len(pair.source))) + "\n" for pair in some)
             (tmp_path / "gold.talp").write_text(links, encoding="utf-8")
     (tmp_path / "experiments.toml").write_text(CONFIG, encoding="utf-8")
     return tmp_path

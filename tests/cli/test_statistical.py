@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import partial
 
@@ -11,7 +10,7 @@ import pytest
 import align
 from align.cli import extract
 from align.statistical.tools import describe_tool
-from tests import toy
+from tests import corpora
 from tests.cli.conftest import Result, failed
 from tests.conftest import needs_fast_align
 
@@ -21,10 +20,8 @@ pytestmark = needs_fast_align
 @pytest.fixture
 def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
     """The command, in a folder with 200 pairs whose words are translated one by one, in order, and a text to align."""
-    draw = random.Random(1)
-    words = list(zip(toy.SOURCE_WORDS, toy.TARGET_WORDS, strict=False))
-    train = [draw.sample(words, draw.randint(2, 8)) for _ in range(200)]
-    sides = ["".join(" ".join(word[side] for word in pair) + "\n" for pair in train) for side in (0, 1)]
+    train = corpora.word_by_word(200)
+    sides = [corpora.as_text(pair.source for pair in train), corpora.as_text(pair.target for pair in train)]
     test = "das haus ||| the house\n\nwir SEHEN das ||| we see the\n ||| the\n"
     write(**{"train.de": sides[0], "train.en": sides[1], "test": test, "alone": 20 * test})
     return partial(run_main, extract.main, "-m", "fast_align")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -12,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import align
-from align import TwoWayAligner
+from align import Pair, TwoWayAligner
 from align.cli import extract
-from tests import toy
+from tests import corpora, toy
 from tests.cli.conftest import Result, failed
 from tests.golden_files import assert_same_but_for_rounding
 
@@ -29,19 +28,10 @@ def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: P
     """The command, in a folder with two toy models and a text of 130 lines, some of them blank."""
     toy.save_model(tmp_path / "toys" / "de-en")
     toy.save_reverse_model(tmp_path / "toys" / "en-de", {"max_source_positions": 20, "max_target_positions": 20})
-    numbers = random.Random(
-        3
-    )  # in its text no second best word is nearer than 0.003 %, which any processor tells apart
-    lines = [
-        [" ".join(numbers.sample(words, numbers.randrange(1, 9))) for words in (toy.SOURCE_WORDS, toy.TARGET_WORDS)]
-        for _ in range(130)
-    ]
-    lines[3] = lines[70] = ["", ""]
-    lines[4] = ["das", ""]
-    write(
-        text="".join(f"{source} ||| {target}\n" for source, target in lines),
-        turned="".join(f"{target} ||| {source}\n" for source, target in lines),
-    )
+    pairs = corpora.unrelated(130, seed=3)  # no second best word is nearer than 0.003 %: any processor tells them apart
+    pairs[3] = pairs[70] = Pair((), (), 4)
+    pairs[4] = Pair(("das",), (), 5)
+    write(text=corpora.as_bitext(pairs), turned=corpora.as_bitext(corpora.turned(pairs)))
     return partial(run_main, extract.main)
 
 

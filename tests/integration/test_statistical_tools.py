@@ -2,7 +2,6 @@
 
 import math
 import os
-import random
 import stat
 import subprocess
 import sys
@@ -17,12 +16,11 @@ from align.links.symmetrize import symmetrize
 from align.statistical import fast_align
 from align.statistical.fast_align import _SYSTRAN, Table
 from align.statistical.tools import TOOLS, align_with
-from align.text.lines import read_bitext
 from align.types import Links, Pair, PairError, TextWarning
-from tests.conftest import needs_systran
+from tests.conftest import example_pairs, needs_systran
+from tests.corpora import NUMBERED_WORDS, turned, word_by_word
 
 INSTALLED = (pytest.param("fast_align", marks=needs_systran), "eflomal")
-EXAMPLES = Path(__file__).parents[2] / "examples" / "de-en.txt"
 
 
 @pytest.fixture(autouse=True)
@@ -53,20 +51,12 @@ def pairs(*lines: str) -> list[Pair]:
     ]
 
 
-def dictionary(number: int = 300, seed: int = 1) -> list[Pair]:
-    """Sentences of words s0, s1, ... whose translations t0, t1, ... stand in the same order."""
-    chance = random.Random(seed)
-    texts = [chance.sample(range(25), chance.randint(3, 8)) for _ in range(number)]
-    return [Pair(tuple(f"s{w}" for w in words), tuple(f"t{w}" for w in words), i) for i, words in enumerate(texts, 1)]
+def dictionary(count: int = 300, seed: int = 1) -> list[Pair]:
+    return word_by_word(count, seed, NUMBERED_WORDS, shortest=3)
 
 
 def diagonal(pair: Pair) -> Links:
     return frozenset((i, i) for i in range(len(pair.source)))
-
-
-def examples() -> list[Pair]:
-    with open(EXAMPLES, encoding="utf-8", newline="\n") as lines:
-        return list(read_bitext((line.rstrip("\n") for line in lines), "examples"))
 
 
 # Tools that pip installs
@@ -86,7 +76,7 @@ def test_translations_are_found(tool: str, how: str) -> None:
 
 @pytest.mark.parametrize("tool", INSTALLED)
 def test_real_sentences_and_a_blank_line(tool: str, capfd: pytest.CaptureFixture[str]) -> None:
-    text = examples()
+    text = example_pairs()
     aligned = list(align_with(tool, iter(text)))
     assert len(aligned) == len(text) == 21
     for pair, (forward, backward) in zip(text, aligned, strict=True):
@@ -107,14 +97,13 @@ def test_fast_align_finds_both_directions() -> None:
     assert forward == {(0, 0), (0, 1), (1, 2)}
     assert {i for i, _ in backward} == {0, 1}
     assert (1, 2) in backward
-    turned = [Pair(pair.target, pair.source, pair.id) for pair in text]
-    other = next(align_with("fast_align", turned))
+    other = next(align_with("fast_align", turned(text)))
     assert [{(j, i) for i, j in links} for links in other] == [backward, forward]
 
 
 @needs_systran
 def test_fast_align_repeats_itself_and_append_is_plain() -> None:
-    text = examples() + dictionary(50)
+    text = example_pairs() + dictionary(50)
     aligned = list(align_with("fast_align", text))
     assert list(align_with("fast_align", text)) == aligned
     assert list(align_with("fast_align", text[15:], train=text[:15], append=True)) == aligned[15:]
@@ -217,7 +206,7 @@ def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
     """Made one as the library does it, with the tension that it uses and its floor under probabilities."""
     import systran_align
 
-    lines, *paths = learn([*examples(), *dictionary(100), *pairs("zzz|yyy")], tmp_path)
+    lines, *paths = learn([*example_pairs(), *dictionary(100), *pairs("zzz|yyy")], tmp_path)
     library = systran_align.Aligner(*map(str, paths))
     tables = [Table(path) for path in paths]
     for table in tables:
@@ -262,7 +251,7 @@ def test_words_that_the_table_does_not_know(tmp_path: Path) -> None:
 def test_a_library_that_says_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_align, "_SYSTRAN", _SYSTRAN.replace("verbose=True", "verbose=False"))
     with pytest.raises(ValueError, match=r"as version 3\.5\.0 does"):
-        list(align_with("fast_align", examples()))
+        list(align_with("fast_align", example_pairs()))
 
 
 def test_a_table_that_cannot_be_read(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from align import Aligner, Alignment, Pair, PairError, Settings, TwoWayAligner, 
 from align.links.symmetrize import METHODS, THRESHOLD, symmetrize
 from align.types import Terms, TextWarning
 from tests import naive, toy
+from tests.corpora import turned, with_gaps
 
 pytestmark = pytest.mark.filterwarnings("ignore::align.types.TextWarning")
 
@@ -32,20 +33,6 @@ def recorders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     return forward, reverse
 
 
-def text(count: int, longest: int = 9) -> list[Pair]:
-    """Random words, some of them unknown, and some lines blank on one side or both."""
-    numbers = random.Random(count)
-
-    def side(words: list[str]) -> tuple[str, ...]:
-        return tuple(numbers.choices([*words, "?"], k=numbers.randrange(1, longest) if numbers.random() > 0.1 else 0))
-
-    return [Pair(side(toy.SOURCE_WORDS), side(toy.TARGET_WORDS), n) for n in range(1, count + 1)]
-
-
-def turned(pairs: list[Pair]) -> list[Pair]:
-    return [Pair(pair.target, pair.source, pair.id) for pair in pairs]
-
-
 def by_hand(forward: list[Alignment], reverse: list[Alignment], method: str) -> list[dict[tuple[int, int], float]]:
     """Links with their scores, one direction after the other."""
     expected = []
@@ -58,7 +45,7 @@ def by_hand(forward: list[Alignment], reverse: list[Alignment], method: str) -> 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_both_aligners_apart_and_symmetrize(recorders: Any, method: str) -> None:
-    pairs = text(40)
+    pairs = with_gaps(40)
     found = list(TwoWayAligner(*(Aligner(one, FIXED, buffer=15) for one in recorders), method)(pairs))
     apart = [list(Aligner(recorders[0], FIXED)(pairs)), list(Aligner(recorders[1], FIXED)(turned(pairs)))]
     assert [alignment.pair for alignment in found] == pairs
@@ -83,7 +70,7 @@ def test_soft_is_naive_loops_on_word_scores(recorders: Any, score: Any, nulls: t
         Aligner(one, Settings(score, layer=2, head=3, null=null), buffer=15)
         for one, null in zip(recorders, nulls, strict=True)
     ]
-    pairs = text(40)
+    pairs = with_gaps(40)
     found = list(TwoWayAligner(*singles, threshold=0)(pairs))
     assert [alignment.pair for alignment in found] == pairs
     for alignment in found:
@@ -93,7 +80,7 @@ def test_soft_is_naive_loops_on_word_scores(recorders: Any, score: Any, nulls: t
 @pytest.mark.parametrize("threshold", [0.1, THRESHOLD, 0.75, 1])
 def test_links_are_the_words_whose_soft_score_is_above_the_threshold(recorders: Any, threshold: float) -> None:
     singles = [Aligner(one, FIXED) for one in recorders]
-    pairs = text(40)
+    pairs = with_gaps(40)
     with_all = TwoWayAligner(*singles, "soft", threshold=0)(pairs)
     for alignment, of_all in zip(TwoWayAligner(*singles, threshold=threshold)(pairs), with_all, strict=True):
         assert alignment.scores == {link: score for link, score in of_all.scores.items() if score > threshold}
@@ -106,7 +93,7 @@ def test_the_default_is_soft(recorders: Any) -> None:
 
 @pytest.mark.parametrize("method", ["soft", "union"])
 def test_neither_batches_nor_buffers_nor_order_change_soft_scores(recorders: Any, method: str) -> None:
-    pairs = text(60)
+    pairs = with_gaps(60)
 
     def scores(some: list[Pair], **options: int) -> list[dict[tuple[int, int], float]]:
         aligners = Aligner(recorders[0], FIXED, **options), Aligner(recorders[1], FIXED)  # type: ignore[arg-type]
@@ -125,7 +112,7 @@ def test_neither_batches_nor_buffers_nor_order_change_soft_scores(recorders: Any
 @pytest.mark.parametrize("method", ["soft", "grow-diag"])
 def test_swapped_models_and_sides_turn_links_over(recorders: Any, method: str) -> None:
     forward, reverse = (Aligner(one, FIXED, buffer=15) for one in recorders)
-    pairs = text(40)
+    pairs = with_gaps(40)
     ahead = TwoWayAligner(forward, reverse, method, threshold=0)(pairs)
     back = TwoWayAligner(reverse, forward, method, threshold=0)(turned(pairs))
     for alignment, other in zip(ahead, back, strict=True):
@@ -133,7 +120,7 @@ def test_swapped_models_and_sides_turn_links_over(recorders: Any, method: str) -
 
 
 def test_heuristics_take_the_links_of_aligners_with_a_threshold(recorders: Any) -> None:
-    pairs = text(40)
+    pairs = with_gaps(40)
     singles = [Aligner(one, Settings(layer=2, head=3, threshold=0.45)) for one in recorders]  # no share is near
     apart = [list(singles[0](pairs)), list(singles[1](turned(pairs)))]
     for method in ("union", "intersection"):
@@ -145,7 +132,7 @@ def test_heuristics_take_the_links_of_aligners_with_a_threshold(recorders: Any) 
 @pytest.mark.parametrize("buffers", [(2000, 2000), (60, 60), (25, 25), (60, 30), (30, 60)])
 def test_layers_and_heads_are_chosen_as_apart(recorders: Any, buffers: tuple[int, int], method: str) -> None:
     """The buffer is the forward aligner's, and one of under 50 pairs decides for the whole run, as in a run apart."""
-    pairs = [*text(3), Pair((), (), 0), *text(150)]
+    pairs = [*with_gaps(3), Pair((), (), 0), *with_gaps(150)]
     singles = [Aligner(one, buffer=buffers[0]) for one in recorders]
     two_way = TwoWayAligner(
         *(Aligner(one, buffer=buffer) for one, buffer in zip(recorders, buffers, strict=True)), method
@@ -161,7 +148,7 @@ def test_layers_and_heads_are_chosen_as_apart(recorders: Any, buffers: tuple[int
 
 def test_either_model_chooses_on_a_bounded_number_of_pairs(recorders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.aligners.single.CALIBRATION_PAIRS", 60)
-    pairs = [pair for pair in text(150) if not pair.blank]
+    pairs = [pair for pair in with_gaps(150) if not pair.blank]
     two_way = TwoWayAligner(*(Aligner(one) for one in recorders))
     blank = Pair((), (), 0)
     list(two_way([blank, *pairs[:30], blank, *pairs[30:]]))
@@ -176,15 +163,15 @@ def test_either_model_chooses_on_a_bounded_number_of_pairs(recorders: Any, monke
 
 def test_the_choice_stays_for_later_calls(recorders: Any) -> None:
     two_way = TwoWayAligner(*(Aligner(one) for one in recorders))
-    list(two_way(text(100)))
+    list(two_way(with_gaps(100)))
     chosen = two_way.forward.cell, two_way.reverse.cell
     assert "lexical consistency" in two_way.reverse.reason
-    list(two_way(text(70)))
+    list(two_way(with_gaps(70)))
     assert (two_way.forward.cell, two_way.reverse.cell) == chosen
 
 
 def test_one_direction_is_as_it_is(recorders: Any) -> None:
-    pairs = text(40)
+    pairs = with_gaps(40)
     for method, recorder in zip(("forward", "reverse"), recorders, strict=True):
         found = list(TwoWayAligner(*(Aligner(one, FIXED) for one in recorders), method)(pairs))
         alone = Aligner(recorder, FIXED)(pairs if method == "forward" else turned(pairs))
