@@ -20,7 +20,7 @@ from align.cli import extract, record, resume
 from align.cli.output import open_output
 from tests import toy
 from tests.cli.conftest import Result, failed
-from tests.unit.test_aligner import KnownRecorder
+from tests.known import KnownRecorder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -8,43 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Cell, Pair, Settings, TwoWayAligner
-from align.types import Batch, CrossAttention, Pieces
+from align import Aligner, Cell, Settings, TwoWayAligner
+from align.types import Batch, CrossAttention
 from tests import naive
-
-RIGHT = Cell(2, 3)
-
-
-class KnownRecorder:
-    """Three layers of three heads; all attend at random but one, which reads the source word of the same number.
-
-    Words are numbers; "-" is a word without a piece.
-    """
-
-    name, text, dtype, device = "known", "numbers", "float32", "cpu"
-    layers, heads, max_positions = 3, 3, (100, 100)
-    pad, unk = 1, 3
-    languages = ("numbers", "numbers")
-
-    def encode(self, pair: Pair) -> Pieces:
-        source = [(int(word) + 10, i) for i, word in enumerate(pair.source) if word != "-"]
-        target = [(int(word) + 10, j) for j, word in enumerate(pair.target) if word != "-"]
-        return Pieces(
-            [*(n for n, _ in source), 2], [*(i for _, i in source), -1],
-            [n for n, _ in target], [j for _, j in target], (len(pair.source), len(pair.target)),
-        )  # fmt: skip
-
-    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
-        generator = torch.Generator().manual_seed(int(batch.source.sum()))
-        size, steps, length = batch.source.shape[0], batch.target.shape[1] + 1, batch.source.shape[1]
-        copies = (batch.target.unsqueeze(2) == batch.source.unsqueeze(1)).float()  # [B, T, S]
-        copies = torch.nn.functional.pad(copies, (0, 0, 1, 0))  # read at the step after </s>
-        for layer in layers:
-            weights = torch.rand(size, 3, steps, length, generator=generator)
-            if layer == RIGHT.layer:
-                weights[:, RIGHT.head - 1] = copies + 1e-3
-            weights *= (batch.source != self.pad)[:, None, None, :]
-            yield CrossAttention(layer, weights, torch.ones(size, 3, length, 1), torch.ones(3, 1, 1))
+from tests.known import RIGHT, KnownRecorder
 
 
 def pairs(count: int) -> list[tuple[str, str]]:

@@ -1,0 +1,75 @@
+"""What a recipe may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from align.training.recipe import CheckpointRecipe, read_recipe
+
+
+def test_the_recipes_of_the_repository_can_be_read() -> None:
+    paper, small = read_recipe("kobayashi2020"), read_recipe()
+    assert paper.seeds == (2253, 5498, 9819, 9240, 2453)
+    assert paper.text.vocabulary == 10_000
+    assert not paper.text.dummy_prefix
+    assert "--eval-bleu" in paper.flags()
+    assert small.checkpoint == CheckpointRecipe("best")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[data\n", "recipe.toml: "),
+        ("[model]\n", "the file has model, but only"),
+        ("[data]\nlines = 3\n", r"\[data\] has lines, but only"),
+        ('[data]\nmax_words = "3"\n', r"max_words is '3', but must be of type int"),
+        ("[data]\nvalid_lines = true\n", "must be of type int"),
+        ('[text]\ncase = "upper"\n', "case is one of lower, keep"),
+        ('[checkpoint]\nselect = "first"\n', "select is one of best, last, average"),
+        ('[fairseq]\nsave-dir = "x"\n', "save-dir is not for a recipe to say"),
+        ('[fairseq]\nsave_dir = "x"\n', "save_dir is not for a recipe to say"),
+        ("[data]\nvalid_lines = 0\n", "valid_lines must be more than 0 and less than"),
+        ("[checkpoint]\naverage = -1\n", "must be more than 0"),
+        ("[data]\nmax_words = 0x" + "f" * 9999 + "\n", "max_words must be more than 0 and less than"),
+        ("seeds = [0x" + "f" * 9999 + "]\n", "seeds are numbers from 0 to 2,147,483,648"),
+        ('[fairseq]\nrestore-file = "x"\n', "restore-file is not for a recipe to say"),
+        ('[fairseq]\n"save-dir=/x" = true\n', "save-dir=/x is not for a recipe to say"),
+        ('[fairseq]\n"restore-file=x.pt" = true\n', "restore-file=x.pt is not for a recipe to say"),
+        ("[fairseq]\npatience = 3\n", "patience is not for a recipe to say"),
+        ("[fairseq]\nnonsense = 3\n", "nonsense is not for a recipe to say"),
+        ("""[fairseq]\nadam-betas = "__import__('os').system('true') or (0.9, 0.98)"\n""", "value has '__' in it"),
+        ('[fairseq]\narch = "${oc.env:HOME}"\n', r"value has '\$\{' in it"),
+        ('[fairseq]\narch = "a\\u001b[2J"\n', r"value has '\\x1b' in it"),
+        ('[fairseq]\narch = "--save-dir=/x"\n', "arch is '--save-dir=/x', which fairseq would take for an option"),
+        ('[fairseq]\nlr = ["1"]\n', r"lr is \['1'\], but must be text, a number"),
+        ("[fairseq]\nlr = [[1]]\n", "lr is .*, but must be"),
+        ("[fairseq]\nlr = {a = 1}\n", "lr is .*, but must be"),
+        ("[fairseq]\nlr = 2026-01-01\n", "lr is .*, but must be"),
+        ("[fairseq]\nlr = nan\n", "lr is nan, but must be"),
+        ("[fairseq]\nlr = inf\n", "lr is inf, but must be"),
+        ("seeds = []\n", "one at least"),
+        ("seeds = [inf]\n", "recipe.toml: cannot convert"),
+        ("seeds = " + 100_000 * "[", "recipe.toml: "),
+        ('seeds = ["one"]\n', "invalid literal"),
+        ("data = 3\n", "recipe.toml: "),
+    ],
+)
+def test_a_recipe_with_a_mistake_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_recipe(path)
+
+
+def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"none\.toml: no such file"):
+        read_recipe(tmp_path / "none.toml")
+
+
+def test_flags_are_as_a_shell_gives_them(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    text = '[fairseq]\nlr = 0.5\neval-bleu = true\ntruncate-source = false\narch = "x"\nupdate-freq = [2, 4]\n'
+    path.write_text(text, encoding="utf-8")
+    assert read_recipe(path).flags() == ["--lr", "0.5", "--eval-bleu", "--arch", "x", "--update-freq", "[2, 4]"]

@@ -1,0 +1,73 @@
+"""Which pairs are taken for training, and why the others are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.training.corpus import Cleaner, read_pairs
+from align.training.recipe import DataRecipe
+from tests.corpora import pair_files
+
+WORDS = st.lists(st.sampled_from(["a", "b", "C", "c"]), max_size=4).map(tuple)
+
+
+def test_misaligned_files_are_named_with_the_line_where_one_ends(tmp_path: Path) -> None:
+    source, target = pair_files(tmp_path, "a\nb\nc\n", "x\ny\n")
+    pairs = read_pairs(source, target)
+    assert next(pairs) == (("a",), ("x",), "")
+    with pytest.raises(ValueError, match=r"text\.en ends after 2 lines, but .*text\.de goes on"):
+        list(pairs)
+
+
+def test_a_carriage_return_within_a_line_ends_a_word_and_no_line(tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"eins\rzwei\ndrei\nvier\n")
+    target.write_bytes(b"one two\r\nthree\rthree\nfour\n")
+    pairs = [(words, other) for words, other, _ in read_pairs(source, target)]
+    assert pairs == [(("eins", "zwei"), ("one", "two")), (("drei",), ("three", "three")), (("vier",), ("four",))]
+
+
+def test_labels_must_be_as_many_as_pairs(tmp_path: Path) -> None:
+    source, target = pair_files(tmp_path, "a\nb\n", "x\ny\n")
+    labels = tmp_path / "labels"
+    labels.write_text("news\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="labels ends after 1 lines"):
+        list(read_pairs(source, target, labels))
+
+
+def test_each_reason_to_leave_a_pair_out_is_counted() -> None:
+    cleaner = Cleaner(DataRecipe(max_words=5, max_ratio=3), ["news*"], [(("in", "test"), ("im", "test"))])
+    pairs = [
+        (("a", "b"), ("x",), "news-1"),
+        (("A", "b"), ("X",), "news-2"),  # the same but for case
+        (("a",), (), "news-1"),
+        (("a",) * 6, ("x",) * 6, "news-1"),
+        (("a",), ("x",) * 4, "news-1"),
+        (("In", "test"), ("im", "Test"), "news-1"),
+        (("c",), ("z",), "talks"),
+        (("c",), ("z",), "news-2"),
+    ]
+    assert list(cleaner(pairs)) == [(("a", "b"), ("x",)), (("c",), ("z",))]
+    assert cleaner.kept == {"news-1": 1, "news-2": 1}
+    assert cleaner.dropped == {
+        "seen before": 1,
+        "a side is empty": 1,
+        "a side has more than 5 words": 1,
+        "a side is more than 3 times as long as the other": 1,
+        "in the validation or an excluded text": 1,
+        "label not taken": 1,
+    }
+
+
+@given(st.lists(st.tuples(WORDS, WORDS), max_size=12))
+def test_cleaning_keeps_or_counts_every_pair_and_changes_nothing_when_done_again(
+    pairs: list[tuple[tuple[str, ...], tuple[str, ...]]],
+) -> None:
+    cleaner = Cleaner(DataRecipe())
+    kept = list(cleaner((*pair, "") for pair in pairs))
+    assert len(kept) + sum(cleaner.dropped.values()) == len(pairs)
+    assert list(Cleaner(DataRecipe())((*pair, "") for pair in kept)) == kept

@@ -1,0 +1,68 @@
+"""What is read from a log of training, whether a run is finished, and what fairseq is told of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from align.training.recipe import read_recipe
+from align.training.run import Machine, Point, describe_point, is_finished, read_curve, read_point, write_curve
+
+LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.train | Namespace(...)
+2026-01-01 00:00:01 | INFO | train_inner | {"epoch": 1, "loss": "10", "wps": "1,234.5", "num_updates": "100"}
+2026-01-01 00:00:02 | INFO | valid | {"epoch": 1, "valid_nll_loss": "2", "valid_num_updates": "100"}
+2026-01-01 00:00:03 | INFO | train_inner | {"epoch": 1, "loss": "9", "wps": "1000", "num_updates": "200"}
+2026-01-01 00:00:03 | INFO | train_inner | {"epoch": 1, "loss": "8", "wps": "1000", "num_updates": "200"}
+"""
+
+
+def test_a_curve_is_in_nats_and_counts_what_was_done_again_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(LOG, encoding="utf-8")
+    points = read_curve(log)
+    assert [(point.updates, point.loss is None) for point in points] == [(100, False), (100, True), (200, False)]
+    assert points[0].loss == pytest.approx(6.931472)
+    assert points[1].valid == pytest.approx(1.386294)
+    assert points[2].loss == pytest.approx(5.545177)
+    assert describe_point(points[0]) == "update 100: loss 6.931, 1,234 target pieces/s"
+    write_curve(points, tmp_path / "curve.tsv")
+    rows = (tmp_path / "curve.tsv").read_text(encoding="utf-8").split("\n")
+    assert rows[1:3] == ["100\t6.9315\t\t1234", "100\t\t1.3863\t"]
+    assert read_point("no json | train_inner | {") is None
+    assert read_point(LOG.split("\n")[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "updates", "hours", "finished"),
+    [
+        ({"max-update": 300}, 299, 0, False),
+        ({"max-update": 300}, 300, 0, True),
+        ({"max-update": "300"}, 301, 0, True),
+        ({"max-update": 0}, 300, 0, False),
+        ({"max-epoch": 3}, 300, 99, False),  # fairseq looks at these before it begins
+        ({"stop-time-hours": 1.5}, 300, 1.4, False),
+        ({"stop-time-hours": 1.5, "max-update": 500}, 300, 1.6, True),
+    ],
+)
+def test_the_checkpoint_says_whether_its_run_is_finished(
+    options: dict[str, object], updates: int, hours: float, finished: bool
+) -> None:
+    recipe = replace(read_recipe(), fairseq=options)
+    state = {
+        "optimizer_history": [{"num_updates": 7}, {"num_updates": updates}],
+        "extra_state": {"previous_training_time": hours * 3600},
+    }
+    assert is_finished(state, recipe) is finished
+
+
+def test_a_cpu_is_told_so_and_bfloat16_is_for_training_only() -> None:
+    assert Machine("cpu", 2).flags(training=True) == ["--cpu", "--cpu-bf16"]
+    assert Machine("cpu", 2, bf16=False).flags(training=True) == ["--cpu"]
+    assert Machine("cpu", 2).flags() == ["--cpu"]
+    assert Machine("cuda", 2).flags() == []
+
+
+def test_points_show_what_they_have() -> None:
+    assert describe_point(Point(1500, None, 2.5, None)) == "update 1,500: validation loss 2.500 nats per piece"
