@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from reproduce import HERE, parse_with_data, read_config, read_gold, read_train
 
 from align import Aligner, Pair, Settings, TwoWayAligner, __version__, load
-from align.aligners.sweep import POSITIONS, SCORES, link_all
+from align.aligners.sweep import link_all
+from align.aligners.swept import POSITIONS, SCORES
 from align.attention.consistency import Vocabulary, lexical_consistency
 from align.batching import chunks
 from align.links.metrics import SEED, count_all, estimate

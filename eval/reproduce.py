@@ -25,7 +25,8 @@ from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
 from align import Aligner, Pair, TwoWayAligner, __version__, load
 from align.aligners.rules import choose
-from align.aligners.sweep import POSITIONS, SCORES, Sweep, sweep
+from align.aligners.sweep import sweep
+from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.cli.common import show_warnings
 from align.cli.gold import read_numbered, read_pairs
 from align.cli.sweep_tables import draw

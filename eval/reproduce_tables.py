@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from align.aligners.rules import choose
-from align.aligners.sweep import POSITIONS, SCORES, Sweep
+from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.cli.sweep_tables import rule_table
 from align.links.metrics import SAMPLES, SEED, compare, estimate
 from align.types import Position, Score

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from align.aligners.sweep import POSITIONS, SCORES, Sweep
+from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.types import Position, Score
 
 

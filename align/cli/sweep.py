@@ -29,7 +29,7 @@ from align.types import PairError, TextWarning
 from align.view.tables import TABLES
 
 if TYPE_CHECKING:
-    from align.aligners.sweep import Sweep
+    from align.aligners.swept import Sweep
 
 PROGRAM = "sweep-align"
 

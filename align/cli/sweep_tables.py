@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from align.aligners.rules import choose, correlate
-from align.aligners.sweep import POSITIONS, SCORES, Sweep
+from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.links.formats import to_json
 from align.links.metrics import estimate
 from align.view.tables import TABLES, Column, Rows, Value, percent, plain_rows, show_interval

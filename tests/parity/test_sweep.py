@@ -12,7 +12,8 @@ import pytest
 
 from align import Aligner, Pair, Settings
 from align.aligners.rules import choose, correlate
-from align.aligners.sweep import POSITIONS, SCORES, Sweep, sweep
+from align.aligners.sweep import sweep
+from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.attention.consistency import Vocabulary, lexical_consistency
 from align.attention.merging import collate
 from align.attention.scores import cell_scores, target_rows
