@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import align
-from align.backends.model_folder import ModelOptions
-from align.cli.options import load_model, number_or
+from align.cli.models import load_models, requested_models
+from align.cli.options import number_or
 from align.cli.translate import search_of
 from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, SOFT, THRESHOLD
 from align.signature import describe, describe_reverse, signature
 from align.statistical.tools import TOOLS
+from align.types import Settings
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
@@ -118,21 +120,18 @@ def check_directions(parser: argparse.ArgumentParser, args: argparse.Namespace) 
 
 def load_aligner(program: str, args: argparse.Namespace) -> Aligner | TwoWayAligner:
     """The model, or both of them, with the settings asked for."""
-    names = ("score", "position", "layer", "head", "null", "threshold", "too_long")
-    settings = {name: getattr(args, name) for name in names}
     method = args.symmetrize or SOFT
+    threshold = args.threshold
     if args.reverse_model and method == SOFT:  # which takes the threshold itself
-        settings["threshold"] = None
-    forward = load_model(program, args, **settings)
-    if not args.reverse_model:
+        threshold = None
+    settings = Settings(args.score, args.position, args.layer, args.head, args.null, threshold)
+    reverse_settings = replace(settings, layer=args.reverse_layer, head=args.reverse_head)
+    forward, *others = load_models(program, requested_models(args, settings, reverse_settings), args.quiet)
+    if not others:
         return forward
     from align.aligners.two_way import TwoWayAligner
 
-    unsaid = vars(args) | vars(ModelOptions()) | {"model": args.reverse_model}
-    settings |= {"layer": args.reverse_layer, "head": args.reverse_head}
-    reverse = load_model(program, argparse.Namespace(**unsaid), **settings)
-    threshold = THRESHOLD if args.threshold is None else args.threshold
-    return TwoWayAligner(forward, reverse, method, threshold=threshold)
+    return TwoWayAligner(forward, others[0], method, threshold=THRESHOLD if args.threshold is None else args.threshold)
 
 
 def directions(aligner: Aligner | TwoWayAligner) -> dict[str, Aligner]:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
-from align.backends.model_folder import DEFAULT_MODEL, ModelOptions
+from align.backends.model_folder import DEFAULT_MODEL
 from align.batching import BATCH_TOKENS, BUFFER
-from align.cli.common import lacks_memory, say
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.types import Null
-
-if TYPE_CHECKING:
-    from align.aligners.single import Aligner
 
 MAX_THREADS = 1024
 """More than any machine has cores; with very many torch ends the process without a word of ours."""
@@ -141,44 +136,3 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> None
         "--batch-tokens", type=positive, default=BATCH_TOKENS, metavar="N", help="pieces in a batch, padding included"
     )
     group.add_argument("--buffer", type=positive, default=BUFFER, metavar="N", help=buffer_help)
-
-
-def load_model(program: str, args: argparse.Namespace, **settings: Any) -> Aligner:
-    """Import what is heavy, load the model that the options name, and say which it is.
-
-    Args:
-        program: who says it.
-        args: with the options of `add_model_options` and `add_speed_options`.
-        settings: further arguments of `align.load`.
-
-    Raises:
-        ValueError: too little memory for it, a disk that fails, or whatever `align.load` finds wrong.
-    """
-    options = ModelOptions(**{field.name: getattr(args, field.name) for field in fields(ModelOptions)})
-    names = ("device", "dtype", "buffer", "batch_tokens")
-    try:
-        import torch
-
-        from align.loading import load
-
-        if args.threads:
-            torch.set_num_threads(args.threads)
-        aligner = load(args.model, options=options, **{name: getattr(args, name) for name in names}, **settings)
-    except ModuleNotFoundError:
-        raise
-    except ImportError as error:  # such as a library that there is no memory for
-        text = " ".join(str(error).split())
-        raise ValueError(f"{error.name or 'a library'} cannot be imported: {text}") from None
-    except (MemoryError, RuntimeError) as error:
-        if not lacks_memory(error):
-            raise
-        raise ValueError(f"{args.model}: out of memory while loading it: it needs more than is free") from None
-    except OSError as error:
-        if error.filename:
-            raise
-        raise ValueError(f"{args.model}: cannot be read: {error.strerror or error}") from None
-    if not args.quiet:
-        recorder = aligner.recorder
-        threads = f" ({torch.get_num_threads()} threads)" if recorder.device == "cpu" else ""
-        say(f"{program}: {recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
-    return aligner

@@ -14,18 +14,18 @@ import align
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.gold import add_link_options, add_range_option, read_numbered
 from align.cli.inputs import add_input_options, check_inputs, open_pairs
+from align.cli.models import load_models, requested_models
 from align.cli.options import (
     BATCH_ADVICE,
     Help,
     add_model_options,
     add_null_option,
     add_speed_options,
-    load_model,
     non_negative,
 )
 from align.links.metrics import SAMPLES, SEED
 from align.memory import keep_freed_memory
-from align.types import PairError, TextWarning
+from align.types import PairError, Settings, TextWarning
 from align.view.tables import TABLES
 
 if TYPE_CHECKING:
@@ -125,11 +125,7 @@ def sweep_models(args: argparse.Namespace, pairs: Any, name: str, gold: Any) -> 
     Raises:
         ValueError: no pairs, or one that is too long for a model.
     """
-    settings = {"null": args.null, "too_long": args.too_long}
-    aligners = [load_model(PROGRAM, args, **settings)]
-    if args.reverse_model:
-        reverse = argparse.Namespace(**{**vars(args), "model": args.reverse_model})
-        aligners.append(load_model(PROGRAM, reverse, **settings))
+    aligners = load_models(PROGRAM, requested_models(args, Settings(null=args.null)), args.quiet)
     from align.aligners.sweep import sweep
 
     try:

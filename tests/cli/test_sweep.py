@@ -125,6 +125,27 @@ def test_a_reverse_model_adds_agreement(run: Callable[..., Any], toy_text: tuple
     assert all(0 <= row["dice"] <= 1 and row["reverse"].startswith("layer ") for row in agreed)
 
 
+def test_flags_speak_of_the_forward_model_only(
+    run: Callable[..., Any], toy_text: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    model, text, _ = toy_text
+    models = ("-m", model, "--reverse-model", toy.save_reverse_model(tmp_path / "en-de"))
+    files = ("--source-lang", "de", "--target-lang", "en", "--dictionaries", model.parent)
+    assert run("-q", *models, *files, text) == run("-q", *models, text)
+    code, _, err = run(*models, *files, "--case", "lower", text)
+    assert code == 0
+    texts = [line.partition("text: ")[2] for line in err.splitlines() if "; text: " in line]
+    assert texts[0].startswith("de (lower case, none tokens, none pieces), en (lower case")
+    assert texts[1].startswith("en (keep case, none tokens, none pieces), de (keep case")
+
+
+def test_the_bundled_models_with_the_languages_of_the_forward_one(run: Callable[..., Any]) -> None:
+    languages = ("--source-lang", "de", "--target-lang", "en")
+    code, out, err = run("-q", "-m", "de-en", *languages, "--reverse-model", "en-de", EXAMPLES)
+    assert (code, err) == (0, "")
+    assert "fairseq:en-de@" in out.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("gold", "parts"),
     [

@@ -1,0 +1,130 @@
+"""The models that a command line asks for, one or one for each direction, and loading them."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
+
+from align.backends.model_folder import ModelOptions
+from align.cli.common import lacks_memory, say
+from align.types import Settings
+
+if TYPE_CHECKING:
+    from align.aligners.single import Aligner
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """A model, and what to read off it.
+
+    Attributes:
+        model: its name, folder or file.
+        settings: what to read off its attention.
+        options: what its files do not say.
+    """
+
+    model: str
+    settings: Settings
+    options: ModelOptions = ModelOptions()
+
+
+@dataclass(frozen=True)
+class Models:
+    """One model, or one for each direction, and how to run them.
+
+    Attributes:
+        forward: translates source to target.
+        reverse: translates target to source, where there is one.
+        device: "auto", "cpu" or "cuda".
+        dtype: of the arithmetic.
+        threads: of the CPU; None for all cores.
+        batch_tokens: pieces in a batch.
+        buffer: pairs to read ahead.
+        too_long: "stop" or "blank".
+    """
+
+    forward: ModelRequest
+    reverse: ModelRequest | None
+    device: str
+    dtype: str
+    threads: int | None
+    batch_tokens: int
+    buffer: int
+    too_long: str
+
+
+def requested_models(args: argparse.Namespace, settings: Settings, reverse_settings: Settings | None = None) -> Models:
+    """What the options of `add_model_options`, `add_speed_options`, --too-long and --reverse-model ask for.
+
+    Args:
+        args: the options.
+        settings: for the forward model.
+        reverse_settings: for the reverse model; as for the other without them.
+    """
+    options = ModelOptions(**{field.name: getattr(args, field.name) for field in fields(ModelOptions)})
+    reverse = ModelRequest(args.reverse_model, reverse_settings or settings) if args.reverse_model else None
+    return Models(
+        ModelRequest(args.model, settings, options),
+        reverse,
+        device=args.device,
+        dtype=args.dtype,
+        threads=args.threads,
+        batch_tokens=args.batch_tokens,
+        buffer=args.buffer,
+        too_long=args.too_long,
+    )
+
+
+def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
+    """Load the forward model, and the reverse one where there is one, and say which they are.
+
+    Args:
+        program: who says it.
+        models: what to load; options of languages, dictionaries and text are the forward model's alone.
+        quiet: whether to say nothing.
+
+    Raises:
+        ValueError: too little memory for one, a disk that fails, or whatever `align.load` finds wrong.
+    """
+    requests = [models.forward, *([models.reverse] if models.reverse else [])]
+    return [_load(program, request, models, quiet) for request in requests]
+
+
+def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> Aligner:
+    """Import what is heavy, and load a model."""
+    try:
+        import torch
+
+        from align.loading import load
+
+        if models.threads:
+            torch.set_num_threads(models.threads)
+        aligner = load(
+            request.model,
+            **asdict(request.settings),
+            options=request.options,
+            device=models.device,
+            dtype=models.dtype,
+            buffer=models.buffer,
+            batch_tokens=models.batch_tokens,
+            too_long=models.too_long,
+        )
+    except ModuleNotFoundError:
+        raise
+    except ImportError as error:  # such as a library that there is no memory for
+        text = " ".join(str(error).split())
+        raise ValueError(f"{error.name or 'a library'} cannot be imported: {text}") from None
+    except (MemoryError, RuntimeError) as error:
+        if not lacks_memory(error):
+            raise
+        raise ValueError(f"{request.model}: out of memory while loading it: it needs more than is free") from None
+    except OSError as error:
+        if error.filename:
+            raise
+        raise ValueError(f"{request.model}: cannot be read: {error.strerror or error}") from None
+    if not quiet:
+        recorder = aligner.recorder
+        threads = f" ({torch.get_num_threads()} threads)" if recorder.device == "cpu" else ""
+        say(f"{program}: {recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
+    return aligner
