@@ -26,7 +26,7 @@ class ModelRequest:
 
     model: str
     settings: Settings
-    options: ModelOptions = ModelOptions()
+    options: ModelOptions
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
         reverse_settings: for the reverse model; as for the other without them.
     """
     options = ModelOptions(**{field.name: getattr(args, field.name) for field in fields(ModelOptions)})
-    reverse = ModelRequest(args.reverse_model, reverse_settings or settings) if args.reverse_model else None
+    reverse = None
+    if args.reverse_model:
+        reverse = ModelRequest(args.reverse_model, reverse_settings or settings, ModelOptions())
     return Models(
         ModelRequest(args.model, settings, options),
         reverse,

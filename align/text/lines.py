@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, BinaryIO
 
+from align.errors import DataError
 from align.types import Pair, TextWarning
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
@@ -107,20 +108,34 @@ def read_bitext(lines: Iterable[str], name: str) -> Iterator[Pair]:
         yield Pair(split_words(source), split_words(target), number)
 
 
+def in_step(files: Sequence[Iterable[str]], names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Lines of several files that belong together, line by line.
+
+    Args:
+        files: lines of each.
+        names: what to call each in errors.
+
+    Raises:
+        DataError: files of different length; says how many lines each of two has.
+    """
+    streams = [iter(lines) for lines in files]
+    for number, lines in enumerate(zip_longest(*streams), 1):
+        if None in lines:
+            short, long = lines.index(None), next(n for n, line in enumerate(lines) if line is not None)
+            counts = {short: number - 1, long: number + sum(1 for _ in streams[long])}
+            (a, lines_a), (b, lines_b) = sorted(counts.items())
+            what = f"{names[a]} has {lines_a:,} lines, {names[b]} has {lines_b:,}: line {number:,} has no other side"
+            raise DataError(what)
+        yield lines
+
+
 def read_parallel(sources: Iterable[str], targets: Iterable[str], names: tuple[str, str]) -> Iterator[Pair]:
     """Pairs of two files, line by line.
 
     Raises:
-        ValueError: files of different length; says how many lines each has.
+        DataError: files of different length; says how many lines each has.
     """
-    sources, targets = iter(sources), iter(targets)
-    for number, (source, target) in enumerate(zip_longest(sources, targets), 1):
-        if source is None or target is None:
-            rest = number + sum(1 for _ in sources) + sum(1 for _ in targets)
-            counts = (number - 1, rest) if source is None else (rest, number - 1)
-            raise ValueError(
-                f"{names[0]} has {counts[0]:,} lines, {names[1]} has {counts[1]:,}: line {number:,} has no other side"
-            )
+    for number, (source, target) in enumerate(in_step((sources, targets), names), 1):
         yield Pair(split_words(source), split_words(target), number)
 
 

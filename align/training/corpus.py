@@ -6,10 +6,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import zip_longest
 from pathlib import Path
 
-from align.text.lines import open_lines, read_lines, split_words
+from align.text.lines import in_step, open_lines, read_lines, split_words
 from align.training.recipe import DataRecipe
 
 Words = tuple[str, ...]
@@ -27,15 +26,8 @@ def read_pairs(source: Path, target: Path, labels: Path | None = None) -> Iterat
         ValueError: the files differ in their number of lines, or one cannot be decoded; says which and where.
         OSError: a file cannot be read.
     """
-    paths = [source, target, *([labels] if labels else [])]
-    for number, lines in enumerate(zip_longest(*map(_lines, paths)), 1):
-        if None in lines:
-            short = paths[lines.index(None)]
-            longer = next(path for path, line in zip(paths, lines, strict=True) if line is not None)
-            raise ValueError(
-                f"{short} ends after {number - 1:,} lines, but {longer} goes on: "
-                "a line of one file must be the translation of the same line of the other"
-            )
+    paths = [str(path) for path in (source, target, *([labels] if labels else []))]
+    for lines in in_step([_lines(path) for path in paths], paths):
         yield _words(lines[0]), _words(lines[1]), lines[2].strip() if labels else ""
 
 
@@ -44,9 +36,9 @@ def _words(line: str) -> Words:
     return split_words(line.replace("\r", " "))
 
 
-def _lines(path: Path) -> Iterator[str]:
-    with open_lines(str(path)) as stream:
-        yield from read_lines(stream, str(path))
+def _lines(path: str) -> Iterator[str]:
+    with open_lines(path) as stream:
+        yield from read_lines(stream, path)
 
 
 def _key(source: Words, target: Words) -> bytes:

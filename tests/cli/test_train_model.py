@@ -171,7 +171,7 @@ def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: 
     ("change", "message"),
     [
         (lambda folder: (folder / "text.en").unlink(), "text.en: No such file"),
-        (lambda folder: (folder / "text.en").write_text("x\n"), "text.en ends after 1 lines"),
+        (lambda folder: (folder / "text.en").write_text("x\n"), "text.en has 1: line 2 has no other side"),
         (lambda folder: (folder / "text.de").write_bytes(b"\xff\n" * 23), "text.de, line 1: not UTF-8"),
         (lambda folder: (folder / "tiny.toml").write_text("x"), "tiny.toml: "),
     ],

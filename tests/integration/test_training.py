@@ -121,7 +121,7 @@ def test_a_log_is_read_along_and_a_line_cut_by_a_kill_spoils_none(tmp_path: Path
     [
         ("a\n\n", "\ny\n", "no pairs left to train on; left out: {'a side is empty': 2}"),
         ("a b c\nd e f\n", "x y z\nu v w\n", "cannot learn 4,000 pieces of de: .*[Vv]ocab"),
-        ("a\n", "x\ny\n", "ends after 1 lines"),
+        ("a\n", "x\ny\n", "has 1 lines, .* has 2: line 2 has"),
     ],
 )
 def test_text_that_cannot_be_trained_on_is_refused(tmp_path: Path, source: str, target: str, message: str) -> None:
