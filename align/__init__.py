@@ -19,19 +19,23 @@ if TYPE_CHECKING:
     from align.aligners.single import Aligner
     from align.aligners.two_way import TwoWayAligner
     from align.backends.model_folder import ModelOptions
+    from align.errors import DataError, PairError
     from align.loading import load
-    from align.types import Alignment, Cell, Gold, Links, Pair, PairError, Settings
+    from align.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, Settings
     from align.view.grid import error_grid, grid, heat_grid
 
 _HOMES = {
     "Aligner": "align.aligners.single",
     "Alignment": "align.types",
     "Cell": "align.types",
+    "Choice": "align.types",
+    "DataError": "align.errors",
     "Gold": "align.types",
     "Links": "align.types",
     "ModelOptions": "align.backends.model_folder",
     "Pair": "align.types",
-    "PairError": "align.types",
+    "PairError": "align.errors",
+    "Place": "align.types",
     "Settings": "align.types",
     "TwoWayAligner": "align.aligners.two_way",
     "error_grid": "align.view.grid",
@@ -44,11 +48,14 @@ __all__ = [
     "Aligner",
     "Alignment",
     "Cell",
+    "Choice",
+    "DataError",
     "Gold",
     "Links",
     "ModelOptions",
     "Pair",
     "PairError",
+    "Place",
     "Settings",
     "TwoWayAligner",
     "__version__",

@@ -68,6 +68,10 @@ class DataError(ValueError):
         remedy = self.remedy.told(spell) if self.remedy else ""
         return ": ".join(part for part in (place, self.what, remedy) if part)
 
+    def in_file(self, name: str) -> DataError:
+        """The same, of this file."""
+        return type(self)(self.what, file=name, line=self.line, remedy=self.remedy)
+
     def __str__(self) -> str:
         return self.told()
 

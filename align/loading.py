@@ -6,11 +6,14 @@ from typing import Literal
 
 import torch
 
+from align.aligners.choice import all_cells
+from align.aligners.encoding import TooLong
 from align.aligners.single import Aligner
 from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import DEFAULT_MODEL, ModelOptions, find_model
 from align.batching import BATCH_TOKENS, BUFFER
-from align.types import Null, Positions, Score, Settings
+from align.errors import ModelError
+from align.types import Head, Null, Positions, Score, Settings
 
 DTYPES = ("float32", "bfloat16")
 
@@ -34,7 +37,7 @@ def load(
     score: Score = "norm",
     position: Positions = "input",
     layer: int | Literal["auto"] = "auto",
-    head: int | Literal["auto", "all"] = "auto",
+    head: Head | Literal["auto"] = "auto",
     null: Null = "eos",
     threshold: float | None = None,
     options: ModelOptions | None = None,
@@ -42,7 +45,7 @@ def load(
     dtype: str = "float32",
     buffer: int = BUFFER,
     batch_tokens: int = BATCH_TOKENS,
-    too_long: str = "stop",
+    too_long: TooLong = "stop",
 ) -> Aligner:
     """Load a model and make an aligner of it.
 
@@ -70,11 +73,12 @@ def load(
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     folder = find_model(model, options or ModelOptions())
     recorder = load_fairseq(folder, pick_device(device), dtype)
-    for layer_stored, head_stored in folder.calibration.values():
-        if layer_stored > recorder.layers or (head_stored or 1) > recorder.heads:
-            raise ValueError(
-                f"{folder.root / 'model.toml'}: layer {layer_stored}, head {head_stored or 'all'} is out of range: "
-                f"the model has {recorder.layers} layers of {recorder.heads} heads"
+    for cell in folder.calibration.values():
+        if cell not in all_cells(recorder):
+            raise ModelError(
+                f"layer {cell.layer}, head {cell.head} is out of range: "
+                f"the model has {recorder.layers} layers of {recorder.heads} heads",
+                file=str(folder.root / "model.toml"),
             )
     return Aligner(
         recorder,

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from align.types import Cell, Settings
+from align.types import Choice, Settings
 
 
 def describe(
-    name: str, settings: Settings, cell: Cell | None, version: str, dtype: str, more: Mapping[str, str] | None = None
+    name: str,
+    settings: Settings,
+    choice: Choice | None,
+    version: str,
+    dtype: str,
+    more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Everything that the links depend on, by name.
 
     Args:
         name: the recorder's, with its fingerprint.
         settings: as they were asked for.
-        cell: what "auto" came to; None as long as that is open.
+        choice: what "auto" came to; None as long as that is open.
         version: of this package.
         dtype: of the model's arithmetic; float32 goes without saying.
         more: what was done beyond this.
     """
-    layer, head = _place(settings, cell)
+    layer, head, output = _place(settings, choice)
     parts = {
         "model": name,
         "score": settings.score,
         "layer": layer,
         "head": head,
         "position": settings.position,
-        **_output_place("output", cell),
+        **{f"output-{key}": value for key, value in output.items()},
         "merge": "sum/mean",
         "null": settings.null,
         **({} if settings.threshold is None else {"threshold": f"{settings.threshold:g}"}),
@@ -38,29 +43,27 @@ def describe(
     return {key: value for key, value in parts.items() if (key, value) != ("dtype", "float32")}
 
 
-def describe_reverse(name: str, settings: Settings, cell: Cell | None, method: str) -> dict[str, str]:
-    """What `describe` takes as `more` where a second model aligns the other way round, and `method` joins them."""
-    layer, head = _place(settings, cell)
-    place = {"reverse-layer": layer, "reverse-head": head, **_output_place("reverse-output", cell)}
+def describe_reverse(name: str, settings: Settings, choice: Choice | None, method: str) -> dict[str, str]:
+    """What `describe` takes as `more` where a second model aligns the other way round, and `method` symmetrises."""
+    layer, head, output = _place(settings, choice)
+    place = {"reverse-layer": layer, "reverse-head": head}
+    place |= {f"reverse-output-{key}": value for key, value in output.items()}
     return {"reverse": name, **place, "symmetrize": method}
 
 
-def _place(settings: Settings, cell: Cell | None) -> tuple[str, str]:
-    """Layer and head, as asked for and as taken."""
-    head = (cell.head or "all") if cell else None
-    return _choice(settings.layer, cell.layer if cell else None), _choice(settings.head, head)
+def _place(settings: Settings, choice: Choice | None) -> tuple[str, str, dict[str, str]]:
+    """Layer and head, as asked for and as chosen; those of the output position too where both are read."""
+    if choice is None:
+        return str(settings.layer), str(settings.head), {}
+    cell, *output = choice.place.cells().values()
+    beside = {
+        key: f"auto({value})" for other in output for key, value in (("layer", other.layer), ("head", other.head))
+    }
+    return _asked_and_chosen(settings.layer, cell.layer), _asked_and_chosen(settings.head, cell.head), beside
 
 
-def _output_place(name: str, cell: Cell | None) -> dict[str, str]:
-    """Layer and head of the output position, where it is read beside the input position."""
-    output = cell.output if cell else None
-    if not output:
-        return {}
-    return {f"{name}-layer": f"auto({output.layer})", f"{name}-head": f"auto({output.head or 'all'})"}
-
-
-def _choice(asked: int | str, taken: int | str | None) -> str:
-    return f"auto({taken})" if asked == "auto" and taken is not None else str(asked)
+def _asked_and_chosen(asked: int | str, chosen: int | str) -> str:
+    return f"auto({chosen})" if asked == "auto" else str(asked)
 
 
 SHOWN_AS = {

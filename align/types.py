@@ -17,28 +17,12 @@ Score = Literal["norm", "weight"]
 Position = Literal["input", "output"]
 Positions = Literal["input", "output", "both"]
 Null = Literal["eos", "mask", "none"]
-
-
-class PairError(ValueError):
-    """One sentence pair cannot be aligned; `line` says which, so that a caller can add the file."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line}: {reason}")
-        self.line = line
-        self.reason = reason
+Head = int | Literal["all"]
+"""A head of a layer, from 1, or all of them together."""
 
 
 class TextWarning(UserWarning):
     """The text does not look like what the model was trained on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What messages call a model and its two sides, in the words of whoever gave the text."""
-
-    model: str = "the model"
-    source: str = "source"
-    target: str = "target"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +108,45 @@ class CrossAttention:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One place to read alignments from: a layer and one of its heads, both from 1; None = all heads.
-
-    Where both positions are read, that is the input position's, and `output` the output position's.
-    """
+    """A decoder layer, from 1, and one of its heads, or all of them together."""
 
     layer: int
-    head: int | None
-    output: Cell | None = None
+    head: Head
 
     def __str__(self) -> str:
-        place = f"layer {self.layer}, " + (f"head {self.head}" if self.head else "all heads")
-        return place + (f"; output position: {self.output}" if self.output else "")
+        return f"layer {self.layer}, " + ("all heads" if self.head == "all" else f"head {self.head}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where alignments are read: a cell of the input position, of the output position, or of both.
+
+    Raises:
+        ValueError: neither.
+    """
+
+    input: Cell | None = None
+    output: Cell | None = None
+
+    def __post_init__(self) -> None:
+        if not self.input and not self.output:
+            raise ValueError("a place has a cell of one position at least")
+
+    def cells(self) -> dict[Position, Cell]:
+        """The cell to read in each position that is read."""
+        cells: dict[Position, Cell | None] = {"input": self.input, "output": self.output}
+        return {position: cell for position, cell in cells.items() if cell}
+
+    def __str__(self) -> str:
+        return "; output position: ".join(map(str, self.cells().values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A place, and how it was chosen, for messages."""
+
+    place: Place
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +166,7 @@ class Settings:
     score: Score = "norm"
     position: Positions = "input"
     layer: int | Literal["auto"] = "auto"
-    head: int | Literal["auto", "all"] = "auto"
+    head: Head | Literal["auto"] = "auto"
     null: Null = "eos"
     threshold: float | None = None
 

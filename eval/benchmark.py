@@ -137,8 +137,8 @@ def method_memory(model: str, method: str, source: str, target: str, lines: int)
     """Print by how much one way of scoring raises this process's peak memory; run in a process of its own."""
     aligner = load(model, layer=LAYER, head="all", device="cpu")
     data = cut(aligner, read(source, target, lines))
-    plain = extraction(aligner, "weight", Cell(LAYER, None))
-    ours = extraction(aligner, "norm", Cell(LAYER, None))
+    plain = extraction(aligner, "weight", Cell(LAYER, "all"))
+    ours = extraction(aligner, "norm", Cell(LAYER, "all"))
     for batch in data:
         plain(batch)  # the model's own peak
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -163,7 +163,7 @@ def flat_memory(model: str, source: str, target: str, lines: int) -> float:
 
 def times(aligner: Any, args: argparse.Namespace) -> list[Row]:
     """Parts a, b and d: ways to score, and the model's own forward pass, in turn on the same batches."""
-    everything, one_head = Cell(LAYER, None), Cell(LAYER, HEAD)
+    everything, one_head = Cell(LAYER, "all"), Cell(LAYER, HEAD)
     data = cut(aligner, read(args.source, args.target, args.lines))
     ways = {
         "weight, all heads": extraction(aligner, "weight", everything),

@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 from reproduce import HERE, parse_with_data, read_config, read_gold, read_train
 
 from align import Aligner, Pair, Settings, TwoWayAligner, __version__, load
+from align.aligners.choice import all_cells
+from align.aligners.encoding import encode
 from align.aligners.sweep import link_all
 from align.aligners.swept import POSITIONS, SCORES
 from align.attention.consistency import Vocabulary, lexical_consistency
@@ -52,8 +54,10 @@ class Lines:
         self.ids: list[int] = []
         s, p = SCORES.index("norm"), POSITIONS.index("input")
         for chunk in chunks(iter(pairs), aligners[0].buffer):
-            back = link_all(aligners[1], [Pair(pair.target, pair.source, pair.id) for pair in chunk])
-            for pair, there, again in zip(chunk, link_all(aligners[0], chunk), back, strict=True):
+            swapped = [Pair(pair.target, pair.source, pair.id) for pair in chunk]
+            back = link_all(aligners[1], [encode(aligners[1].recorder, pair, "blank") for pair in swapped])
+            forth = link_all(aligners[0], [encode(aligners[0].recorder, pair, "blank") for pair in chunk])
+            for pair, there, again in zip(chunk, forth, back, strict=True):
                 if there and again:
                     numbers = words[0].numbers(pair.source), words[1].numbers(pair.target)
                     self.ids.append(pair.id)
@@ -137,17 +141,16 @@ def main() -> int:
     keep_freed_memory()
     text = read_gold(config, experiment["gold"], args.data)
     forward, reverse = (load(experiment[key][0], device="cpu") for key in ("models", "reverse_models"))
-    forward.too_long = reverse.too_long = "blank"
     about = config["train"][experiment["train"][0]]
     sources = (args.data / about["labels"]).read_text(encoding="utf-8").split("\n")
     train = [pair for pair in read_train(about, args.data) if not pair.blank]
     taken = np.random.default_rng(SEED).permutation(len(train))[: args.lines].tolist()
     lines = Lines((forward, reverse), [train[n] for n in taken])
-    cells = forward.candidates()  # the reverse model has the same
+    cells = all_cells(forward.recorder)  # the reverse model has the same
 
     @lru_cache
     def rate(chosen: Chosen) -> float:
-        a, b = (Settings(layer=cells[n].layer, head=cells[n].head or "all") for n in chosen)
+        a, b = (Settings(layer=cells[n].layer, head=cells[n].head) for n in chosen)
         both = TwoWayAligner(Aligner(forward.recorder, a), Aligner(reverse.recorder, b))
         found = [alignment.links for alignment in both(text.pairs)]
         return estimate(count_all(found, text.gold), samples=0).value or 0.0

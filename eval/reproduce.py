@@ -36,7 +36,7 @@ from align.memory import keep_freed_memory
 from align.statistical.tools import align_with, describe_tool, lower_case
 from align.text.preprocess import Preprocessor, TextRules
 from align.training.corpus import read_pairs as read_bitext
-from align.types import Gold, Links, Settings, TextWarning
+from align.types import Choice, Gold, Links, Settings, TextWarning
 from align.view.tables import TABLES, Column, Rows, Value, as_tsv, show_interval
 
 if sys.version_info >= (3, 11):
@@ -152,9 +152,10 @@ def two_ways(name: str, back: str, aligners: list[Aligner], text: Text) -> Itera
     for settings, method in [*ways, (Settings(position="both"), SOFT)]:
         forward, reverse = (Aligner(aligner.recorder, settings) for aligner in aligners)
         both = TwoWayAligner(forward, reverse, method)
-        counts = count_all([alignment.links for alignment in both(text.pairs)], text.gold)
+        choices: list[Choice] = []
+        counts = count_all([alignment.links for alignment in both(text.pairs, choices.extend)], text.gold)
         if method == "reverse":
-            yield f"{back} (reverse): {settings.score}, input, {both.reverse.cell}", counts
+            yield f"{back} (reverse): {settings.score}, input, {choices[1].place}", counts
         else:
             yield f"{name} and {back}: {settings.score}, {settings.position}, {method}", counts
 

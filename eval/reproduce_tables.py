@@ -25,7 +25,7 @@ COMPARISONS: dict[str, tuple[tuple[Score, Position], tuple[Score, Position]]] = 
 
 def layer_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
     """The paper's table: AER by layer, all heads together, mean (sd) over models; the layers' mean; the best layer."""
-    layers = [c for c, cell in enumerate(sweeps[0].cells) if cell.head is None]
+    layers = [c for c, cell in enumerate(sweeps[0].cells) if cell.head == "all"]
     columns = [Column("position", "position"), Column("score", "score")]
     columns += [Column(f"layer_{n}", f"L{n}") for n in range(1, len(layers) + 1)]
     columns += [Column("mean", "layer mean"), Column("best", "best layer, chosen with gold")]

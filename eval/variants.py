@@ -158,7 +158,7 @@ def try_all(tried: Tried, ways: tuple[Way, Way], text: Text, lexicon: Lexicon | 
     for name, formula in FORMULAS.items():
         tried.add_best("soft", name, [formula(f, r.T) for f, r in zip(forward, reverse, strict=True)])
     for head in ("the head chosen", "all heads"):
-        cells = [Cell(way.cell.layer, None) if head == "all heads" else way.cell for way in ways]
+        cells = [Cell(way.cell.layer, "all") if head == "all heads" else way.cell for way in ways]
         for score in SCORES:
             some = [way.shares(score, cell) for way, cell in zip(ways, cells, strict=True)]
             tried.add(f"score, {head}", score, above(soft(*some), THRESHOLD), f"{THRESHOLD:g}")
@@ -180,7 +180,7 @@ def try_all(tried: Tried, ways: tuple[Way, Way], text: Text, lexicon: Lexicon | 
         some = [way.shares(null=null) for way in ways]
         tried.add("NULL", null, above(soft(*some), THRESHOLD), f"{THRESHOLD:g}")
     tried.add("punctuation", "final marks linked", final_punctuation(above(scores, THRESHOLD), text.pairs))
-    above_cells = [Cell(max(way.layers), None) for way in ways]
+    above_cells = [Cell(max(way.layers), "all") for way in ways]
     others = [way.shares(cell=c, position="output") for way, c in zip(ways, above_cells, strict=True)]
     for power in (0.3, 0.5, 0.7, 1):
         both = [

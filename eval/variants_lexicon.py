@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,12 +24,12 @@ class Lexicon:
     """
 
     def __init__(self, aligners: tuple[Aligner, Aligner], text: list[Pair]) -> None:
-        for aligner in aligners:
-            aligner.too_long = "blank"
         self.pairs = len(text)
         words = Vocabulary(), Vocabulary()
         self._words = [(words[0].numbers(pair.source), words[1].numbers(pair.target)) for pair in text]
-        self._links = [found.scores for found in TwoWayAligner(*aligners, threshold=PRUNE)(text)]
+        forward, reverse = (replace(aligner, too_long="blank") for aligner in aligners)
+        both = TwoWayAligner(forward, reverse, threshold=PRUNE)
+        self._links = [found.scores for found in both(text)]
         keys: list[int] = []
         scores: list[float] = []
         for (source, target), links in zip(self._words, self._links, strict=True):

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from align import Aligner, Pair
+from align.aligners.encoding import encode
+from align.aligners.single import choose_for
 from align.attention.merging import collate
 from align.types import Cell, Links, Pieces
 
@@ -37,9 +39,8 @@ class Way:
     """
 
     def __init__(self, aligner: Aligner, pairs: list[Pair]) -> None:
-        list(aligner(pairs))  # chooses layer and head
-        assert aligner.cell
-        self.cell, self.heads = aligner.cell, aligner.recorder.heads
+        place = choose_for(aligner, [encode(aligner.recorder, pair, "blank") for pair in pairs]).place
+        self.cell, self.heads = place.cells()["input"], aligner.recorder.heads
         recorder: Any = aligner.recorder
         self.layers: dict[int, list[Recorded]] = {}
         self.out_proj: dict[int, Array] = {}
@@ -77,15 +78,15 @@ class Way:
             weights = weights * (np.array(one.pieces.source_words) >= 0)
             weights = weights / np.maximum(weights.sum(-1, keepdims=True), TINY)
         if score == "weight":
-            return weights.mean(0) if cell.head is None else weights[cell.head - 1]
+            return weights.mean(0) if cell.head == "all" else weights[cell.head - 1]
         out_proj = self.out_proj[cell.layer]  # [H, d, D]
         if "after layer norm" in score:  # linear but for a factor that a row's scores share
             out_proj = (out_proj - out_proj.mean(-1, keepdims=True)) * self.gains[cell.layer]
         vectors = np.einsum("hsd,hdD->hsD", one.values, out_proj)
-        if score == "sum of heads' norms" and cell.head is None:
+        if score == "sum of heads' norms" and cell.head == "all":
             return (weights * np.linalg.norm(vectors, axis=-1)[:, None]).sum(0)
         order = 1 if score.startswith("l1") else 2
-        if cell.head is not None:
+        if cell.head != "all":
             return weights[cell.head - 1] * np.linalg.norm(vectors[cell.head - 1], order, axis=-1)
         return np.linalg.norm(np.einsum("hts,hsD->tsD", weights, vectors), order, axis=-1)
 

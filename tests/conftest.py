@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 import torch
 
-from align import Aligner, Alignment, Pair, load
+from align import Aligner, Alignment, Choice, Pair, load
 from align.backends.fairseq.model import load_fairseq
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.model_folder import ModelOptions, find_model
@@ -65,6 +65,14 @@ def assert_same_links(aligner: Aligner, found: Iterable[Alignment], expected: It
             for j in {j for _, j in one.links ^ other.links}:
                 second, best = sorted(rows[j])[-2:]
                 assert best - second < TIE * best, f"line {one.pair.id}, target word {j}"
+
+
+def align_and_choose(aligner: Any, pairs: Iterable[Any]) -> tuple[list[Alignment], tuple[Choice, ...]]:
+    """Align, and tell where that was read: for each direction a place and the reason."""
+    told: list[tuple[Choice, ...]] = []
+    alignments = list(aligner(pairs, told.append))
+    (choices,) = told  # once, whatever the number of buffers
+    return alignments, choices
 
 
 @pytest.fixture(scope="session")

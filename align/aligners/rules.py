@@ -35,8 +35,8 @@ def _best(values: NDArray[np.float64], allowed: NDArray[np.bool_]) -> tuple[int,
 
 def choose(sweep: Sweep) -> Iterator[Choice]:
     """What every rule takes, among the layers (all heads) and among all cells, for each score and position."""
-    layers = np.array([cell.head is None for cell in sweep.cells])
-    reverse_layers = np.array([cell.head is None for cell in sweep.reverse_cells], dtype=bool)
+    layers = np.array([cell.head == "all" for cell in sweep.cells])
+    reverse_layers = np.array([cell.head == "all" for cell in sweep.reverse_cells], dtype=bool)
     rates = None if sweep.counts is None else sweep.rates()  # [2, 2, C]
     for p, position in enumerate(POSITIONS):
         for s, score in enumerate(SCORES):
@@ -76,7 +76,7 @@ def correlate(sweep: Sweep) -> Iterator[Correlation]:
     from scipy.stats import pearsonr, spearmanr
 
     rates = sweep.rates()[SCORES.index("norm")]  # [2, C]
-    layers = np.array([cell.head is None for cell in sweep.cells])
+    layers = np.array([cell.head == "all" for cell in sweep.cells])
     for p, position in enumerate(POSITIONS):
         for over, some in (("layers", layers), ("heads", ~layers)):
             norm, rate = sweep.norm[p, some], rates[p, some]

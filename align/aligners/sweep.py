@@ -10,20 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from align.aligners.checks import check_text
+from align.aligners.choice import all_cells
+from align.aligners.encoding import Encoded, cut, encode
+from align.aligners.reader import each_cell
 from align.aligners.single import Aligner
 from align.aligners.swept import POSITIONS, SCORES, Sweep
-from align.attention.consistency import Vocabulary, lexical_consistency
-from align.attention.merging import collate, merge_sources, merge_targets
-from align.attention.scores import best_words, cell_scores, hide_eos, target_rows
-from align.batching import batches, chunks
-from align.types import Batch, Cell, CrossAttention, Gold, Null, Pair
-
-CONSISTENCY_PAIRS = 2000
-"""Pairs at the start of the text that lexical consistency is computed from: more change nothing but memory."""
+from align.attention.consistency import CHOOSING_PAIRS, LinkedWords
+from align.attention.scores import best_words
+from align.batching import chunks
+from align.types import Gold, Pair, Pieces
 
 
 class Linked(NamedTuple):
@@ -37,12 +35,6 @@ class Linked(NamedTuple):
     words: NDArray[np.int64]
     norms: NDArray[np.float64]
     pieces: int
-
-
-def all_cells(aligner: Aligner) -> list[Cell]:
-    """Each layer's heads, and all of them together first."""
-    heads = (None, *range(1, aligner.recorder.heads + 1))
-    return [Cell(layer, head) for layer in range(1, aligner.recorder.layers + 1) for head in heads]
 
 
 def sweep(
@@ -59,39 +51,76 @@ def sweep(
     Raises:
         ValueError: another number of pairs than gold has.
         PairError: a pair that is too long, unless the aligner leaves such pairs without links.
+
+    Warns:
+        TextWarning: the text does not look like what a model was trained on.
     """
-    found = Sweep(all_cells(aligner), all_cells(reverse) if reverse else [])
-    shape = (len(SCORES), len(POSITIONS), len(found.cells))
-    found.null = np.zeros(shape, dtype=np.int64)
-    norms, pieces = np.zeros((len(POSITIONS), len(found.cells))), 0
-    counts: list[NDArray[np.int64]] = []
-    words = _LinkedWords()
-    agreement = _Agreement(len(found.cells), len(found.reverse_cells))
+    tally = _Tally(aligner, gold, reverse)
+    began = False
     for chunk in chunks(pairs, aligner.buffer):
-        back = link_all(reverse, [Pair(pair.target, pair.source, pair.id) for pair in chunk]) if reverse else None
-        for pair, links in zip(chunk, link_all(aligner, chunk), strict=True):
-            other = next(back) if back else None
-            if gold is not None and found.pairs < len(gold):
-                counts.append(_count(links, gold[found.pairs], shape))
-            found.pairs += 1
-            found.skipped += links is None and not pair.blank
-            if links is None:
-                continue
-            found.target_words += len(pair.target)
-            found.null += (links.words < 0).sum(-1)
-            norms += links.norms
-            pieces += links.pieces
-            if found.pairs <= CONSISTENCY_PAIRS:
-                words.add(links)
-            if other is not None:
-                agreement.add(links, other)
-    if gold is not None and found.pairs != len(gold):
-        raise ValueError(f"the text has {found.pairs:,} sentence pairs, the gold {len(gold):,}")
-    found.counts = np.array(counts).reshape(-1, *shape, 4) if gold is not None else None
-    found.norm = norms / max(1, pieces)
-    found.consistency = words.consistency(shape)
-    found.dice = agreement.dice()
-    return found
+        encoded = _encode(aligner, chunk, check=not began)
+        linked = link_all(aligner, encoded)
+        swapped = [Pair(pair.target, pair.source, pair.id) for pair in chunk] if reverse else []
+        linked_back = link_all(reverse, _encode(reverse, swapped, check=not began)) if reverse else None
+        began = began or any(one.pieces for one in encoded)
+        for pair, links in zip(chunk, linked, strict=True):
+            tally.add(pair, links, next(linked_back) if linked_back else None)
+    return tally.result()
+
+
+class _Tally:
+    """Sums over a text, for all settings; what they are, `Sweep` says."""
+
+    def __init__(self, aligner: Aligner, gold: Sequence[Gold] | None, reverse: Aligner | None) -> None:
+        self._cells = all_cells(aligner.recorder)
+        self._reverse_cells = all_cells(reverse.recorder) if reverse else []
+        self._gold = gold
+        self._shape = (len(SCORES), len(POSITIONS), len(self._cells))
+        self._counts: list[NDArray[np.int64]] = []
+        self._null = np.zeros(self._shape, dtype=np.int64)
+        self._norms, self._pieces = np.zeros(self._shape[1:]), 0
+        self._words = LinkedWords(self._shape)
+        self._agreement = _Agreement(len(self._cells), len(self._reverse_cells))
+        self._pairs = self._skipped = self._target_words = self._choosing = 0
+
+    def add(self, pair: Pair, links: Linked | None, reverse: Linked | None) -> None:
+        """Count one pair."""
+        if self._gold is not None and self._pairs < len(self._gold):
+            self._counts.append(_count(links, self._gold[self._pairs], self._shape))
+        self._pairs += 1
+        if links is None:
+            self._skipped += not pair.blank
+            return
+        self._target_words += len(pair.target)
+        self._null += (links.words < 0).sum(-1)
+        self._norms += links.norms
+        self._pieces += links.pieces
+        if self._choosing < CHOOSING_PAIRS:
+            self._words.add(pair, links.words)
+            self._choosing += 1
+        if reverse is not None:
+            self._agreement.add(links, reverse)
+
+    def result(self) -> Sweep:
+        """All of it.
+
+        Raises:
+            ValueError: another number of pairs than gold has.
+        """
+        if self._gold is not None and self._pairs != len(self._gold):
+            raise ValueError(f"the text has {self._pairs:,} sentence pairs, the gold {len(self._gold):,}")
+        return Sweep(
+            cells=self._cells,
+            reverse_cells=self._reverse_cells,
+            counts=None if self._gold is None else np.array(self._counts).reshape(-1, *self._shape, 4),
+            target_words=self._target_words,
+            null=self._null,
+            norm=self._norms / max(1, self._pieces),
+            consistency=self._words.consistency(),
+            dice=self._agreement.dice(),
+            pairs=self._pairs,
+            skipped=self._skipped,
+        )
 
 
 def _count(links: Linked | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -101,40 +130,13 @@ def _count(links: Linked | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[
     if links is None:
         return counts
     targets = np.arange(len(links.pair.target))
-    for kind, some in enumerate((gold.sure, gold.possible)):
+    for kind, marks in enumerate((gold.sure, gold.possible)):
         marked = np.zeros((len(targets), len(links.pair.source) + 1), dtype=bool)  # the last column is no link
-        for i, j in some:
+        for i, j in marks:
             marked[j, i] = True
         counts[..., kind] = marked[targets, links.words].sum(-1)
     counts[..., 2] = (links.words >= 0).sum(-1)
     return counts
-
-
-class _LinkedWords:
-    """Linked words of the first pairs, by number, in all settings at once."""
-
-    def __init__(self) -> None:
-        self._vocabularies = Vocabulary(), Vocabulary()
-        self._sources: list[NDArray[np.int64]] = []
-        self._targets: list[NDArray[np.int64]] = []
-        self._words: list[NDArray[np.int64]] = []
-        self._length = 0
-
-    def add(self, links: Linked) -> None:
-        """Keep one pair's links; source words are numbered through the whole text."""
-        self._sources.append(self._vocabularies[0].numbers(links.pair.source))
-        self._targets.append(self._vocabularies[1].numbers(links.pair.target))
-        self._words.append(np.where(links.words >= 0, links.words + self._length, -1))
-        self._length += len(links.pair.source)
-
-    def consistency(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """Lexical consistency of every setting `[2, 2, C]`."""
-        if not self._words:
-            return np.zeros(shape)
-        sources, targets = np.concatenate(self._sources), np.concatenate(self._targets)
-        words = np.concatenate(self._words, axis=-1).reshape(-1, len(targets))
-        values = [lexical_consistency(sources[w[w >= 0]], targets[w >= 0], len(targets)) for w in words]
-        return np.array(values).reshape(shape)
 
 
 class _Agreement:
@@ -151,12 +153,13 @@ class _Agreement:
         targets = np.arange(links.words.shape[-1])
         for s in range(len(SCORES)):
             for p in range(len(POSITIONS)):
-                forward, backward = links.words[s, p], reverse.words[s, p]  # [C, J] source words, [C', I] target words
-                returned = backward[:, np.maximum(forward, 0)]  # [C', C, J]
-                same = (returned == targets) & (forward >= 0)
+                of_forward = links.words[s, p]  # [C, J] source words
+                of_reverse = reverse.words[s, p]  # [C', I] target words
+                returned = of_reverse[:, np.maximum(of_forward, 0)]  # [C', C, J]
+                same = (returned == targets) & (of_forward >= 0)
                 self._same[s, p] += same.sum(-1).T
-                self._links[s, p, :, 0] += (forward >= 0).sum(-1)
-                self._reverse_links[s, p, 0] += (backward >= 0).sum(-1)
+                self._links[s, p, :, 0] += (of_forward >= 0).sum(-1)
+                self._reverse_links[s, p, 0] += (of_reverse >= 0).sum(-1)
 
     def dice(self) -> NDArray[np.float64]:
         """2|F∩R| / (|F|+|R|) for every pair of cells `[2, 2, C, C']`, 0 where neither has a link."""
@@ -164,46 +167,42 @@ class _Agreement:
         return dice
 
 
-def link_all(aligner: Aligner, pairs: Sequence[Pair]) -> Iterator[Linked | None]:
+def _encode(aligner: Aligner, pairs: Sequence[Pair], check: bool) -> list[Encoded]:
+    """A buffer of pairs with their pieces; `check` says whether to look at what text this is."""
+    encoded = [encode(aligner.recorder, pair, aligner.too_long) for pair in pairs]
+    if check:
+        check_text(aligner.recorder, encoded)
+    return encoded
+
+
+def link_all(aligner: Aligner, encoded: Sequence[Encoded]) -> Iterator[Linked | None]:
     """Links of a buffer of pairs in every setting, in order; None for a pair that is blank or too long."""
-    items = [aligner.encode(pair) for pair in pairs]
-    aligner.warn_of_text(items)
-    pieces = [some for _, some, _ in items]
-    places = [place for place, some in enumerate(pieces) if some]
-    encoded = [some for some in pieces if some]
-    found: list[Linked | None] = [None] * len(pairs)
-    for numbers in batches([(len(some.source), len(some.target)) for some in encoded], aligner.batch_tokens):
-        batch = collate([encoded[n] for n in numbers], aligner.recorder.pad)
-        layers = range(1, aligner.recorder.layers + 1)
-        parts = [
-            _link_layer(attention, batch, aligner.settings.null) for attention in aligner.recorder.record(batch, layers)
-        ]
-        words, norms = (np.concatenate(part, axis=3 - which) for which, part in enumerate(zip(*parts, strict=True)))
+    linked: list[Linked | None] = [None] * len(encoded)
+    for numbers, batch in cut(encoded, aligner.batch_tokens):
+        words, norms = _link(aligner, batch)
         for b, n in enumerate(numbers):
-            pair, some = pairs[places[n]], encoded[n]
-            found[places[n]] = Linked(
-                pair, words[b, ..., : len(pair.target)], norms[b], len(some.source) * len(some.target)
-            )
-    yield from found
+            pair, pieces = encoded[n].pair, batch[b]
+            pairs_of_pieces = len(pieces.source) * len(pieces.target)
+            linked[n] = Linked(pair, words[b, ..., : len(pair.target)], norms[b], pairs_of_pieces)
+    yield from linked
 
 
-@torch.inference_mode()
-def _link_layer(attention: CrossAttention, batch: Batch, null: Null) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """One layer: the best words `[B, 2, 2, C, J]`, and sums of norms `[B, 2, C]`."""
-    device = attention.weights.device
-    source_words, target_words = batch.source_words.to(device), batch.target_words.to(device)
-    weights = hide_eos(attention.weights, source_words) if null == "mask" else attention.weights
-    kept = CrossAttention(attention.layer, weights, attention.values, attention.out_proj)
-    heads = (None, *range(1, weights.shape[1] + 1))
-    scores = torch.stack([cell_scores(kept, heads, score) for score in SCORES], dim=1)  # [B, 2, C, T+1, S]
-    present = (target_words >= 0).float()[:, None, :]  # [B, 1, T]
-    by_row = scores[:, SCORES.index("norm")].sum(-1, keepdim=True)  # [B, C, T+1, 1]
-    merged = merge_sources(scores.flatten(1, 2), source_words, batch.words[0])  # [B, 2C, T+1, I+1]
-    words: list[Tensor] = []
-    norms: list[Tensor] = []
-    for position in POSITIONS:
-        rows = merge_targets(target_rows(merged, position), target_words, batch.words[1])  # [B, 2C, J, I+1]
-        best = best_words(rows, null)[0]  # [B, 2C, J]
-        words.append(best.view(len(best), len(SCORES), len(heads), -1))
-        norms.append((target_rows(by_row, position)[..., 0] * present).sum(-1))
-    return torch.stack(words, dim=2).cpu().numpy(), torch.stack(norms, dim=1).double().cpu().numpy()
+def _link(aligner: Aligner, batch: Sequence[Pieces]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The best words of B pairs in every setting `[B, 2, 2, C, J]`, and sums of norms `[B, 2, C]`."""
+    cells = all_cells(aligner.recorder)
+    longest = max(pieces.words[1] for pieces in batch)
+    words = np.zeros((len(batch), len(SCORES), len(POSITIONS), len(cells), longest), dtype=np.int64)
+    norms = np.zeros((len(batch), len(POSITIONS), len(cells)))
+    pieces_of_words = np.stack([np.bincount(pieces.target_words, minlength=longest) for pieces in batch])  # [B, J]
+    wanted = dict.fromkeys(POSITIONS, cells)
+    for part in each_cell(aligner.recorder, batch, wanted, SCORES, aligner.settings.null):
+        s, p = SCORES.index(part.score), POSITIONS.index(part.position)
+        first = cells.index(part.cells[0])
+        where = slice(first, first + len(part.cells))
+        words[:, s, p, where] = best_words(part.words, aligner.settings.null)[0].cpu().numpy()
+        if (
+            part.score == "norm"
+        ):  # of words the mean over their pieces, so here their sum again; words of no piece have -1
+            by_word = part.words.clamp(min=0).sum(-1).double().cpu().numpy()  # [B, C, J]
+            norms[:, p, where] = (by_word * pieces_of_words[:, None]).sum(-1)
+    return words, norms

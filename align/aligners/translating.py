@@ -1,72 +1,88 @@
-"""Joins a translator and an aligner: sentences in, translations with their alignments out, lazily and in order."""
+"""A translator and an aligner: sentences in, translations with their alignments out, lazily and in order."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from align.aligners.single import Aligner
+from align.aligners.encoding import BLANK, Terms
+from align.aligners.single import Aligner, OnChoice
 from align.aligners.two_way import TwoWayAligner
 from align.backends.base import Translator
 from align.batching import chunks
+from align.errors import PairError, Remedy
 from align.text.lines import number_pairs
-from align.types import Alignment, Pair, PairError
+from align.types import Alignment, Pair
 
 
+@dataclass(frozen=True, eq=False)
 class TranslatingAligner:
     """Translations out of a model, aligned with what they were made from by the same model.
 
-    Args:
+    Attributes:
         aligner: aligns each sentence with its translation; its links are those of the same text read from a file.
         translator: of the aligner's own model; in two directions, of the forward one's.
     """
 
-    def __init__(self, aligner: Aligner | TwoWayAligner, translator: Translator) -> None:
-        self.aligner = aligner
-        self.translator = translator
-        self._forward = aligner.forward if isinstance(aligner, TwoWayAligner) else aligner
+    aligner: Aligner | TwoWayAligner
+    translator: Translator
 
-    def __call__(self, sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Alignment]:
+    def __call__(
+        self, sentences: Iterable[Pair | str | Sequence[str]], on_choice: OnChoice | None = None
+    ) -> Iterator[Alignment]:
         """Translate and align: one alignment for each sentence, in order, a buffer at a time.
 
         Args:
             sentences: strings (words at spaces) or words; of pairs the source and the number.
+            on_choice: is told where the alignments are read.
 
         Raises:
             PairError: a sentence that is longer than the model takes, or has a translation that is, unless the
                 aligner's `too_long` is "blank". Those before it come out first.
         """
-        skipped: deque[bool] = deque()
-        for alignment in self.aligner(self._pairs(sentences, skipped)):
-            yield replace(alignment, skipped="too long") if skipped.popleft() else alignment
+        for alignment in self.aligner(self._translated(sentences), on_choice):
+            pair = alignment.pair
+            if pair.source and not pair.target and self._too_long(self._pieces(pair)):
+                yield replace(alignment, skipped="too long")
+            else:
+                yield alignment
 
-    def _pairs(self, sentences: Iterable[Pair | str | Sequence[str]], skipped: deque[bool]) -> Iterator[Pair]:
-        """Sentences with their translations; notes for each whether it was too long to have one."""
-        numbered = number_pairs(some if isinstance(some, Pair) else (some, "") for some in sentences)
-        for chunk in chunks(map(self._encode, numbered), self._forward.buffer):
-            translations = iter(self.translator([pieces for _, pieces, _ in chunk if pieces]))
-            for pair, pieces, long in chunk:
-                skipped.append(long)
+    @property
+    def _forward(self) -> Aligner:
+        return self.aligner.forward if isinstance(self.aligner, TwoWayAligner) else self.aligner
+
+    def _translated(self, sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
+        """Sentences with their translations, blank for those that are blank or too long."""
+        numbered = number_pairs(one if isinstance(one, Pair) else (one, "") for one in sentences)
+        for chunk in chunks(((pair, self._encode(pair)) for pair in numbered), self._forward.buffer):
+            translations = iter(self.translator([pieces for _, pieces in chunk if pieces]))
+            for pair, pieces in chunk:
                 yield Pair(pair.source, next(translations) if pieces else (), pair.id)
 
-    def _encode(self, pair: Pair) -> tuple[Pair, Sequence[int] | None, bool]:
-        """A sentence's pieces, None if there is nothing to translate; and whether that is for its length.
+    def _pieces(self, pair: Pair) -> Sequence[int]:
+        """A sentence's pieces, `</s>` at the end."""
+        return self._forward.recorder.encode(Pair(pair.source, (), pair.id)).source
+
+    def _too_long(self, pieces: Sequence[int]) -> bool:
+        return len(pieces) > self._forward.recorder.max_positions[0]
+
+    def _encode(self, pair: Pair) -> Sequence[int] | None:
+        """A sentence's pieces, None if there is nothing to translate, or too much.
 
         Raises:
             PairError: more pieces than the model takes.
         """
-        recorder = self._forward.recorder
-        pieces = recorder.encode(Pair(pair.source, (), pair.id)).source
+        pieces = self._pieces(pair)
         if len(pieces) < 2:
-            return pair, None, False
-        most = recorder.max_positions[0]
-        if len(pieces) <= most:
-            return pair, pieces, False
+            return None
+        if not self._too_long(pieces):
+            return pieces
         if self._forward.too_long == "stop":
+            most = self._forward.recorder.max_positions[0]
+            terms = self.aligner.terms[0] if isinstance(self.aligner, TwoWayAligner) else Terms()
             raise PairError(
-                pair.id,
-                f"source has {len(pieces):,} pieces with </s>, {self._forward.terms.model} takes {most:,}: "
-                "shorten it, or leave such lines without translation (--too-long blank)",
+                f"source has {len(pieces):,} pieces with </s>, {terms.model} takes {most:,}",
+                line=pair.id,
+                remedy=Remedy("shorten it, or leave such lines without translation ({})", (BLANK,)),
             )
-        return pair, None, True
+        return None

@@ -1,38 +1,38 @@
-"""Two models, one for each direction, and their links made one."""
+"""Two models, one for each direction, and their links symmetrised."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from align.aligners.single import Aligner, Item
-from align.attention.scores import shares
+from align.aligners.checks import check_text
+from align.aligners.encoding import Encoded, Terms, cut, encode
+from align.aligners.reader import LinkScores
+from align.aligners.single import Aligner, OnChoice, PairLike, choose_for
 from align.attention.soft import links_above, soft_scores
 from align.batching import chunks
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD, symmetrize
 from align.text.lines import number_pairs
-from align.types import Alignment, Cell, Pair, Pieces, Terms, TextWarning
+from align.types import Alignment, Pair, Pieces, Place, TextWarning
 
 GROUP = 32
 """Batches that go through one model and then, cut anew for its own lengths, through the other."""
 
-Scores = dict[tuple[int, int], float]
-Found = dict[int, Scores]
-"""By the pair's place in the buffer."""
-
-Batched = tuple[list[int], list[Pieces]]
-"""What `Aligner.batch` yields."""
+Batch = tuple[list[int], list[Pieces]]
+"""Numbers of pairs in the buffer, and their pieces."""
 
 
+@dataclass(frozen=True, eq=False)
 class TwoWayAligner:
     """Word alignments out of two translation models: one for each direction, symmetrised.
 
-    Args:
+    Attributes:
         forward: aligns with a model that translates source to target; its buffer and sizes of batches are those of
             both.
         reverse: aligns with one that translates target to source.
@@ -41,10 +41,6 @@ class TwoWayAligner:
             links of one direction.
         threshold: of "soft", from 0 to 1.
 
-    Attributes:
-        forward: a copy of it, which shares its model and has a `cell` of its own.
-        reverse: the same of the other; its messages call source and target what they are to `forward`.
-
     Raises:
         ValueError: another method or threshold.
 
@@ -52,104 +48,130 @@ class TwoWayAligner:
         TextWarning: the languages of the models are not each other's the other way round.
     """
 
-    def __init__(self, forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold: float = THRESHOLD) -> None:
+    forward: Aligner
+    reverse: Aligner
+    method: str = SOFT
+    _: KW_ONLY
+    threshold: float = THRESHOLD
+
+    def __post_init__(self) -> None:
         known = (SOFT, *METHODS, *DIRECTIONS)
-        if method not in known:
-            raise ValueError(f"the method is one of {', '.join(known)}; not {method!r}")
-        if not 0 <= threshold <= 1:
-            raise ValueError(f"the threshold is a number from 0 to 1; not {threshold}")
-        self.forward, self.reverse, self.method, self.threshold = copy(forward), copy(reverse), method, threshold
-        names = forward.recorder.name, reverse.recorder.name
-        self.forward.terms = Terms(f"the forward model ({names[0]})", "source", "target")
-        self.reverse.terms = Terms(f"the reverse model ({names[1]})", "target", "source")
-        source, target = forward.recorder.languages
-        if reverse.recorder.languages != (target, source):
+        if self.method not in known:
+            raise ValueError(f"the method is one of {', '.join(known)}; not {self.method!r}")
+        if not 0 <= self.threshold <= 1:
+            raise ValueError(f"the threshold is a number from 0 to 1; not {self.threshold}")
+        source, target = self.forward.recorder.languages
+        if self.reverse.recorder.languages != (target, source):
             warnings.warn(
-                f"{names[0]} translates {source} to {target}, but the reverse model is {names[1]}: "
-                f"does it translate {target} to {source}?",
+                f"{self.forward.recorder.name} translates {source} to {target}, but the reverse model is "
+                f"{self.reverse.recorder.name}: does it translate {target} to {source}?",
                 TextWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
 
     def align(self, source: str | Sequence[str], target: str | Sequence[str]) -> Alignment:
         """Align one pair of sentences, given as strings (words at spaces) or as words."""
         return next(self([(source, target)]))
 
-    def __call__(self, pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Alignment]:
+    def __call__(self, pairs: Iterable[PairLike], on_choice: OnChoice | None = None) -> Iterator[Alignment]:
         """Align pairs: one alignment for each, in order, a buffer at a time.
 
         A link's score is the soft one, or, with a heuristic, the mean of what it has in either direction, 0 where it
         is none there; with one direction for a method it is that one's. A pair that is too long for one of the models
         is skipped.
 
+        Args:
+            pairs: of any number.
+            on_choice: is told where the forward and the reverse model are read.
+
         Raises:
             PairError: a pair that is longer than one of the models takes, unless that one's `too_long` is "blank";
                 the pairs before it come out first.
+
+        Warns:
+            TextWarning: the text does not look like what the models were trained on.
         """
-        forward = reverse = None
+        places: tuple[Place, Place] | None = None
         for chunk in chunks(map(self._encode, number_pairs(pairs)), self.forward.buffer):
-            ahead, back = [item for item, _ in chunk], [item for _, item in chunk]
-            self.forward.warn_of_text(ahead)
-            self.reverse.warn_of_text(back)
-            forward = forward or self.forward.choose(ahead)
-            reverse = reverse or self.reverse.choose(back)
-            yield from self._align_encoded(ahead, back, (forward, reverse))
+            forward, reverse = [both[0] for both in chunk], [both[1] for both in chunk]
+            if places is None and any(one.pieces for one in forward):
+                check_text(self.forward.recorder, forward, self.terms[0])
+                check_text(self.reverse.recorder, reverse, self.terms[1])
+                choices = choose_for(self.forward, forward), choose_for(self.reverse, reverse)
+                places = choices[0].place, choices[1].place
+                if on_choice:
+                    on_choice(choices)
+            links = self._link(forward, reverse, places) if places else {}
+            for n, one in enumerate(forward):
+                yield Alignment(one.pair, links.get(n, {}), one.skipped)
 
-    def _encode(self, pair: Pair) -> tuple[Item, Item]:
+    @cached_property
+    def terms(self) -> tuple[Terms, Terms]:
+        """What messages call the models, and their sides as they are to the forward one."""
+        return (
+            Terms(f"the forward model ({self.forward.recorder.name})", "source", "target"),
+            Terms(f"the reverse model ({self.reverse.recorder.name})", "target", "source"),
+        )
+
+    def _encode(self, pair: Pair) -> tuple[Encoded, Encoded]:
         """A pair as either model reads it; pieces for both or for none."""
-        ahead = self.forward.encode(pair)
-        back = self.reverse.encode(Pair(pair.target, pair.source, pair.id))
-        if ahead[1] and back[1]:
-            return ahead, back
-        skipped = ahead[2] or back[2]
-        return (pair, None, skipped), (back[0], None, skipped)
+        forward = encode(self.forward.recorder, pair, self.forward.too_long, self.terms[0])
+        swapped = Pair(pair.target, pair.source, pair.id)
+        reverse = encode(self.reverse.recorder, swapped, self.reverse.too_long, self.terms[1])
+        if forward.pieces and reverse.pieces:
+            return forward, reverse
+        skipped = forward.skipped or reverse.skipped
+        return Encoded(pair, None, skipped), Encoded(swapped, None, skipped)
 
-    def _align_encoded(
-        self, ahead: Sequence[Item], back: Sequence[Item], cells: tuple[Cell | None, Cell | None]
-    ) -> Iterator[Alignment]:
-        """Align a buffer of pairs, encoded for both models, with a layer and head of each."""
-        found: dict[int, Scores] = {}
-        for group in chunks(self.forward.batch(ahead), GROUP):
-            assert cells[0]
-            assert cells[1]
-            numbers = [n for places, _ in group for n in places]
-            batches = self.reverse.batch([back[n] for n in numbers])
-            turned = [([numbers[place] for place in places], some) for places, some in batches]
-            join = self._join_scores if self.method == SOFT else self._join_links
-            found |= join(group, turned, (cells[0], cells[1]))
-        for n, (pair, _, skipped) in enumerate(ahead):
-            yield Alignment(pair, found.get(n, {}), skipped)
+    def _link(
+        self, forward: Sequence[Encoded], reverse: Sequence[Encoded], places: tuple[Place, Place]
+    ) -> dict[int, LinkScores]:
+        """Links of a buffer of pairs, encoded for both models, by number."""
+        links: dict[int, LinkScores] = {}
+        tokens = self.forward.batch_tokens
+        symmetrise = self._symmetrise_scores if self.method == SOFT else self._symmetrise_links
+        for group in chunks(cut(forward, tokens), GROUP):
+            numbers = [n for of_batch, _ in group for n in of_batch]
+            batches = cut([reverse[n] for n in numbers], self.reverse.batch_tokens)
+            links |= symmetrise(group, [([numbers[n] for n in of_batch], batch) for of_batch, batch in batches], places)
+        return links
 
-    def _join_scores(self, ahead: Sequence[Batched], back: Sequence[Batched], cells: tuple[Cell, Cell]) -> Found:
+    def _symmetrise_scores(
+        self, forward: Sequence[Batch], reverse: Sequence[Batch], places: tuple[Place, Place]
+    ) -> dict[int, LinkScores]:
         """Links of a group of pairs by the scores of both directions."""
         rows: dict[int, NDArray[np.float32]] = {}  # of each pair, [J, I]; numpy, for many small slices
-        for places, some in ahead:
-            batch = shares(self.forward.score(some, cells[0]), self.forward.settings.null).cpu().numpy()
-            rows |= {n: row[: one.words[1], : one.words[0]] for n, one, row in zip(places, some, batch, strict=True)}
-        found: Found = {}
-        for places, some in back:
-            reverse = shares(self.reverse.score(some, cells[1]), self.reverse.settings.null)  # [B, I, J]
-            forward = np.zeros((len(places), reverse.shape[2], reverse.shape[1]), dtype=np.float32)
-            for b, n in enumerate(places):
-                forward[b, : rows[n].shape[0], : rows[n].shape[1]] = rows[n]
-            scores = soft_scores(torch.from_numpy(forward).to(reverse), reverse)
-            found |= zip(places, links_above(scores, self.threshold), strict=True)
-        return found
+        for numbers, batch in forward:
+            shares = self.forward.reader.shares(batch, places[0]).cpu().numpy()  # [B, J, I]
+            for n, pieces, row in zip(numbers, batch, shares, strict=True):
+                rows[n] = row[: pieces.words[1], : pieces.words[0]]
+        links: dict[int, LinkScores] = {}
+        for numbers, batch in reverse:
+            of_reverse = self.reverse.reader.shares(batch, places[1])  # [B, I, J]
+            of_forward = np.zeros((len(numbers), *of_reverse.shape[:0:-1]), dtype=np.float32)  # [B, J, I]
+            for b, n in enumerate(numbers):
+                of_forward[b, : rows[n].shape[0], : rows[n].shape[1]] = rows[n]
+            scores = soft_scores(torch.from_numpy(of_forward).to(of_reverse), of_reverse)  # [B, J, I]
+            links |= zip(numbers, links_above(scores, self.threshold), strict=True)
+        return links
 
-    def _join_links(self, ahead: Sequence[Batched], back: Sequence[Batched], cells: tuple[Cell, Cell]) -> Found:
-        """Links of a group of pairs by the links of both directions, or one."""
-        there: Found = {}
-        again: Found = {}
-        for places, some in ahead if self.method != "reverse" else ():
-            there |= zip(places, self.forward.link(some, cells[0]), strict=True)
-        for places, some in back if self.method != "forward" else ():
-            turned = ({link[::-1]: score for link, score in one.items()} for one in self.reverse.link(some, cells[1]))
-            again |= zip(places, turned, strict=True)
-        return {n: self._join(there.get(n, {}), again.get(n, {})) for places, _ in ahead for n in places}
+    def _symmetrise_links(
+        self, forward: Sequence[Batch], reverse: Sequence[Batch], places: tuple[Place, Place]
+    ) -> dict[int, LinkScores]:
+        """Links of a group of pairs by the links of both directions, or of one."""
+        of_forward: dict[int, LinkScores] = {}
+        of_reverse: dict[int, LinkScores] = {}
+        for numbers, batch in forward if self.method != "reverse" else ():
+            of_forward |= zip(numbers, self.forward.reader.links(batch, places[0]), strict=True)
+        for numbers, batch in reverse if self.method != "forward" else ():
+            for n, links in zip(numbers, self.reverse.reader.links(batch, places[1]), strict=True):
+                of_reverse[n] = {link[::-1]: score for link, score in links.items()}
+        numbers = [n for of_batch, _ in forward for n in of_batch]
+        return {n: self._symmetrise(of_forward.get(n, {}), of_reverse.get(n, {})) for n in numbers}
 
-    def _join(self, ahead: Scores, back: Scores) -> Scores:
+    def _symmetrise(self, forward: LinkScores, reverse: LinkScores) -> LinkScores:
         """One pair's links out of both directions'."""
         if self.method in DIRECTIONS:
-            return ahead or back
-        links = symmetrize(frozenset(ahead), frozenset(back), self.method)
-        return {link: (ahead.get(link, 0.0) + back.get(link, 0.0)) / 2 for link in links}
+            return forward or reverse
+        links = symmetrize(frozenset(forward), frozenset(reverse), self.method)
+        return {link: (forward.get(link, 0.0) + reverse.get(link, 0.0)) / 2 for link in links}

@@ -6,9 +6,8 @@ pointwise mutual information, each link judged by the others, is the one to read
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from math import log
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,8 @@ from align.types import Pair
 MIN_PAIRS = 50
 """With fewer sentence pairs than this the counts say too little."""
 
-Key = TypeVar("Key")
+CHOOSING_PAIRS = 1000
+"""As many pairs, of the first buffer, decide on layer and head at most: more change nothing but the time it takes."""
 
 
 class Vocabulary:
@@ -59,43 +59,37 @@ def lexical_consistency(source: NDArray[np.int64], target: NDArray[np.int64], ta
     return float((pair * terms).sum() / target_words)
 
 
-def calibrate(links: Mapping[Key, tuple[NDArray[np.int64], NDArray[np.int64]]], target_words: int) -> Key:
-    """The choice whose links are the most consistent; of equals, the first.
+class LinkedWords:
+    """Linked words of one text, by number, in several ways at once.
 
     Args:
-        links: for each choice, the numbers of the linked source and target words, as `lexical_consistency`
-            takes them, all on the same text.
-        target_words: all target words of that text.
-
-    Raises:
-        ValueError: nothing to choose from.
+        shape: of the ways, for example cells, or score, position and cell.
     """
-    if not links:
-        raise ValueError("no layer or head to choose from")
-    return max(links, key=lambda key: lexical_consistency(*links[key], target_words))
 
-
-class LinkedWords(Generic[Key]):
-    """Linked words of one text, by number, for several choices of a cell."""
-
-    def __init__(self) -> None:
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
         self._vocabularies = Vocabulary(), Vocabulary()
-        self._linked: dict[Key, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]] = {}
+        self._sources: list[NDArray[np.int64]] = []
+        self._targets: list[NDArray[np.int64]] = []
+        self._words: list[NDArray[np.int64]] = []
+        self._length = 0
 
-    def add(self, pairs: Sequence[Pair], best: Mapping[Key, NDArray[np.int64]]) -> None:
-        """Add B pairs: for each choice the source word of every target word `[B, J]`, negative for none."""
-        sources = [self._vocabularies[0].numbers(pair.source) for pair in pairs]
-        targets = [self._vocabularies[1].numbers(pair.target) for pair in pairs]
-        for key, index in best.items():
-            of_source, of_target = self._linked.setdefault(key, ([], []))
-            for row, source, target in zip(index, sources, targets, strict=True):
-                words = row[: len(target)]
-                of_source.append(source[words[words >= 0]])
-                of_target.append(target[words >= 0])
+    def add(self, pair: Pair, words: NDArray[np.int64]) -> None:
+        """Add a pair: in each way the source word of every target word `[*shape, J]`, negative for none.
 
-    def most_consistent(self, target_words: int) -> Key:
-        """What `calibrate` chooses, of a text with so many target words."""
-        joined = {
-            key: (np.concatenate(source), np.concatenate(target)) for key, (source, target) in self._linked.items()
-        }
-        return calibrate(joined, target_words)
+        There may be more than J, for a batch's longest pair.
+        """
+        words = words[..., : len(pair.target)]
+        self._sources.append(self._vocabularies[0].numbers(pair.source))
+        self._targets.append(self._vocabularies[1].numbers(pair.target))
+        self._words.append(np.where(words >= 0, words + self._length, -1))  # source words count on through the text
+        self._length += len(pair.source)
+
+    def consistency(self) -> NDArray[np.float64]:
+        """Lexical consistency of every way `[*shape]`, in nats per target word."""
+        if not self._words:
+            return np.zeros(self._shape)
+        sources, targets = np.concatenate(self._sources), np.concatenate(self._targets)
+        words = np.concatenate(self._words, axis=-1).reshape(-1, len(targets))
+        values = [lexical_consistency(sources[w[w >= 0]], targets[w >= 0], len(targets)) for w in words]
+        return np.array(values).reshape(self._shape)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from align.attention.norms import gram, head_norms, vector_norms
-from align.types import CrossAttention, Null, Position, Score
+from align.types import CrossAttention, Head, Null, Position, Score
 
 TINY = torch.finfo(torch.float32).tiny
 
@@ -33,12 +33,12 @@ def hide_eos(weights: Tensor, source_words: Tensor) -> Tensor:
     return kept / kept.sum(-1, keepdim=True).clamp_(min=torch.finfo(kept.dtype).tiny)
 
 
-def cell_scores(attention: CrossAttention, heads: Sequence[int | None], score: Score) -> Tensor:
+def cell_scores(attention: CrossAttention, heads: Sequence[Head], score: Score) -> Tensor:
     """Scores of a layer for some of its heads.
 
     Args:
         attention: one layer's attention, rows of any number of steps T.
-        heads: C of them, counted from 1; None stands for all heads taken together.
+        heads: C of them, counted from 1; "all" stands for all heads taken together.
         score: "weight" is a_h, and its mean over all heads; "norm" is ||a_h f_h(x)||, and the norm of the
             sum over all heads (Kobayashi et al. 2020, eq. 5).
 
@@ -46,8 +46,8 @@ def cell_scores(attention: CrossAttention, heads: Sequence[int | None], score: S
         `[B, C, T, S]`, in float32.
     """
     weights, values, out_proj = (x.float() for x in (attention.weights, attention.values, attention.out_proj))
-    if None not in heads:
-        single = [head - 1 for head in heads if head is not None]
+    if "all" not in heads:
+        single = [head - 1 for head in heads if head != "all"]
         weights = weights[:, single]  # [B, C, T, S]
         return weights if score == "weight" else head_norms(weights, gram(values[:, single], out_proj[single]))
     if score == "weight":
@@ -57,7 +57,7 @@ def cell_scores(attention: CrossAttention, heads: Sequence[int | None], score: S
         together, by_head = vector_norms(weights, inner), weights
         if len(heads) > 1:
             by_head = head_norms(weights, inner)
-    return torch.stack([together if head is None else by_head[:, head - 1] for head in heads], dim=1)
+    return torch.stack([together if head == "all" else by_head[:, head - 1] for head in heads], dim=1)
 
 
 def target_rows(scores: Tensor, position: Position) -> Tensor:

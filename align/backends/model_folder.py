@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS, TextRules
-from align.types import Position, Score
+from align.types import Cell, Position, Score
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -64,13 +64,13 @@ class ModelFolder:
         checkpoint: the file with the weights.
         root: where dictionaries and subword models are looked for.
         options: model.toml, with the user's own options above it.
-        calibration: (score, position) to layer and head, as the model's makers measured.
+        calibration: (score, position) to the cell to read, as the model's makers measured.
     """
 
     checkpoint: Path
     root: Path
     options: ModelOptions
-    calibration: Mapping[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
+    calibration: Mapping[tuple[Score, Position], Cell] = field(default_factory=dict)
 
     def binarised_languages(self) -> tuple[str, str] | tuple[None, None]:
         """The language pair in the names of what fairseq-preprocess wrote, such as `train.de-en.de.idx`.
@@ -156,7 +156,7 @@ _NAMES = [f.name for f in fields(ModelOptions)]
 _CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
 
 
-def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[str, str], tuple[int, int | None]]]:
+def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], Cell]]:
     """Options and calibration of a model.toml; nothing of either where the file is missing."""
     if not path.is_file():
         return ModelOptions(), {}
@@ -181,7 +181,7 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[str, str], tuple[in
                 raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {_shown(value)}")
         options = ModelOptions(_language(content["source"]), _language(content["target"]), **text)
         calibration = {
-            (score, position): (_counted(cell["layer"]), None if cell["head"] == "all" else _counted(cell["head"]))
+            (score, position): Cell(_counted(cell["layer"]), "all" if cell["head"] == "all" else _counted(cell["head"]))
             for position, scores in stored.items()
             for score, cell in scores.items()
         }

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 from align.cli.output import open_output as open_output
 from align.cli.signals import stopped_by_signals
+from align.errors import Argument, DataError
 from align.links.formats import FORMATS
 from align.types import Alignment
 from align.view.escape import printable
@@ -49,7 +50,7 @@ def run(program: str, job: Callable[[], None], advice: str = "") -> int:
         say(f"{program}: error: {where}{error.strerror or error}")
         return FAILED
     except (ValueError, ModuleNotFoundError) as error:
-        say(f"{program}: error: {error}")
+        say(f"{program}: error: {error.told(as_flag) if isinstance(error, DataError) else error}")
         return FAILED
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
@@ -57,6 +58,12 @@ def run(program: str, job: Callable[[], None], advice: str = "") -> int:
         say(f"{program}: error: out of memory{advice and '; '}{advice}")
         return FAILED
     return OK
+
+
+def as_flag(argument: Argument) -> str:
+    """An argument of the library as the programs' users give it: `--too-long blank`."""
+    flag = f"--{argument.name.replace('_', '-')}"
+    return flag if argument.value is None else f"{flag} {argument.value}"
 
 
 def lacks_memory(error: Exception) -> bool:

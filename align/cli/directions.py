@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import align
@@ -13,7 +15,7 @@ from align.cli.translate import search_of
 from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, SOFT, THRESHOLD
 from align.signature import describe, describe_reverse, signature
 from align.statistical.tools import TOOLS
-from align.types import Settings
+from align.types import Choice, Settings
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
@@ -143,14 +145,15 @@ def directions(aligner: Aligner | TwoWayAligner) -> dict[str, Aligner]:
     return {"": aligner}
 
 
-def sign(aligner: Aligner | TwoWayAligner, args: argparse.Namespace) -> str:
-    """The signature, with what "auto" came to."""
-    one, *other = directions(aligner).values()
+def sign(aligner: Aligner | TwoWayAligner, args: argparse.Namespace, choices: Sequence[Choice] = ()) -> str:
+    """The signature, with what "auto" came to in each direction, once that is known."""
+    forward, *reverse = directions(aligner).values()
+    choice = choices[0] if choices else None
     more = {"translate": str(search_of(args))} if args.translate else {}
-    for reverse in other:
+    for one, chosen in zip_longest(reverse, choices[1:]):
         method = args.symmetrize or SOFT
         if method == SOFT:
             method = f"{SOFT}:{THRESHOLD if args.threshold is None else args.threshold:g}"
-        more |= describe_reverse(reverse.recorder.name, reverse.settings, reverse.cell, method)
-    recorder = one.recorder
-    return signature(describe(recorder.name, one.settings, one.cell, align.__version__, recorder.dtype, more))
+        more |= describe_reverse(one.recorder.name, one.settings, chosen, method)
+    recorder = forward.recorder
+    return signature(describe(recorder.name, forward.settings, choice, align.__version__, recorder.dtype, more))

@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, get_args
 
 import align
@@ -32,11 +33,12 @@ from align.cli.translate import (
     make_translating,
     write_translation,
 )
+from align.errors import PairError
 from align.links.formats import FORMATS
 from align.links.symmetrize import THRESHOLD
 from align.memory import keep_freed_memory
 from align.statistical.tools import TOOLS
-from align.types import Pair, PairError, Positions, Score, TextWarning
+from align.types import Choice, Pair, Positions, Score, TextWarning
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
@@ -184,19 +186,19 @@ def extract(args: argparse.Namespace) -> None:
             lines = "source" if args.translate else "`source ||| target`"
             say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
         if part:
-            pairs = go_on(part, aligner, pairs, name, args)
+            aligner, pairs = go_on(part, aligner, pairs, name, args)
         progress = Progress(PROGRAM, args.quiet, part.saved.lines if part else 0)
         try:
-            counts = write_all(aligner, pairs, out, progress, args, part)
+            counts, choices = write_all(aligner, pairs, out, progress, args, part)
         except PairError as error:
-            raise ValueError(f"{name}, {error}") from None
+            raise error.in_file(name) from None
         finally:
             progress.close()
     progress.write(
         f"{PROGRAM}: {progress.lines:,} lines, {counts['blank']:,} blank, {counts['too long']:,} too long, "
         f"{progress.rate:,.0f} lines/s"
     )
-    progress.write(sign(aligner, args))
+    progress.write(sign(aligner, args, choices))
 
 
 @contextmanager
@@ -227,19 +229,32 @@ def what_is_run(aligner: Aligner | TwoWayAligner, args: argparse.Namespace) -> d
 
 def go_on(
     part: Part, aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair], name: str, args: argparse.Namespace
-) -> Iterator[Pair]:
-    """The pairs that an interrupted run has left to do, with an aligner that has chosen what it had chosen."""
+) -> tuple[Aligner | TwoWayAligner, Iterator[Pair]]:
+    """An aligner that reads where an interrupted run has read, and the pairs that this has left to do."""
     rest = part.begin(what_is_run(aligner, args), pairs, name)
-    if part.saved.lines:
-        try:
-            for one, chosen in zip(directions(aligner).values(), part.saved.chosen, strict=True):
-                if chosen:
-                    one.settle(*chosen)
-        except ValueError as error:
-            raise ValueError(f"{part.path}: {error}: {part.anew}") from None
-        if not args.quiet:
-            say(f"{PROGRAM}: {part.saved.lines:,} lines are done in {part.path}")
-    return rest
+    if not part.saved.lines:
+        return aligner, rest
+    try:
+        aligner = _reading_at(aligner, part.saved.chosen)
+    except ValueError as error:
+        raise ValueError(f"{part.path}: {error}: {part.anew}") from None
+    if not args.quiet:
+        say(f"{PROGRAM}: {part.saved.lines:,} lines are done in {part.path}")
+    return aligner, rest
+
+
+def _reading_at(aligner: Aligner | TwoWayAligner, choices: Sequence[Choice]) -> Aligner | TwoWayAligner:
+    """The same aligner, but for where it reads, if that was chosen already."""
+    from align.aligners.two_way import TwoWayAligner
+
+    if not choices:
+        return aligner
+    if len(choices) != len(directions(aligner)):
+        raise ValueError(f"{len(choices)} choices of layer and head for {len(directions(aligner))} models")
+    if isinstance(aligner, TwoWayAligner):
+        forward, reverse = replace(aligner.forward, choice=choices[0]), replace(aligner.reverse, choice=choices[1])
+        return replace(aligner, forward=forward, reverse=reverse)
+    return replace(aligner, choice=choices[0])
 
 
 def write_all(
@@ -249,16 +264,19 @@ def write_all(
     progress: Progress,
     args: argparse.Namespace,
     part: Part | None,
-) -> Counter[str]:
-    """Write a line for each pair as its buffer is done; counts what got none for a reason."""
+) -> tuple[Counter[str], Sequence[Choice]]:
+    """Write a line for each pair as its buffer is done; counts what got none for a reason, and says where it read."""
     counts = Counter(part.saved.counts if part else {})
-    untold = directions(aligner)
+    choices: list[Choice] = []
+
+    def tell(chosen: Sequence[Choice]) -> None:
+        choices.extend(chosen)
+        for name, choice in zip(directions(aligner), chosen, strict=True):
+            progress.write(f"{PROGRAM}: {name}{choice.place} ({choice.reason})")
+
     write = write_translation if args.translate else write_links
     align_all = make_translating(aligner, args) if args.translate else aligner
-    for alignment in align_all(pairs):
-        for name in [name for name, one in untold.items() if one.cell]:
-            one = untold.pop(name)
-            progress.write(f"{PROGRAM}: {name}{one.cell} ({one.reason})")
+    for alignment in align_all(pairs, tell):
         write(out, alignment, args.format, args.scores)
         counts["blank"] += alignment.pair.blank and not alignment.skipped
         counts["too long"] += alignment.skipped == "too long"
@@ -266,9 +284,8 @@ def write_all(
         if progress.lines % args.buffer == 0:
             out.flush()
             if part:
-                every = directions(aligner).values()
-                part.save(progress.lines, counts, [(one.cell, one.reason) if one.cell else None for one in every])
-    return counts
+                part.save(progress.lines, counts, choices)
+    return counts, choices
 
 
 def main() -> int:

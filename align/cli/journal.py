@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
-from align.types import Cell
+from align.types import Cell, Choice, Place
 from align.view.escape import printable
 
 LONGEST = 100_000
@@ -20,9 +20,6 @@ LONGEST = 100_000
 
 MOST_TOLD = 8
 """Differences between two runs that a message names."""
-
-Chosen = tuple[Cell, str]
-"""Layer and head of one direction, and how they were chosen."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +31,14 @@ class Saved:
         bytes: of the output, before it is packed.
         digest: of those lines.
         counts: of lines without links, by reason.
-        chosen: for each direction; None where that was still open.
+        chosen: where each direction is read, and why; nothing as long as that is open.
     """
 
     lines: int = 0
     bytes: int = 0
     digest: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
-    chosen: Sequence[Chosen | None] = ()
+    chosen: Sequence[Choice] = ()
 
     def __post_init__(self) -> None:
         for number in (self.lines, self.bytes, *self.counts.values()):
@@ -52,17 +49,21 @@ class Saved:
 def read_saved(line: bytes) -> Saved | None:
     """A line of the journal; None if it is none."""
 
-    def cell(found: Any) -> Cell:
-        output = found["output"]
-        if type(found["layer"]) is not int or type(found["head"]) not in (int, type(None)):
+    def cell(told: Any) -> Cell | None:
+        if told is None:
+            return None
+        if type(told["layer"]) is not int or not (told["head"] == "all" or type(told["head"]) is int):
             raise ValueError
-        return Cell(found["layer"], found["head"], None if output is None else cell(output))
+        return Cell(told["layer"], told["head"])
 
     try:
-        found = json.loads(line)
-        chosen = [None if some is None else (cell(some[0]), str(some[1])) for some in found["chosen"]]
-        counts = {str(name): number for name, number in found["counts"].items()}
-        return Saved(found["lines"], found["bytes"], str(found["digest"]), counts, chosen)
+        told = json.loads(line)
+        chosen = [
+            Choice(Place(cell(one["place"]["input"]), cell(one["place"]["output"])), str(one["reason"]))
+            for one in told["chosen"]
+        ]
+        counts = {str(name): number for name, number in told["counts"].items()}
+        return Saved(told["lines"], told["bytes"], str(told["digest"]), counts, chosen)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         return None
 

@@ -11,6 +11,7 @@ from align.cli.common import lacks_memory, say
 from align.types import Settings
 
 if TYPE_CHECKING:
+    from align.aligners.encoding import TooLong
     from align.aligners.single import Aligner
 
 
@@ -51,7 +52,7 @@ class Models:
     threads: int | None
     batch_tokens: int
     buffer: int
-    too_long: str
+    too_long: TooLong
 
 
 def requested_models(args: argparse.Namespace, settings: Settings, reverse_settings: Settings | None = None) -> Models:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeAlias
 
-from align.cli.journal import Chosen, Saved, differences, read_journal, write_saved
+from align.cli.journal import Saved, differences, read_journal, write_saved
 from align.cli.output import (
     PACKERS,
     NamedFile,
@@ -30,7 +30,7 @@ from align.cli.output import (
     unlink_own,
 )
 from align.cli.record import Reader, Record, Stamp, anew, digest_of, read_record
-from align.types import Pair
+from align.types import Choice, Pair
 
 SAVE_EVERY = 1.0
 """Seconds from one line of the journal to the next at least: the disk is waited for each time."""
@@ -95,7 +95,7 @@ class Part:
             _sync(self._journal)
         return rest
 
-    def save(self, lines: int, counts: Mapping[str, int], chosen: Sequence[Chosen | None]) -> None:
+    def save(self, lines: int, counts: Mapping[str, int], chosen: Sequence[Choice]) -> None:
         """Note that all output of so many lines is written; where that was done a moment ago, leave it at that."""
         if time.monotonic() - self._last < SAVE_EVERY:
             return

@@ -23,9 +23,10 @@ from align.cli.options import (
     add_speed_options,
     non_negative,
 )
+from align.errors import PairError
 from align.links.metrics import SAMPLES, SEED
 from align.memory import keep_freed_memory
-from align.types import PairError, Settings, TextWarning
+from align.types import Settings, TextWarning
 from align.view.tables import TABLES
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def sweep_models(args: argparse.Namespace, pairs: Any, name: str, gold: Any) -> 
     try:
         found = sweep(aligners[0], pairs, gold, *aligners[1:])
     except PairError as error:
-        raise ValueError(f"{name}, {error}") from None
+        raise error.in_file(name) from None
     if not found.pairs:
         raise ValueError(f"{name} has no sentence pairs")
     if found.skipped:

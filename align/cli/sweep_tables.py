@@ -20,10 +20,6 @@ from align.links.metrics import estimate
 from align.view.tables import TABLES, Column, Rows, Value, percent, plain_rows, show_interval
 
 
-def _head(head: int | None) -> str:
-    return "all" if head is None else str(head)
-
-
 def cell_table(found: Sweep, marked: bool) -> tuple[list[Column], Rows]:
     """A row for each score, position and layer, with AER (or lexical consistency) by head.
 
@@ -31,7 +27,7 @@ def cell_table(found: Sweep, marked: bool) -> tuple[list[Column], Rows]:
     """
     heads = [cell.head for cell in found.cells if cell.layer == 1]
     columns = [Column(key, key) for key in ("position", "score", "layer")]
-    columns += [Column(f"head_{_head(head)}", f"head {head}" if head else "all heads", 2) for head in heads]
+    columns += [Column(f"head_{head}", "all heads" if head == "all" else f"head {head}", 2) for head in heads]
     columns.append(Column("null", "</s> wins, %", 1))
     columns += [] if marked else [Column("metric", "metric"), Column("best", "best")]
     rows = []
@@ -41,15 +37,15 @@ def cell_table(found: Sweep, marked: bool) -> tuple[list[Column], Rows]:
         values = values[s, p]
         best = int(np.argmin(np.nan_to_num(values, nan=np.inf))) if gold else int(np.argmax(values))
         for c, cell in enumerate(found.cells):
-            if cell.head is None:
+            if cell.head == "all":
                 row: dict[str, Value] = {"position": position, "score": score, "layer": cell.layer}
                 row |= {"null": percent(found.null[s, p, c] / max(1, found.target_words))}
                 row |= {"metric": metric, "best": ""}
                 rows.append(row)
             value = float(values[c]) if np.isfinite(values[c]) else None
-            row[f"head_{_head(cell.head)}"] = f"*{value:.2f}" if marked and c == best and value is not None else value
+            row[f"head_{cell.head}"] = f"*{value:.2f}" if marked and c == best and value is not None else value
             if c == best and value is not None:
-                row["best"] = f"head {_head(cell.head)}, chosen {'with' if gold else 'without'} gold"
+                row["best"] = f"head {cell.head}, chosen {'with' if gold else 'without'} gold"
     return columns, rows
 
 
@@ -57,11 +53,11 @@ def norm_table(found: Sweep) -> tuple[list[Column], Rows]:
     """Mean norm over all pairs of pieces, by position, layer and head."""
     heads = [cell.head for cell in found.cells if cell.layer == 1]
     columns = [Column("position", "position"), Column("layer", "layer")]
-    columns += [Column(f"norm_{_head(head)}", f"head {head}" if head else "all heads", 4) for head in heads]
+    columns += [Column(f"norm_{head}", "all heads" if head == "all" else f"head {head}", 4) for head in heads]
     rows: dict[tuple[str, int], dict[str, Value]] = {}
     for (p, position), (c, cell) in product(enumerate(POSITIONS), enumerate(found.cells)):
         row = rows.setdefault((position, cell.layer), {"position": position, "layer": cell.layer})
-        row[f"norm_{_head(cell.head)}"] = float(found.norm[p, c])
+        row[f"norm_{cell.head}"] = float(found.norm[p, c])
     return columns, list(rows.values())
 
 
@@ -83,7 +79,7 @@ def rule_table(found: Sweep, args: argparse.Namespace) -> tuple[list[Column], Ro
         cell = found.cells[choice.cell]
         row: dict[str, Value] = {"position": choice.position, "score": choice.score}
         row |= {"rule": choice.rule, "chosen": "with gold" if choice.gold else "without gold"}
-        row |= {"layer": cell.layer, "head": _head(cell.head), "reverse": "", "dice": None}
+        row |= {"layer": cell.layer, "head": str(cell.head), "reverse": "", "dice": None}
         row["consistency"] = float(found.consistency[s, p, choice.cell])
         if choice.reverse_cell is not None:
             row |= {"reverse": str(found.reverse_cells[choice.reverse_cell])}
@@ -104,7 +100,7 @@ def best_of_all(found: Sweep) -> Iterator[str]:
     for how, values in judged:
         s, p, c = np.unravel_index(int(np.argmax(values)), values.shape)
         cell = found.cells[int(c)]
-        options = f"--score {SCORES[s]} --position {POSITIONS[p]} --layer {cell.layer} --head {_head(cell.head)}"
+        options = f"--score {SCORES[s]} --position {POSITIONS[p]} --layer {cell.layer} --head {cell.head}"
         yield f"best of all {how}: {options}"
 
 
@@ -126,7 +122,7 @@ def count_rows(found: Sweep, per_sentence: bool) -> Iterator[dict[str, Any]]:
                     "score": score,
                     "position": position,
                     "layer": cell.layer,
-                    "head": cell.head or 0,
+                    "head": 0 if cell.head == "all" else cell.head,
                 }
                 if per_sentence and found.counts is not None:
                     for n, counts in enumerate(found.counts[:, s, p, c], 1):

@@ -8,7 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
-from align.aligners.single import Aligner, Item
+from align.aligners.choice import only_choice
+from align.aligners.encoding import Encoded
+from align.aligners.reader import Reader
+from align.aligners.single import align_encoded
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.text.preprocess import Preprocessor, TextRules
 from align.types import Alignment, Pair, Pieces, Settings, TextWarning
@@ -84,7 +87,11 @@ class WordAligner:
         rules = TextRules(language="")
         source, target = (Preprocessor(rules, dictionary.index) for dictionary in dictionaries)
         recorder = FairseqRecorder(model, source, target, dictionary=dictionaries[0], name=name, text="pieces")
-        self._aligner = Aligner(recorder, settings)
+        choice = only_choice(recorder, settings)
+        if choice is None:
+            raise ValueError("layer and head must be fixed: fairseq shows one batch at a time, too little to choose by")
+        self._place = choice.place
+        self._reader = Reader(recorder, settings.score, settings.null, settings.threshold)
 
     def __call__(self, sources: Sequence[Tensor], targets: Sequence[Tensor]) -> list[Alignment]:
         """Align B pairs, in order.
@@ -95,9 +102,9 @@ class WordAligner:
         """
         pairs = enumerate(zip(sources, targets, strict=True), 1)
         items = [self._encode(number, *pair) for number, pair in pairs]
-        return list(self._aligner.align_encoded(items, self._aligner.cell))
+        return list(align_encoded(self._reader, items, self._place))
 
-    def _encode(self, number: int, source_ids: Tensor, target_ids: Tensor) -> Item:
+    def _encode(self, number: int, source_ids: Tensor, target_ids: Tensor) -> Encoded:
         """A pair as the aligner takes it: words joined, no pads, no `</s>` in the target."""
         source, source_words, words = self._read(source_ids, self._dictionaries[0])
         target, target_words, written = self._read(target_ids, self._dictionaries[1])
@@ -105,8 +112,8 @@ class WordAligner:
             del target[-1], target_words[-1]
         pair = Pair(tuple(words), tuple(written), number)
         if pair.blank:
-            return pair, None, ""
-        return pair, Pieces(source, source_words, target, target_words, (len(words), len(written))), ""
+            return Encoded(pair, None)
+        return Encoded(pair, Pieces(source, source_words, target, target_words, (len(words), len(written))))
 
     def _read(self, row: Tensor, dictionary: Any) -> tuple[list[int], list[int], list[str]]:
         """Ids of a row without its pads, the word of each (-1 for special symbols), and the words."""

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from align.children import python
+from align.errors import PairError
 from align.links.formats import parse_pharaoh
 from align.statistical.giza import find_giza
 from align.statistical.process import Files, Job, run
-from align.types import Links, Pair, PairError, TextWarning
+from align.types import Links, Pair, TextWarning
 
 
 class Tool(NamedTuple):
@@ -179,7 +180,7 @@ def _read(tool: str, files: Files, skip: int, shapes: array[int]) -> Iterator[tu
                     if len({link[side] for link in found}) < len(found):
                         raise ValueError(f"a {('source', 'target')[side]} word has two links")
             except ValueError as error:
-                raise PairError(line, f"{tool} gave links that cannot be: {error}") from None
+                raise PairError(f"{tool} gave links that cannot be: {error}", line=line) from None
             yield links[0], links[1]
 
 

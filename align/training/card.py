@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
+import json
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import get_args
 
+from align.aligners.choice import choose
+from align.aligners.encoding import encode
+from align.aligners.reader import Reader
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.loading import load
-from align.text.lines import split_words
+from align.text.lines import number_pairs, split_words
 from align.training.prepare import Prepared
 from align.training.recipe import Recipe
 from align.training.run import Point
 from align.training.score import Quality
-from align.types import Cell, Position, Score, TextWarning
-
-CALIBRATED = 1500
-"""Validation pairs by which layer and head are chosen."""
+from align.types import Cell, Position, Score, Settings
 
 Choices = Mapping[tuple[Position, Score], Cell]
 
@@ -37,13 +37,9 @@ def write_toml(path: Path, languages: tuple[str, str], recipe: Recipe, choices: 
         rows = [(score, choices[position, score]) for score in get_args(Score) if (position, score) in choices]
         if rows:
             lines += [f"[calibration.{position}]"]
-            lines += [f"{score} = {{ layer = {cell.layer}, head = {_head(cell)} }}" for score, cell in rows]
+            lines += [f"{score} = {{ layer = {cell.layer}, head = {json.dumps(cell.head)} }}" for score, cell in rows]
             lines += [""]
     path.write_text("\n".join(lines).rstrip("\n") + "\n", encoding="utf-8")
-
-
-def _head(cell: Cell) -> str:
-    return str(cell.head) if cell.head else '"all"'
 
 
 def calibrate(folder: Path, prepared: Path, languages: tuple[str, str]) -> Choices:
@@ -52,16 +48,14 @@ def calibrate(folder: Path, prepared: Path, languages: tuple[str, str]) -> Choic
         [split_words(line) for line in (prepared / f"valid.{language}").read_text(encoding="utf-8").split("\n")[:-1]]
         for language in languages
     ]
-    pairs = list(zip(*sides, strict=True))[:CALIBRATED]
+    recorder = load(str(folder)).recorder
+    encoded = [encode(recorder, pair, "blank") for pair in number_pairs(zip(*sides, strict=True))]
+    if not any(one.pieces for one in encoded):
+        return {}
     choices: dict[tuple[Position, Score], Cell] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TextWarning)
-        for position, score in product(get_args(Position), get_args(Score)):
-            aligner = load(str(folder), score=score, position=position, buffer=CALIBRATED, too_long="blank")
-            for _ in aligner(pairs):
-                pass
-            if aligner.cell:
-                choices[position, score] = aligner.cell
+    for position, score in product(get_args(Position), get_args(Score)):
+        chosen = choose(Reader(recorder, score), encoded, Settings(score, position))
+        choices[position, score] = chosen.place.cells()[position]
     return choices
 
 

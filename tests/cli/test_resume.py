@@ -15,12 +15,10 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Cell, Settings
 from align.cli import extract, record, resume
 from align.cli.output import open_output
 from tests import toy
 from tests.cli.conftest import Result, failed
-from tests.known import KnownRecorder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -491,24 +489,3 @@ def test_wrong_usage_is_exit_code_2(run_main: Callable[..., Result], arguments: 
     result = run_main(extract.main, "--resume", *arguments)
     assert (result.code, result.out) == (2, b"")
     assert message in result.err
-
-
-# The aligner
-
-
-def test_an_aligner_is_settled_on_what_its_settings_allow() -> None:
-    aligner = Aligner(KnownRecorder(), Settings())
-    aligner.settle(Cell(1, None), "as before")
-    assert (aligner.cell, aligner.reason) == (Cell(1, None), "as before")
-    list(aligner([("1 2", "2 1")] * 60))
-    assert (aligner.cell, aligner.reason) == (Cell(1, None), "as before")
-    for settings, cell in (
-        (Settings(), Cell(4, 1)), (Settings(), Cell(1, 4)), (Settings(), Cell(1, 1, Cell(1, 1))),
-        (Settings(layer=2), Cell(1, 1)), (Settings(head="all"), Cell(1, 1)), (Settings(position="both"), Cell(1, 1)),
-        (Settings(position="both"), Cell(1, 1, Cell(4, 1))),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match="no such place in known, or not as asked"):
-            Aligner(KnownRecorder(), settings).settle(cell, "x")
-    both = Aligner(KnownRecorder(), Settings(position="both"))
-    both.settle(Cell(1, 1, Cell(2, None)), "x")
-    assert both.cell == Cell(1, 1, Cell(2, None))

@@ -1,4 +1,4 @@
-"""Both positions together: the two apart, made one by hand."""
+"""Both positions together: the two apart, merged by hand."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from align import Aligner, Settings
+from align.aligners.choice import Calibration
 from align.attention.scores import both_positions
 from align.signature import describe, signature
-from align.types import Cell
-from tests.conftest import example_pairs
+from align.types import Cell, Choice, Place
+from tests.conftest import align_and_choose, example_pairs
 
 
 def shares(row: list[float]) -> list[float]:
@@ -25,7 +26,7 @@ def shares(row: list[float]) -> list[float]:
 @pytest.mark.parametrize("score", ["norm", "weight"])
 def test_scores_are_shares_of_both_positions_by_hand(toy_recorder: Callable[..., Any], null: Any, score: Any) -> None:
     recorder = toy_recorder()
-    calibration = {(score, "input"): (1, 2), (score, "output"): (2, None)}
+    calibration = {(score, "input"): Cell(1, 2), (score, "output"): Cell(2, "all")}
     aligner = Aligner(recorder, Settings(score, "both", null=null), calibration=calibration)
     apart = [
         Aligner(recorder, Settings(score, "input", 1, 2, null)),
@@ -45,8 +46,9 @@ def test_scores_are_shares_of_both_positions_by_hand(toy_recorder: Callable[...,
             if best < len(row) - 1:
                 links.add((best, j))
         assert aligner.align(source, target).links == links
-    assert aligner.cell == Cell(1, 2, Cell(2, None))
-    assert str(aligner.cell) == "layer 1, head 2; output position: layer 2, all heads"
+    _, (choice,) = align_and_choose(aligner, [("das haus", "the house")])
+    assert choice.place == Place(Cell(1, 2), Cell(2, "all"))
+    assert str(choice.place) == "layer 1, head 2; output position: layer 2, all heads"
 
 
 def test_rows_without_scores() -> None:
@@ -57,13 +59,10 @@ def test_rows_without_scores() -> None:
 def test_each_position_is_calibrated_as_apart_and_batches_do_not_matter(recorder: Any) -> None:
     pairs = [pair for pair in example_pairs() if not pair.blank] * 3
     aligner = Aligner(recorder, Settings(position="both"))
-    found = list(aligner(pairs))
-    apart = [Aligner(recorder, Settings(position=position)) for position in ("input", "output")]  # type: ignore[arg-type]
-    for one in apart:
-        list(one(pairs))
-    assert aligner.cell
-    assert aligner.reason == apart[0].reason
-    assert [Cell(aligner.cell.layer, aligner.cell.head), aligner.cell.output] == [one.cell for one in apart]
+    found, (choice,) = align_and_choose(aligner, pairs)
+    _, (at_input,) = align_and_choose(Aligner(recorder, Settings(position="input")), pairs)
+    _, (at_output,) = align_and_choose(Aligner(recorder, Settings(position="output")), pairs)
+    assert choice == Choice(Place(at_input.place.input, at_output.place.output), at_input.reason)
     one_by_one = Aligner(recorder, Settings(position="both"), batch_tokens=1)
     assert [alignment.links for alignment in one_by_one(pairs)] == [alignment.links for alignment in found]
 
@@ -72,23 +71,21 @@ def test_layer_and_head_are_the_input_positions_and_the_default_is_a_layer_above
     toy_recorder: Callable[..., Any],
 ) -> None:
     for asked, expected in (
-        (Settings(position="both"), Cell(1, None, Cell(2, None))),
-        (Settings(position="both", layer=1, head=3), Cell(1, 3, Cell(2, None))),
-        (Settings(position="both", layer=2, head="all"), Cell(2, None, Cell(2, None))),
+        (Settings(position="both"), Cell(1, "all")),
+        (Settings(position="both", layer=1, head=3), Cell(1, 3)),
+        (Settings(position="both", layer=2, head="all"), Cell(2, "all")),
     ):
-        aligner = Aligner(toy_recorder(), asked)
-        assert aligner.cell is None
-        aligner.align("das haus", "the house")
-        assert aligner.cell == expected
-    calibration = {("norm", "output"): (7, None)}  # of a larger model
+        _, (choice,) = align_and_choose(Aligner(toy_recorder(), asked), [("das haus", "the house")])
+        assert choice.place == Place(expected, Cell(2, "all"))
+    calibration: Calibration = {("norm", "output"): Cell(7, "all")}  # of a larger model
     aligner = Aligner(toy_recorder(), Settings(position="both"), calibration=calibration)
-    aligner.align("das haus", "the house")
-    assert aligner.cell == Cell(1, None, Cell(2, None))
+    _, (choice,) = align_and_choose(aligner, [("das haus", "the house")])
+    assert choice.place == Place(Cell(1, "all"), Cell(2, "all"))
 
 
 def test_signature() -> None:
-    cell = Cell(1, 3, Cell(2, None))
-    line = signature(describe("m", Settings(position="both", threshold=0.4), cell, "1", "float32"))
+    choice = Choice(Place(Cell(1, 3), Cell(2, "all")), "")
+    line = signature(describe("m", Settings(position="both", threshold=0.4), choice, "1", "float32"))
     assert line == (
         "align|m|norm|layer:auto(1)|head:auto(3)|both|output-layer:auto(2)|output-head:auto(all)|sum/mean|null:eos"
         "|threshold:0.4|v:1"

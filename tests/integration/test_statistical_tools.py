@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from align.errors import PairError
 from align.links.symmetrize import symmetrize
 from align.statistical import fast_align
 from align.statistical.fast_align import _SYSTRAN, Table
 from align.statistical.tools import TOOLS, align_with
-from align.types import Links, Pair, PairError, TextWarning
+from align.types import Links, Pair, TextWarning
 from tests.conftest import example_pairs, needs_systran
 from tests.corpora import NUMBERED_WORDS, turned, word_by_word
 

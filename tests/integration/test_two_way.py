@@ -6,16 +6,15 @@ import random
 import warnings
 from collections.abc import Iterator
 from math import nan
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import align
 from align import Aligner, Alignment, Pair, PairError, Settings, TwoWayAligner, load
 from align.links.symmetrize import METHODS, THRESHOLD, symmetrize
-from align.types import Terms, TextWarning
+from align.types import TextWarning
 from tests import naive, toy
+from tests.conftest import align_and_choose
 from tests.corpora import turned, with_gaps
 
 pytestmark = pytest.mark.filterwarnings("ignore::align.types.TextWarning")
@@ -137,37 +136,25 @@ def test_layers_and_heads_are_chosen_as_apart(recorders: Any, buffers: tuple[int
     two_way = TwoWayAligner(
         *(Aligner(one, buffer=buffer) for one, buffer in zip(recorders, buffers, strict=True)), method
     )
-    both = list(two_way(pairs))
-    apart = [list(singles[0](pairs)), list(singles[1](turned(pairs)))]
-    assert [two_way.forward.cell, two_way.reverse.cell] == [single.cell for single in singles]
-    assert [two_way.forward.reason, two_way.reverse.reason] == [single.reason for single in singles]
+    both, choices = align_and_choose(two_way, pairs)
+    forward, forward_choice = align_and_choose(singles[0], pairs)
+    reverse, reverse_choice = align_and_choose(singles[1], turned(pairs))
+    assert choices == forward_choice + reverse_choice
     if method in METHODS:
-        for alignment, scores in zip(both, by_hand(*apart, method), strict=True):
+        for alignment, scores in zip(both, by_hand(forward, reverse, method), strict=True):
             assert alignment.scores == pytest.approx(scores, abs=1e-5)
 
 
 def test_either_model_chooses_on_a_bounded_number_of_pairs(recorders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.aligners.single.CALIBRATION_PAIRS", 60)
+    monkeypatch.setattr("align.aligners.choice.CHOOSING_PAIRS", 60)
     pairs = [pair for pair in with_gaps(150) if not pair.blank]
     two_way = TwoWayAligner(*(Aligner(one) for one in recorders))
     blank = Pair((), (), 0)
-    list(two_way([blank, *pairs[:30], blank, *pairs[30:]]))
-    for one, recorder, some in zip(
-        (two_way.forward, two_way.reverse), recorders, (pairs[:60], turned(pairs[:60])), strict=True
-    ):
-        single = Aligner(recorder)
-        list(single(some))
-        assert one.cell == single.cell
-        assert one.reason == single.reason == "by lexical consistency over 60 pairs"
-
-
-def test_the_choice_stays_for_later_calls(recorders: Any) -> None:
-    two_way = TwoWayAligner(*(Aligner(one) for one in recorders))
-    list(two_way(with_gaps(100)))
-    chosen = two_way.forward.cell, two_way.reverse.cell
-    assert "lexical consistency" in two_way.reverse.reason
-    list(two_way(with_gaps(70)))
-    assert (two_way.forward.cell, two_way.reverse.cell) == chosen
+    _, choices = align_and_choose(two_way, [blank, *pairs[:30], blank, *pairs[30:]])
+    for choice, recorder, text in zip(choices, recorders, (pairs[:60], turned(pairs[:60])), strict=True):
+        _, alone = align_and_choose(Aligner(recorder), text)
+        assert (choice,) == alone
+        assert choice.reason == "by lexical consistency over 60 pairs"
 
 
 def test_one_direction_is_as_it_is(recorders: Any) -> None:
@@ -267,13 +254,19 @@ def test_languages_that_do_not_go_together_are_warned_about(recorders: Any) -> N
         TwoWayAligner(forward, reverse)
 
 
-def test_the_aligners_given_stay_what_they_are(recorders: Any) -> None:
-    forward, reverse = (Aligner(one) for one in recorders)
-    two_way = TwoWayAligner(forward, reverse)
+def test_one_pair_is_a_text_of_one(recorders: Any) -> None:
+    two_way = TwoWayAligner(*(Aligner(one) for one in recorders))
     assert str(two_way.align("das haus", "the house")) == str(next(two_way([("das haus", "the house")])))
-    assert two_way.reverse.terms != Terms()
-    assert (forward.terms, reverse.terms) == (Terms(), Terms())
-    assert (forward.cell, reverse.cell) == (None, None)
+
+
+def test_used_before_or_not_each_text_is_warned_about(recorders: Any) -> None:
+    forward, reverse = (Aligner(one, FIXED) for one in recorders)
+    strange = [("x y z w", "x y z w")] * 60
+    list(forward(strange))
+    for _ in range(2):
+        with pytest.warns(TextWarning) as caught:
+            list(TwoWayAligner(forward, reverse)(strange))
+        assert len({str(warning.message) for warning in caught}) == 4  # either side of either model
 
 
 def test_another_method_is_refused(recorders: Any) -> None:
@@ -285,8 +278,3 @@ def test_another_method_is_refused(recorders: Any) -> None:
 def test_thresholds_out_of_range_are_refused(recorders: Any, threshold: float) -> None:
     with pytest.raises(ValueError, match=f"the threshold is a number from 0 to 1; not {threshold}"):
         TwoWayAligner(*(Aligner(one) for one in recorders), threshold=threshold)
-
-
-def test_it_is_a_public_name() -> None:
-    assert "TwoWayAligner" in align.__all__
-    assert Path(str(align.aligners.two_way.__file__)).name == "two_way.py"

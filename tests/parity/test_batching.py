@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Alignment, Cell, Pair, PairError, Settings, heat_grid
+from align import Aligner, Alignment, Cell, Pair, PairError, Place, Settings, heat_grid
+from align.aligners.choice import Calibration
 from align.types import TextWarning
-from tests.conftest import assert_same_links, example_pairs, shared_pairs
+from tests.conftest import align_and_choose, assert_same_links, example_pairs, shared_pairs
 
 FIXED = Settings(layer=1, head=1)
 
@@ -78,42 +79,39 @@ def test_layers_and_heads_out_of_range_are_refused(recorder: Any, settings: Sett
 
 
 def test_auto_with_few_pairs_takes_what_is_stored_else_a_third_of_the_depth(recorder: Any) -> None:
-    stored = {("norm", "input"): (2, 4), ("weight", "output"): (9, None)}
+    stored: Calibration = {("norm", "input"): Cell(2, 4), ("weight", "output"): Cell(9, "all")}
     for settings, expected in [
         (Settings(), Cell(2, 4)),
-        (Settings(layer=3), Cell(3, None)),  # what is stored is of another layer
+        (Settings(layer=3), Cell(3, "all")),  # what is stored is of another layer
         (Settings(head=2), Cell(1, 2)),
-        (Settings(score="weight", position="output"), Cell(1, None)),  # what is stored is out of range
+        (Settings(score="weight", position="output"), Cell(1, "all")),  # what is stored is out of range
     ]:
         aligner = Aligner(recorder, settings, calibration=stored)
-        assert aligner.cell is None
-        list(aligner(example_pairs()))
-        assert aligner.cell == expected
+        _, (choice,) = align_and_choose(aligner, example_pairs())
+        assert list(choice.place.cells().values()) == [expected]
 
 
-def test_what_a_short_text_fell_back_on_does_not_bind_a_longer_one(recorder: Any) -> None:
-    aligner = Aligner(recorder, Settings(), calibration={("norm", "input"): (3, 4)})
-    aligner.align("das haus", "the house")
-    assert aligner.cell == Cell(3, 4)
-    list(aligner(example_pairs() * 3))
-    assert "60 pairs" in aligner.reason
-    chosen = aligner.cell
-    assert chosen != Cell(3, 4)
-    aligner.align("das haus", "the house")
-    assert aligner.cell == chosen
+def test_every_text_is_chosen_for_by_itself(recorder: Any) -> None:
+    aligner = Aligner(recorder, Settings(), calibration={("norm", "input"): Cell(3, 4)})
+    for _ in range(2):
+        _, (choice,) = align_and_choose(aligner, [("das haus", "the house")])
+        assert choice.place == Place(Cell(3, 4))
+        _, (choice,) = align_and_choose(aligner, example_pairs() * 3)
+        assert "60 pairs" in choice.reason
+        assert choice.place != Place(Cell(3, 4))
 
 
 @pytest.mark.parametrize(("position", "layer"), [("input", 1), ("output", 2)])
 def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, position: str, layer: int) -> None:
     aligner = Aligner(recorder, Settings(position=position), buffer=300)  # type: ignore[arg-type]
     pairs = shared_pairs(400)
-    found = list(aligner(pairs))
-    assert aligner.cell is not None
-    assert aligner.cell.layer == layer  # as measured with gold
-    assert "300 pairs" in aligner.reason
+    found, (choice,) = align_and_choose(aligner, pairs)
+    (cell,) = choice.place.cells().values()
+    assert cell.layer == layer  # as measured with gold
+    assert "300 pairs" in choice.reason
     # the first buffer's links are those of the cell that was taken, as if it had been asked for
-    again = Settings(position=position, layer=layer, head=aligner.cell.head or "all")  # type: ignore[arg-type]
-    assert_same_links(aligner, found, Aligner(recorder, again, buffer=300)(pairs))
+    asked = Aligner(recorder, Settings(position=position, layer=layer, head=cell.head), buffer=300)  # type: ignore[arg-type]
+    assert_same_links(asked, found, asked(pairs))
 
 
 @pytest.mark.parametrize("wrong", [{"buffer": 0}, {"batch_tokens": 0}, {"too_long": "skip"}])

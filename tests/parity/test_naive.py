@@ -9,6 +9,7 @@ import pytest
 
 from align import Aligner, Cell, Pair, Settings
 from align.attention.merging import collate
+from align.types import Head
 from tests import naive
 from tests.conftest import TIE, example_pairs, shared_pairs
 
@@ -16,10 +17,10 @@ from tests.conftest import TIE, example_pairs, shared_pairs
 def compare(recorder: Any, pairs: list[Pair]) -> tuple[int, int]:
     """Number of sentence alignments compared, and of those that were too close to call."""
     layers = range(1, recorder.layers + 1)
-    heads = [None, *range(1, recorder.heads + 1)]
+    heads: list[Head] = ["all", *range(1, recorder.heads + 1)]
     found = {}
     for score, position, layer, head in product(("weight", "norm"), ("input", "output"), layers, heads):
-        aligner = Aligner(recorder, Settings(score, position, layer, head or "all"))  # type: ignore[arg-type]
+        aligner = Aligner(recorder, Settings(score, position, layer, head))  # type: ignore[arg-type]
         found[score, position, Cell(layer, head)] = [alignment.links for alignment in aligner(pairs)]
     compared = close = 0
     for number, pair in enumerate(pairs):
@@ -28,7 +29,7 @@ def compare(recorder: Any, pairs: list[Pair]) -> tuple[int, int]:
         single = collate([recorder.encode(pair)], recorder.pad)
         recorded = {attention.layer: attention for attention in recorder.record(single, layers)}
         for (score, position, cell), links in found.items():
-            head = None if cell.head is None else cell.head - 1
+            head = None if cell.head == "all" else cell.head - 1
             expected, lead = naive.align(recorder, pair, recorded[cell.layer], score, position, head)
             compared += 1
             if lead < TIE:

@@ -81,7 +81,7 @@ def test_mean_norm_is_over_all_pairs_of_pieces(recorder: Any, found: Sweep) -> N
         encoded = recorder.encode(pair)
         pieces += len(encoded.source) * len(encoded.target)
         for layer in recorder.record(collate([encoded], recorder.pad), [1, 2, 3]):
-            scores = cell_scores(layer, [None, 1, 2, 3, 4], "norm")
+            scores = cell_scores(layer, ["all", 1, 2, 3, 4], "norm")
             for p, position in enumerate(POSITIONS):
                 total[p, 5 * (layer.layer - 1) :][:5] += target_rows(scores, position).sum((0, 2, 3)).numpy()
     np.testing.assert_allclose(found.norm, total / pieces, rtol=1e-4)
@@ -142,7 +142,7 @@ def test_rules_take_what_their_numbers_say(found: Sweep) -> None:
     oracle = chosen["input", "norm", "lowest AER, layers and heads"]
     assert (found.cells[oracle.cell], oracle.gold) == (Cell(1, 3), True)
     norm = chosen["output", "weight", "largest mean norm, layers"]
-    assert found.cells[norm.cell].head is None
+    assert found.cells[norm.cell].head == "all"
     assert found.norm[1, norm.cell] == max(found.norm[1, c] for c in (0, 5, 10))
     best = chosen["input", "weight", "lexical consistency, layers and heads"]
     assert found.consistency[0, 0, best.cell] == found.consistency[0, 0].max()
@@ -153,7 +153,7 @@ def test_rules_without_gold_name_no_oracle_and_agreement_names_two_cells(found: 
     dice = np.zeros((2, 2, 15, 10))
     dice[:, :, 0, 5] = 0.5
     dice[:, :, 4, 6] = 0.9
-    reverse = [Cell(layer, head) for layer in (1, 2) for head in (None, 1, 2, 3, 4)]
+    reverse = [Cell(layer, head) for layer in (1, 2) for head in ("all", 1, 2, 3, 4)]
     chosen = list(choose(replace(found, counts=None, dice=dice, reverse_cells=reverse)))
     assert not any(choice.gold for choice in chosen)
     agreed = {choice.rule: (choice.cell, choice.reverse_cell) for choice in chosen if "agreement" in choice.rule}

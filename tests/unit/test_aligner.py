@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from align import Aligner, Cell, Settings, TwoWayAligner
-from align.types import Batch, CrossAttention
+from align import Aligner, Cell, Choice, Pair, Place, Settings, TwoWayAligner
+from align.aligners.sweep import sweep
+from align.types import Batch, CrossAttention, TextWarning
 from tests import naive
+from tests.conftest import align_and_choose
 from tests.known import RIGHT, KnownRecorder
 
 
@@ -31,9 +34,8 @@ def pairs(count: int) -> list[tuple[str, str]]:
 def test_auto_finds_the_one_right_head_and_gives_the_first_buffer_its_links(score: str, batch_tokens: int) -> None:
     aligner = Aligner(KnownRecorder(), Settings(score), batch_tokens=batch_tokens, buffer=80)  # type: ignore[arg-type]
     text = pairs(200)
-    found = list(aligner(text))
-    assert aligner.cell == RIGHT
-    assert "over 80 pairs" in aligner.reason
+    found, (choice,) = align_and_choose(aligner, text)
+    assert choice == Choice(Place(RIGHT), "by lexical consistency over 80 pairs")
     for (source, target), alignment in zip(text, found, strict=True):
         words = source.split(), target.split()
         expected = {(words[0].index(word), j) for j, word in enumerate(words[1]) if word != "-"}
@@ -42,15 +44,15 @@ def test_auto_finds_the_one_right_head_and_gives_the_first_buffer_its_links(scor
 
 @pytest.mark.parametrize(("settings", "cell"), [(Settings(layer=2), Cell(2, 3)), (Settings(head=3), Cell(2, 3))])
 def test_what_is_fixed_stays_fixed(settings: Settings, cell: Cell) -> None:
-    aligner = Aligner(KnownRecorder(), settings)
-    list(aligner(pairs(60)))
-    assert aligner.cell == cell
+    _, (choice,) = align_and_choose(Aligner(KnownRecorder(), settings), pairs(60))
+    assert choice.place == Place(cell)
 
 
 def test_a_first_buffer_of_blank_lines_decides_nothing() -> None:
     aligner = Aligner(KnownRecorder(), Settings(), buffer=60)
-    assert len(list(aligner([("", "")] * 60 + pairs(60)))) == 120
-    assert aligner.cell == RIGHT
+    found, (choice,) = align_and_choose(aligner, [("", "")] * 60 + pairs(60))
+    assert len(found) == 120
+    assert choice.place == Place(RIGHT)
 
 
 @pytest.mark.parametrize("error", [ValueError, OSError, RuntimeError])
@@ -79,27 +81,95 @@ class CountingRecorder(KnownRecorder):
 
 @pytest.mark.parametrize("buffer", [2000, 150, 80])
 def test_a_bounded_number_of_pairs_chooses_layer_and_head(buffer: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.aligners.single.CALIBRATION_PAIRS", 60)
+    monkeypatch.setattr("align.aligners.choice.CHOOSING_PAIRS", 60)
     recorder = CountingRecorder()
     aligner = Aligner(recorder, Settings(), buffer=buffer)
     text = [("", ""), *pairs(50), ("", "1"), *pairs(150)]
-    found = list(aligner(text))
-    assert aligner.cell == RIGHT
-    assert aligner.reason == "by lexical consistency over 60 pairs"
+    found, (choice,) = align_and_choose(aligner, text)
+    assert choice == Choice(Place(RIGHT), "by lexical consistency over 60 pairs")
     assert (recorder.in_all, recorder.in_one) == (60, 200)
     assert [alignment.links for alignment in found] == [
         alignment.links for alignment in Aligner(KnownRecorder(), Settings(layer=2, head=3))(text)
     ]
-    list(aligner(text))
+    list(replace(aligner, choice=choice)(text))
     assert (recorder.in_all, recorder.in_one) == (60, 400)
+
+
+class ChangingRecorder(KnownRecorder):
+    """The right head is another one, of the first layer, where words are numbers from 50."""
+
+    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
+        other = (batch.source.amax(1) >= 60)[:, None, None]
+        copies = (batch.target.unsqueeze(2) == batch.source.unsqueeze(1)).float()
+        copies = torch.nn.functional.pad(copies, (0, 0, 1, 0)) + 1e-3
+        uniform = torch.ones_like(copies)
+        for attention in super().record(batch, layers):
+            if attention.layer == 1:
+                attention.weights[:, 0] = torch.where(other, copies, uniform)
+            if attention.layer == RIGHT.layer:
+                attention.weights[:, 2] = torch.where(other, uniform, attention.weights[:, 2])
+            yield attention
+
+
+def test_a_sweep_and_an_aligner_choose_by_the_same_pairs() -> None:
+    later = [(" ".join(map(str, range(50, 60))), " ".join(map(str, range(59, 49, -1))))] * 900
+    aligner = Aligner(ChangingRecorder(), Settings("weight"))
+    _, (choice,) = align_and_choose(aligner, [*pairs(1000), *later])
+    assert choice.place == Place(RIGHT)
+    _, (choice,) = align_and_choose(aligner, [*later, *pairs(1000)])
+    assert choice.place == Place(Cell(1, 1))
+    for text, expected in ((pairs(1000) + later, RIGHT), (later + pairs(1000), Cell(1, 1))):
+        swept = sweep(aligner, [Pair(tuple(s.split()), tuple(t.split()), n) for n, (s, t) in enumerate(text, 1)])
+        assert swept.cells[int(swept.consistency[0, 0].argmax())] == expected
 
 
 def test_a_thousand_pairs_choose_layer_and_head() -> None:
     recorder = CountingRecorder()
     aligner = Aligner(recorder, Settings())
-    list(aligner(pairs(1100)))
-    assert aligner.reason == "by lexical consistency over 1,000 pairs"
+    _, (choice,) = align_and_choose(aligner, pairs(1100))
+    assert choice.reason == "by lexical consistency over 1,000 pairs"
     assert (recorder.in_all, recorder.in_one) == (1000, 1100)
+
+
+def test_a_choice_made_before_is_where_it_reads() -> None:
+    before = Choice(Place(Cell(1, "all")), "as before")
+    aligner = Aligner(KnownRecorder(), choice=before)
+    text = [("1 2", "2 1")] * 60
+    found, (choice,) = align_and_choose(aligner, text)
+    assert choice == before
+    asked = Aligner(KnownRecorder(), Settings(layer=1, head="all"))
+    assert [alignment.links for alignment in found] == [alignment.links for alignment in asked(text)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        (Settings(), Place(Cell(4, 1))),
+        (Settings(), Place(Cell(1, 4))),
+        (Settings(), Place(Cell(1, 1), Cell(1, 1))),
+        (Settings(), Place(output=Cell(1, 1))),
+        (Settings(position="output"), Place(Cell(1, 1))),
+        (Settings(layer=2), Place(Cell(1, 1))),
+        (Settings(head="all"), Place(Cell(1, 1))),
+        (Settings(position="both"), Place(Cell(1, 1))),
+        (Settings(position="both"), Place(Cell(1, 1), Cell(4, 1))),
+    ],
+)
+def test_a_choice_that_the_settings_or_the_model_do_not_allow_is_refused(settings: Settings, place: Place) -> None:
+    with pytest.raises(ValueError, match="no such place in known, or not as asked"):
+        Aligner(KnownRecorder(), settings, choice=Choice(place, "x"))
+    Aligner(KnownRecorder(), Settings(position="both"), choice=Choice(Place(Cell(1, 1), Cell(2, "all")), "x"))
+
+
+def test_each_text_is_chosen_for_and_warned_about_by_itself() -> None:
+    aligner = Aligner(KnownRecorder())
+    for count in (80, 60):
+        _, (choice,) = align_and_choose(aligner, pairs(count))
+        assert choice.reason == f"by lexical consistency over {count} pairs"
+    strange = [("-7 -7 -7", "-7 -7 -7")] * 60  # the unknown piece
+    for one in (aligner, aligner, TwoWayAligner(aligner, aligner)):
+        with pytest.warns(TextWarning, match="are unknown to"):
+            list(one(strange))
 
 
 @pytest.mark.parametrize("null", ["eos", "mask", "none"])
@@ -123,7 +193,7 @@ def test_a_threshold_links_all_words_above_it(threshold: float, score: Any, null
 
 
 def test_batches_and_buffers_change_no_soft_score() -> None:
-    settings = Settings(layer=RIGHT.layer, head=RIGHT.head or "all", threshold=0)  # whose attention is not random
+    settings = Settings(layer=RIGHT.layer, head=RIGHT.head, threshold=0)  # whose attention is not random
     text = [("", ""), *pairs(40), ("1", "")]
     found = [alignment.scores for alignment in Aligner(KnownRecorder(), settings)(text)]
     some_options: list[dict[str, Any]] = [{"batch_tokens": 1}, {"batch_tokens": 60, "buffer": 9}]
@@ -136,8 +206,8 @@ def test_batches_and_buffers_change_no_soft_score() -> None:
 def test_a_threshold_leaves_the_choice_of_layer_and_head_alone() -> None:
     for threshold in (None, 0.4):
         aligner = Aligner(KnownRecorder(), Settings(threshold=threshold))
-        found = list(aligner(pairs(60)))
-        assert aligner.cell == RIGHT
+        found, (choice,) = align_and_choose(aligner, pairs(60))
+        assert choice.place == Place(RIGHT)
         for alignment in found:
             source, target = alignment.pair.source, alignment.pair.target
             assert alignment.links == {(source.index(word), j) for j, word in enumerate(target) if word != "-"}
@@ -146,8 +216,8 @@ def test_a_threshold_leaves_the_choice_of_layer_and_head_alone() -> None:
 def test_two_directions_with_words_without_pieces() -> None:
     two_way = TwoWayAligner(Aligner(KnownRecorder()), Aligner(KnownRecorder()))
     text = [("", ""), *pairs(60), ("- -", "1"), ("1", "-")]
-    found = list(two_way(text))
-    assert (two_way.forward.cell, two_way.reverse.cell) == (RIGHT, RIGHT)
+    found, choices = align_and_choose(two_way, text)
+    assert [choice.place for choice in choices] == [Place(RIGHT), Place(RIGHT)]
     for alignment in found:
         source, target = alignment.pair.source, alignment.pair.target
         words = {(source.index(word), j) for j, word in enumerate(target) if word != "-" and word in source}

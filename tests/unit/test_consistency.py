@@ -5,7 +5,8 @@ from math import log
 import numpy as np
 import pytest
 
-from align.attention.consistency import Vocabulary, calibrate, lexical_consistency
+from align.attention.consistency import LinkedWords, Vocabulary, lexical_consistency
+from align.types import Pair
 
 
 def numbers(*values: int) -> np.ndarray:
@@ -39,12 +40,13 @@ def test_everything_on_one_word_is_not_consistent() -> None:
     assert lexical_consistency(numbers(0, 0, 0, 0, 0, 0), target, 6) < lexical_consistency(target, target, 6)
 
 
-def test_choice_is_the_most_consistent_and_of_equals_the_first() -> None:
-    target = numbers(0, 1, 0, 1)
-    right, wrong = (target, target), (numbers(0, 1, 2, 3), target)
-    assert calibrate({"wrong": wrong, "right": right, "also right": right}, 4) == "right"
-    with pytest.raises(ValueError, match="no layer or head"):
-        calibrate({}, 4)
+def test_linked_words_are_counted_over_pairs_in_every_way_at_once() -> None:
+    linked = LinkedWords((2,))
+    linked.add(Pair(("a", "b"), ("x", "y", "z"), 1), np.array([[0, 1, -1, 7], [-1, -1, -1, 7]]))  # padded by one
+    linked.add(Pair(("B", "a"), ("x", "y"), 2), np.array([[1, 0], [-1, 1]]))
+    by_hand = lexical_consistency(numbers(0, 1, 0, 1), numbers(0, 1, 0, 1), 5)
+    assert linked.consistency().tolist() == [by_hand, lexical_consistency(numbers(0), numbers(1), 5)]
+    assert LinkedWords((2, 3)).consistency().tolist() == [[0.0] * 3] * 2
 
 
 def test_vocabulary_ignores_case() -> None:

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.cli.journal import Saved, read_journal, read_saved, write_saved
-from align.types import Cell
+from align.types import Cell, Choice, Place
 
 NUMBERS = st.integers(0, 2**70)
-CELLS = st.builds(Cell, st.integers(1, 9), st.none() | st.integers(1, 9))
-BOTH = CELLS | st.builds(Cell, st.integers(1, 9), st.none() | st.integers(1, 9), CELLS)
+CELLS = st.builds(Cell, st.integers(1, 9), st.just("all") | st.integers(1, 9))
+PLACES = st.builds(Place, CELLS, st.none() | CELLS) | st.builds(Place, st.none(), CELLS)
 SAVED = st.builds(
     Saved, NUMBERS, NUMBERS, st.text(), st.dictionaries(st.text(), NUMBERS),
-    st.lists(st.none() | st.tuples(BOTH, st.text())),
+    st.lists(st.builds(Choice, PLACES, st.text())),
 )  # fmt: skip
-RECORD = {"lines": 1, "bytes": 2, "digest": "ab", "counts": {"blank": 0}, "chosen": [None]}
+RECORD = {"lines": 1, "bytes": 2, "digest": "ab", "counts": {"blank": 0}, "chosen": []}
 
 
 @given(SAVED)
@@ -34,11 +34,14 @@ def test_what_is_saved_comes_back(saved: Saved) -> None:
     [
         {"lines": -1}, {"lines": 1.0}, {"lines": "1"}, {"lines": True}, {"lines": None}, {"bytes": -1}, {"bytes": [1]},
         {"counts": []}, {"counts": {"blank": "0"}}, {"counts": {"blank": -1}}, {"counts": None}, {"chosen": 3},
-        {"chosen": None}, {"chosen": [[]]}, {"chosen": [[{}, "x"]]}, {"chosen": [["layer", "x"]]},
-        {"chosen": [[{"layer": 1, "head": "1", "output": None}, "x"]]},
-        {"chosen": [[{"layer": 1.0, "head": 1, "output": None}, "x"]]},
-        {"chosen": [[{"layer": None, "head": 1, "output": None}, "x"]]},
-        {"chosen": [[{"layer": 1, "head": 1, "output": 7}, "x"]]},
+        {"chosen": None}, {"chosen": [None]}, {"chosen": [{}]}, {"chosen": ["place"]},
+        {"chosen": [{"place": None, "reason": "x"}]},
+        {"chosen": [{"place": {"input": None, "output": None}, "reason": "x"}]},
+        {"chosen": [{"place": {"input": 7, "output": None}, "reason": "x"}]},
+        {"chosen": [{"place": {"input": {"layer": 1, "head": "1"}, "output": None}, "reason": "x"}]},
+        {"chosen": [{"place": {"input": {"layer": 1.0, "head": 1}, "output": None}, "reason": "x"}]},
+        {"chosen": [{"place": {"input": {"layer": None, "head": 1}, "output": None}, "reason": "x"}]},
+        {"chosen": [{"place": {"input": {"layer": 1, "head": 1}}, "reason": "x"}]},
     ],
 )  # fmt: skip
 def test_what_is_no_record(change: dict[str, object]) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from align.attention.scores import best_words, cell_scores, hide_eos, target_rows
-from align.types import CrossAttention
+from align.types import CrossAttention, Head
 
 
 def attention() -> CrossAttention:
@@ -14,8 +14,8 @@ def attention() -> CrossAttention:
 
 
 @pytest.mark.parametrize("score", ["weight", "norm"])
-@pytest.mark.parametrize("heads", [[None], [2], [3, 1], [None, 1, 2, 3], [2, None]])
-def test_cells_come_as_asked_whatever_is_asked_beside_them(score: str, heads: list[int | None]) -> None:
+@pytest.mark.parametrize("heads", [["all"], [2], [3, 1], ["all", 1, 2, 3], [2, "all"]])
+def test_cells_come_as_asked_whatever_is_asked_beside_them(score: str, heads: list[Head]) -> None:
     recorded = attention()
     scores = cell_scores(recorded, heads, score)  # type: ignore[arg-type]
     assert scores.shape == (2, len(heads), 4, 5)
@@ -25,7 +25,7 @@ def test_cells_come_as_asked_whatever_is_asked_beside_them(score: str, heads: li
 
 def test_weight_of_all_heads_is_their_mean() -> None:
     recorded = attention()
-    torch.testing.assert_close(cell_scores(recorded, [None], "weight")[:, 0], recorded.weights.mean(1))
+    torch.testing.assert_close(cell_scores(recorded, ["all"], "weight")[:, 0], recorded.weights.mean(1))
     torch.testing.assert_close(cell_scores(recorded, [2], "weight")[:, 0], recorded.weights[:, 1])
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from align.signature import describe, describe_reverse, signature
-from align.types import Alignment, Cell, Pair, Settings
+from align.types import Alignment, Cell, Choice, Pair, Place, Settings
 
 
 @pytest.mark.parametrize(
@@ -36,23 +36,25 @@ def test_alignment_prints_as_pharaoh_and_knows_its_null_words() -> None:
 
 def test_signature_says_what_was_asked_and_what_was_taken() -> None:
     def line(settings: Settings, cell: Cell | None, dtype: str = "float32") -> str:
-        return signature(describe("fairseq:de-en@1f3c9a2", settings, cell, "0.1.0", dtype))
+        choice = Choice(Place(cell), "by lexical consistency") if cell else None
+        return signature(describe("fairseq:de-en@1f3c9a2", settings, choice, "0.1.0", dtype))
 
     assert line(Settings(), Cell(1, 3)) == (
         "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos|v:0.1.0"
     )
-    assert "|layer:2|head:auto(all)|" in line(Settings(layer=2), Cell(2, None))
+    assert "|layer:2|head:auto(all)|" in line(Settings(layer=2), Cell(2, "all"))
     assert "|layer:auto|head:4|" in line(Settings(head=4), None)
     assert "|dtype:bfloat16|" in line(Settings(), Cell(1, 3), "bfloat16")
-    assert line(Settings(layer=2, head="all", threshold=0.4), Cell(2, None)) == (
+    assert line(Settings(layer=2, head="all", threshold=0.4), Cell(2, "all")) == (
         "align|fairseq:de-en@1f3c9a2|norm|layer:2|head:all|input|sum/mean|null:eos|threshold:0.4|v:0.1.0"
     )
     assert "|threshold:0|" in line(Settings(threshold=0.0), None)
 
 
 def test_signature_says_how_two_models_are_joined() -> None:
-    more = describe_reverse("fairseq:en-de@0123abc", Settings(head=2), Cell(3, 2), "soft:0.4")
-    assert signature(describe("fairseq:de-en@1f3c9a2", Settings(), Cell(1, 3), "0.1.0", "float32", more)) == (
+    more = describe_reverse("fairseq:en-de@0123abc", Settings(head=2), Choice(Place(Cell(3, 2)), ""), "soft:0.4")
+    choice = Choice(Place(Cell(1, 3)), "")
+    assert signature(describe("fairseq:de-en@1f3c9a2", Settings(), choice, "0.1.0", "float32", more)) == (
         "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos"
         "|reverse:fairseq:en-de@0123abc|reverse-layer:auto(3)|reverse-head:2|soft:0.4|v:0.1.0"
     )

@@ -1,0 +1,120 @@
+"""Which layer and head to read, where that is left open: by lexical consistency, or what the model has stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.aligners.encoding import Encoded, cut
+from align.aligners.reader import Reader, each_cell
+from align.attention.consistency import CHOOSING_PAIRS, MIN_PAIRS, LinkedWords
+from align.attention.scores import best_words
+from align.backends.base import Recorder
+from align.batching import BATCH_TOKENS
+from align.errors import ModelError
+from align.types import Cell, Choice, Head, Place, Position, Score, Settings
+
+Calibration = Mapping[tuple[Score, Position], Cell]
+"""A model's stored choices."""
+
+
+def all_cells(recorder: Recorder) -> list[Cell]:
+    """Each layer's heads, lowest layer first, all of them together before single ones."""
+    heads: tuple[Head, ...] = ("all", *range(1, recorder.heads + 1))
+    return [Cell(*cell) for cell in product(range(1, recorder.layers + 1), heads)]
+
+
+def candidates(recorder: Recorder, settings: Settings) -> dict[Position, list[Cell]]:
+    """The cells that settings allow in each position that is read, in the order of `all_cells`.
+
+    Raises:
+        ModelError: a layer or head that the model does not have.
+    """
+    layer, head = settings.layer, settings.head
+    for name, value, most in (("layer", layer, recorder.layers), ("head", head, recorder.heads)):
+        if isinstance(value, int) and value > most:
+            raise ModelError(f"{name} {value} is out of range: {recorder.name} has {most} {name}s")
+    allowed = [cell for cell in all_cells(recorder) if layer in ("auto", cell.layer) and head in ("auto", cell.head)]
+    if settings.position == "both":
+        return {"input": allowed, "output": all_cells(recorder)}
+    return {settings.position: allowed}
+
+
+def only_choice(recorder: Recorder, settings: Settings) -> Choice | None:
+    """The choice that settings leave, if that is one.
+
+    Raises:
+        ModelError: a layer or head that the model does not have.
+    """
+    allowed = candidates(recorder, settings)
+    if any(len(cells) > 1 for cells in allowed.values()):
+        return None
+    return Choice(_place({position: cell for position, (cell,) in allowed.items()}), "as asked")
+
+
+def choose(
+    reader: Reader,
+    encoded: Sequence[Encoded],
+    settings: Settings,
+    stored: Calibration | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+) -> Choice:
+    """Layer and head for a text, and how they were chosen.
+
+    Up to CHOOSING_PAIRS of its pairs decide, by lexical consistency. Under MIN_PAIRS the model's stored calibration
+    does, and without one the layer at a third of the depth.
+
+    Args:
+        reader: of the model.
+        encoded: the first pairs of the text.
+        settings: which positions, layers and heads are allowed.
+        stored: the model's own choices.
+        batch_tokens: pieces in a batch.
+
+    Raises:
+        ModelError: a layer or head that the model does not have.
+    """
+    only = only_choice(reader.recorder, settings)
+    if only:
+        return only
+    pairs = [one for one in encoded if one.pieces][:CHOOSING_PAIRS]
+    if len(pairs) < MIN_PAIRS:
+        return _stored_choice(reader, settings, stored or {})
+    allowed = candidates(reader.recorder, settings)
+    linked = {position: LinkedWords((len(cells),)) for position, cells in allowed.items()}
+    for numbers, batch in cut(pairs, batch_tokens):
+        words: dict[Position, list[NDArray[np.int64]]] = {
+            position: [] for position in allowed
+        }  # [B, C, J] of each layer
+        for part in each_cell(reader.recorder, batch, allowed, [reader.score], reader.null):
+            words[part.position].append(best_words(part.words, reader.null)[0].cpu().numpy())
+        for position, layers in words.items():
+            for n, best in zip(numbers, np.concatenate(layers, axis=1), strict=True):
+                linked[position].add(pairs[n].pair, best)
+    best_cells = {p: cells[int(np.argmax(linked[p].consistency()))] for p, cells in allowed.items()}
+    return Choice(_place(best_cells), f"by lexical consistency over {len(pairs):,} pairs")
+
+
+def _stored_choice(reader: Reader, settings: Settings, stored: Calibration) -> Choice:
+    """What to read where there is too little text to choose by: what is stored, else a third of the way up."""
+    recorder, reason = reader.recorder, f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
+    (position, allowed), *_ = candidates(recorder, settings).items()
+    cell = stored.get((reader.score, position))
+    if cell in allowed:
+        reason = f"the model's own calibration, under {MIN_PAIRS} pairs in the buffer to choose by"
+    else:
+        third = max(1, round(recorder.layers / 3))
+        cell = next((cell for cell in allowed if cell.layer == third), allowed[0])
+    if settings.position != "both":
+        return Choice(_place({position: cell}), reason)
+    output = stored.get((reader.score, "output"))
+    if output not in all_cells(recorder):
+        output = Cell(min(cell.layer + 1, recorder.layers), "all")
+    return Choice(Place(cell, output), reason)
+
+
+def _place(cells: Mapping[Position, Cell]) -> Place:
+    return Place(cells.get("input"), cells.get("output"))
