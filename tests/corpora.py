@@ -25,7 +25,10 @@ def word_by_word(
     """Sentences of up to 8 of these words, whose translations stand in the same order."""
     draw = random.Random(seed)
     sentences = [draw.sample(words, draw.randint(shortest, 8)) for _ in range(count)]
-    return [Pair(*zip(*sentence, strict=True), number) for number, sentence in enumerate(sentences, 1)]
+    return [
+        Pair(tuple(source for source, _ in sentence), tuple(target for _, target in sentence), number)
+        for number, sentence in enumerate(sentences, 1)
+    ]
 
 
 def unrelated(count: int, seed: int) -> list[Pair]:

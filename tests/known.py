@@ -9,7 +9,8 @@ import torch
 from align import Cell, Pair
 from align.types import Batch, CrossAttention, Pieces
 
-RIGHT = Cell(2, 3)
+HEAD = 3
+RIGHT = Cell(2, HEAD)
 
 
 class KnownRecorder:
@@ -39,6 +40,6 @@ class KnownRecorder:
         for layer in layers:
             weights = torch.rand(size, 3, steps, length, generator=generator)
             if layer == RIGHT.layer:
-                weights[:, 2] = copies + 1e-3
+                weights[:, HEAD - 1] = copies + 1e-3
             weights *= (batch.source != self.pad)[:, None, None, :]
             yield CrossAttention(layer, weights, torch.ones(size, 3, length, 1), torch.ones(3, 1, 1))

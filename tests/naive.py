@@ -42,7 +42,8 @@ def fast_piece_scores(attention: CrossAttention, score: str, head: int | None) -
         return weights.mean(0).tolist()
     transformed = torch.einsum("hsd,hdo->hso", values, out_proj)
     vectors = torch.einsum("hts,hso->tso", weights, transformed)
-    return vectors.norm(dim=-1).tolist()
+    norms: list[list[float]] = vectors.norm(dim=-1).tolist()
+    return norms
 
 
 def word_scores(rows: list[list[float]], pieces: Pieces, position: str, words: tuple[int, int]) -> list[list[float]]:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from align.cli import extract, record, resume
+from align.cli.directions import load_aligner
 from align.cli.output import open_output
 from tests import toy
 from tests.cli.conftest import Result, failed
@@ -316,10 +317,10 @@ def test_a_result_of_another_input_is_left_alone(run: Callable[..., Result], tmp
 def test_a_run_on_another_device_is_not_gone_on_with(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = extract.load_aligner
+    load = load_aligner
 
     def elsewhere(*arguments: Any) -> Any:
-        aligner = load(*arguments)
+        aligner: Any = load(*arguments)
         aligner.recorder.device = "cuda:0"
         return aligner
 

@@ -16,6 +16,7 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -171,13 +172,13 @@ def repacked(checkpoint: Path, content: bytes) -> None:
             new.writestr(record.filename, content if record.filename.endswith("data.pkl") else old.read(record))
 
 
-def files(folder: Path, mark: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+def files(folder: Path, mark: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Changes to a model folder's files."""
     checkpoint = folder / "checkpoint.pt"
     code = expression(mark)
 
-    def write(name: str, text: str) -> Callable[[], None]:
-        return lambda: (folder / name).write_text(text, encoding="utf-8") and None
+    def write(name: str, text: str) -> Callable[[], object]:
+        return partial((folder / name).write_text, text, encoding="utf-8")
 
     def tar() -> None:
         content = checkpoint.read_bytes()
@@ -192,8 +193,8 @@ def files(folder: Path, mark: Path) -> Iterator[tuple[str, Callable[[], None]]]:
         torch.jit.save(module, str(checkpoint))
 
     for name, content in pickles(mark):
-        yield f"zip pickle {name}", lambda content=content: repacked(checkpoint, content)  # type: ignore[misc]
-        yield f"plain pickle {name}", lambda content=content: checkpoint.write_bytes(content) and None  # type: ignore[misc]
+        yield f"zip pickle {name}", partial(repacked, checkpoint, content)
+        yield f"plain pickle {name}", partial(checkpoint.write_bytes, content)
     yield "tar", tar
     yield "TorchScript", torchscript
     for table in ("text", "calibration"):
@@ -204,10 +205,10 @@ def files(folder: Path, mark: Path) -> Iterator[tuple[str, Callable[[], None]]]:
     yield "codes", write("codes.de", f"#version: {code}\na b\n")
 
 
-def variants(folder: Path, mark: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+def variants(folder: Path, mark: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Everything here, by name, as a function that turns a sound model folder into that hostile one."""
 
-    def changed(change: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+    def changed(change: Callable[[dict[str, Any]], None]) -> Callable[[], object]:
         def apply() -> None:
             state = load_checkpoint(folder / "checkpoint.pt")
             change(state)

@@ -63,7 +63,8 @@ def _apart(files: dict[str, str]) -> Iterator[None]:
 def execute(case: Case) -> Outcome:
     """Run a case; an exception that gets out is exit code -1, and its traceback is the output on stderr."""
     start = time.monotonic()
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline=""), io.StringIO()
+    raw, err = io.BytesIO(), io.StringIO()
+    out = io.TextIOWrapper(raw, "utf-8", newline="")
     with _apart(case.files):
         sys.argv = [case.program, *case.arguments]
         sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(io.BytesIO()), out, err
@@ -77,7 +78,7 @@ def execute(case: Case) -> Outcome:
             code = -1
             err.write(traceback.format_exc())
     out.flush()
-    return Outcome(code, out.buffer.getvalue().decode("utf-8", "replace"), err.getvalue(), time.monotonic() - start)  # type: ignore[attr-defined]
+    return Outcome(code, raw.getvalue().decode("utf-8", "replace"), err.getvalue(), time.monotonic() - start)
 
 
 def judge(case: Case, outcome: Outcome) -> str:

@@ -305,8 +305,8 @@ def spoil(folder: Path, rng: random.Random, ways: Sequence[str] = WAYS) -> str:
     elif way == "bomb":
         _bomb(checkpoint, rng)
     else:
-        ways = {"toml": _spoil_toml, "subwords": _spoil_subwords, "paths": _spoil_paths, "spm": _spoil_sentencepiece}
-        ways[way](folder, rng)
+        spoil = {"toml": _spoil_toml, "subwords": _spoil_subwords, "paths": _spoil_paths, "spm": _spoil_sentencepiece}
+        spoil[way](folder, rng)
     return way
 
 
@@ -426,7 +426,7 @@ def main() -> int:
             if deadline.over:
                 break
     wrong = sum(cases for (_, what), cases in counts.items() if what not in ("links", "refused"))
-    rows = [(way, what, cases) for (way, what), cases in sorted(counts.items())]
+    rows: list[tuple[str, str, float]] = [(way, what, cases) for (way, what), cases in sorted(counts.items())]
     rows += [("all", "wrong", wrong), ("slowest", "CPU seconds", round(slowest, 1)), ("largest", "MB", round(largest))]
     report(parser, [("spoilt", "came of it", "folders"), *rows])
     return int(wrong > 0)

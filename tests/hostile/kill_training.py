@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -96,7 +97,7 @@ def write_text(folder: Path) -> None:
         (folder / f"text.{language}").write_text("".join(line + "\n" for line in side), encoding="utf-8")
 
 
-def start(folder: Path, select: str, updates: int) -> subprocess.Popen[str]:
+def start(folder: Path, select: str, updates: int) -> subprocess.Popen[bytes]:
     """Begin or go on with a training in FOLDER/model, as the leader of a process group of its own."""
     folder.mkdir(exist_ok=True)
     recipe = RECIPE.format(select=select, updates=updates, interval=max(3, updates // 12) | 1)
@@ -124,7 +125,7 @@ def last_line(folder: Path) -> str:
     return said.read_text(encoding="utf-8").strip().rpartition("\n")[2] if said.is_file() else ""
 
 
-def kill(process: subprocess.Popen[str], whom: str) -> float:
+def kill(process: subprocess.Popen[bytes], whom: str) -> float:
     """Kill a training and wait for the end of all that it has started.
 
     Returns:
@@ -182,6 +183,10 @@ def attack(
     return Kill(select, whom, after, during, gone, tuple(names))
 
 
+def _is_past(moment: float) -> bool:
+    return time.monotonic() >= moment
+
+
 def run(count: int, seed: int, folder: Path, say: Callable[[str], None], updates: int = UPDATES) -> list[Kill]:
     """Kill so many trainings, each once, at moments drawn evenly from the time that a whole one takes.
 
@@ -207,7 +212,8 @@ def run(count: int, seed: int, folder: Path, say: Callable[[str], None], updates
             say(f"uninterrupted, {select}: {seconds[select]:.1f} s")
         shutil.rmtree(folder / "run", ignore_errors=True)
         when = time.monotonic() + draw.uniform(0, seconds[select])
-        found = attack(folder / "run", whole[select], select, whom, updates, lambda when=when: time.monotonic() >= when)
+        is_time = partial(_is_past, when)
+        found = attack(folder / "run", whole[select], select, whom, updates, is_time)
         if found is None:
             say("it had ended before: drawn again")
             continue

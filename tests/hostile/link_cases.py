@@ -148,10 +148,11 @@ def _options(draw: random.Random, text: bool, systems: int, base: int) -> list[s
 def make(seed: int, count: int) -> Case:
     """The case of a seed with a number."""
     draw = random.Random(f"{seed}-{count}")
-    pairs = [
-        Pair(*(tuple(draw.choices(WORDS, k=draw.randint(0, 5))) for _ in "st"), n)
-        for n in range(1, draw.choice((0, 1, 3, 6)) + 1)
-    ]
+
+    def words() -> tuple[str, ...]:
+        return tuple(draw.choices(WORDS, k=draw.randint(0, 5)))
+
+    pairs = [Pair(words(), words(), n) for n in range(1, draw.choice((0, 1, 3, 6)) + 1)]
     combining = draw.random() < 0.3
     systems = 1 if combining else draw.choice((1, 1, 2))
     base = draw.choice((0, 0, 1))

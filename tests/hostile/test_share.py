@@ -31,8 +31,8 @@ def test_threads_that_share_an_aligner_get_their_own_links(toy_recorder: Callabl
 def test_threads_that_share_two_models_and_translate_get_their_own(tmp_path: Path, one_thread: None) -> None:
     folders = toy.save_trained_model(tmp_path / "forward"), toy.save_reverse_model(tmp_path / "reverse")
     recorders = [load_fairseq(find_model(str(folder), ModelOptions())) for folder in folders]
-    aligners = [Aligner(recorder, Settings(layer=1, head=1)) for recorder in recorders]
-    both = TwoWayAligner(*aligners)
+    forward, reverse = (Aligner(recorder, Settings(layer=1, head=1)) for recorder in recorders)
+    both = TwoWayAligner(forward, reverse)
     translating = TranslatingAligner(both, FairseqTranslator(recorders[0], Search(beam=3)))
 
     def translate_or_align(source: str, target: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import nan
 from typing import Any
 
@@ -32,10 +32,15 @@ def recorders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     return forward, reverse
 
 
-def by_hand(forward: list[Alignment], reverse: list[Alignment], method: str) -> list[dict[tuple[int, int], float]]:
+def join(aligners: Iterable[Aligner], *arguments: Any, **options: Any) -> TwoWayAligner:
+    forward, reverse = aligners
+    return TwoWayAligner(forward, reverse, *arguments, **options)
+
+
+def by_hand(apart: list[list[Alignment]], method: str) -> list[dict[tuple[int, int], float]]:
     """Links with their scores, one direction after the other."""
     expected = []
-    for ahead, back in zip(forward, reverse, strict=True):
+    for ahead, back in zip(*apart, strict=True):
         there, here = dict(ahead.scores), {(i, j): score for (j, i), score in back.scores.items()}
         links = symmetrize(frozenset(there), frozenset(here), method)
         expected.append({link: (there.get(link, 0) + here.get(link, 0)) / 2 for link in links})
@@ -45,15 +50,16 @@ def by_hand(forward: list[Alignment], reverse: list[Alignment], method: str) -> 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_both_aligners_apart_and_symmetrize(recorders: Any, method: str) -> None:
     pairs = with_gaps(40)
-    found = list(TwoWayAligner(*(Aligner(one, FIXED, buffer=15) for one in recorders), method)(pairs))
+    found = list(join((Aligner(one, FIXED, buffer=15) for one in recorders), method)(pairs))
     apart = [list(Aligner(recorders[0], FIXED)(pairs)), list(Aligner(recorders[1], FIXED)(turned(pairs)))]
     assert [alignment.pair for alignment in found] == pairs
-    for alignment, scores in zip(found, by_hand(*apart, method), strict=True):
+    for alignment, scores in zip(found, by_hand(apart, method), strict=True):
         assert alignment.scores == pytest.approx(scores, abs=1e-5)
 
 
-def soft_by_hand(forward: Aligner, reverse: Aligner, pair: Pair) -> dict[tuple[int, int], float]:
+def soft_by_hand(singles: list[Aligner], pair: Pair) -> dict[tuple[int, int], float]:
     """The soft scores of one pair that are above 0."""
+    forward, reverse = singles
     if pair.blank:
         return {}
     f = naive.shares(forward.word_scores(pair.source, pair.target), forward.settings.null)
@@ -70,23 +76,23 @@ def test_soft_is_naive_loops_on_word_scores(recorders: Any, score: Any, nulls: t
         for one, null in zip(recorders, nulls, strict=True)
     ]
     pairs = with_gaps(40)
-    found = list(TwoWayAligner(*singles, threshold=0)(pairs))
+    found = list(join(singles, threshold=0)(pairs))
     assert [alignment.pair for alignment in found] == pairs
     for alignment in found:
-        assert alignment.scores == pytest.approx(soft_by_hand(*singles, alignment.pair), abs=1e-5)
+        assert alignment.scores == pytest.approx(soft_by_hand(singles, alignment.pair), abs=1e-5)
 
 
 @pytest.mark.parametrize("threshold", [0.1, THRESHOLD, 0.75, 1])
 def test_links_are_the_words_whose_soft_score_is_above_the_threshold(recorders: Any, threshold: float) -> None:
     singles = [Aligner(one, FIXED) for one in recorders]
     pairs = with_gaps(40)
-    with_all = TwoWayAligner(*singles, "soft", threshold=0)(pairs)
-    for alignment, of_all in zip(TwoWayAligner(*singles, threshold=threshold)(pairs), with_all, strict=True):
+    with_all = join(singles, "soft", threshold=0)(pairs)
+    for alignment, of_all in zip(join(singles, threshold=threshold)(pairs), with_all, strict=True):
         assert alignment.scores == {link: score for link, score in of_all.scores.items() if score > threshold}
 
 
 def test_the_default_is_soft(recorders: Any) -> None:
-    two_way = TwoWayAligner(*(Aligner(one, FIXED) for one in recorders))
+    two_way = join(Aligner(one, FIXED) for one in recorders)
     assert (two_way.method, two_way.threshold) == ("soft", THRESHOLD)
 
 
@@ -96,7 +102,7 @@ def test_neither_batches_nor_buffers_nor_order_change_soft_scores(recorders: Any
 
     def scores(some: list[Pair], **options: int) -> list[dict[tuple[int, int], float]]:
         aligners = Aligner(recorders[0], FIXED, **options), Aligner(recorders[1], FIXED)  # type: ignore[arg-type]
-        found = list(TwoWayAligner(*aligners, method, threshold=0)(some))
+        found = list(join(aligners, method, threshold=0)(some))
         assert [alignment.pair for alignment in found] == some
         return [dict(alignment.scores) for alignment in found]
 
@@ -123,7 +129,7 @@ def test_heuristics_take_the_links_of_aligners_with_a_threshold(recorders: Any) 
     singles = [Aligner(one, Settings(layer=2, head=3, threshold=0.45)) for one in recorders]  # no share is near
     apart = [list(singles[0](pairs)), list(singles[1](turned(pairs)))]
     for method in ("union", "intersection"):
-        for alignment, scores in zip(TwoWayAligner(*singles, method)(pairs), by_hand(*apart, method), strict=True):
+        for alignment, scores in zip(join(singles, method)(pairs), by_hand(apart, method), strict=True):
             assert alignment.scores == pytest.approx(scores, abs=1e-5)
 
 
@@ -133,22 +139,20 @@ def test_layers_and_heads_are_chosen_as_apart(recorders: Any, buffers: tuple[int
     """The buffer is the forward aligner's, and one of under 50 pairs decides for the whole run, as in a run apart."""
     pairs = [*with_gaps(3), Pair((), (), 0), *with_gaps(150)]
     singles = [Aligner(one, buffer=buffers[0]) for one in recorders]
-    two_way = TwoWayAligner(
-        *(Aligner(one, buffer=buffer) for one, buffer in zip(recorders, buffers, strict=True)), method
-    )
+    two_way = join((Aligner(one, buffer=buffer) for one, buffer in zip(recorders, buffers, strict=True)), method)
     both, choices = align_and_choose(two_way, pairs)
     forward, forward_choice = align_and_choose(singles[0], pairs)
     reverse, reverse_choice = align_and_choose(singles[1], turned(pairs))
     assert choices == forward_choice + reverse_choice
     if method in METHODS:
-        for alignment, scores in zip(both, by_hand(forward, reverse, method), strict=True):
+        for alignment, scores in zip(both, by_hand([forward, reverse], method), strict=True):
             assert alignment.scores == pytest.approx(scores, abs=1e-5)
 
 
 def test_either_model_chooses_on_a_bounded_number_of_pairs(recorders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.aligners.choice.CHOOSING_PAIRS", 60)
     pairs = [pair for pair in with_gaps(150) if not pair.blank]
-    two_way = TwoWayAligner(*(Aligner(one) for one in recorders))
+    two_way = join(Aligner(one) for one in recorders)
     blank = Pair((), (), 0)
     _, choices = align_and_choose(two_way, [blank, *pairs[:30], blank, *pairs[30:]])
     for choice, recorder, text in zip(choices, recorders, (pairs[:60], turned(pairs[:60])), strict=True):
@@ -160,7 +164,7 @@ def test_either_model_chooses_on_a_bounded_number_of_pairs(recorders: Any, monke
 def test_one_direction_is_as_it_is(recorders: Any) -> None:
     pairs = with_gaps(40)
     for method, recorder in zip(("forward", "reverse"), recorders, strict=True):
-        found = list(TwoWayAligner(*(Aligner(one, FIXED) for one in recorders), method)(pairs))
+        found = list(join((Aligner(one, FIXED) for one in recorders), method)(pairs))
         alone = Aligner(recorder, FIXED)(pairs if method == "forward" else turned(pairs))
         for alignment, single in zip(found, alone, strict=True):
             links = {link if method == "forward" else link[::-1]: score for link, score in single.scores.items()}
@@ -189,7 +193,7 @@ def test_errors_name_the_line_the_users_side_and_the_model(recorders: Any, pair:
     pairs = [("das haus", "the house"), ("", ""), pair, ("alt", "old")]
     found = []
     with pytest.raises(PairError, match="line 3: " + message):
-        found.extend(TwoWayAligner(*(Aligner(one, FIXED) for one in recorders))(pairs))
+        found.extend(join(Aligner(one, FIXED) for one in recorders)(pairs))
     assert len(found) == 2
 
 
@@ -201,20 +205,20 @@ def test_what_came_before_an_error_of_the_input_comes_out(recorders: Any, error:
 
     found = []
     with pytest.raises(error, match="file, line 2"):
-        found.extend(TwoWayAligner(*(Aligner(one, FIXED) for one in recorders))(broken()))
+        found.extend(join(Aligner(one, FIXED) for one in recorders)(broken()))
     assert len(found) == 1
 
 
 def test_results_come_a_buffer_at_a_time(recorders: Any) -> None:
     pairs = iter([("das haus", "the house")] * 12)
-    results = TwoWayAligner(*(Aligner(one, FIXED, buffer=5) for one in recorders))(pairs)
+    results = join(Aligner(one, FIXED, buffer=5) for one in recorders)(pairs)
     next(results)
     assert len(list(pairs)) == 7
     assert len(list(results)) == 4
 
 
 def test_warnings_name_the_model_and_the_users_side(recorders: Any) -> None:
-    two_way = TwoWayAligner(*(Aligner(one, FIXED) for one in recorders))
+    two_way = join(Aligner(one, FIXED) for one in recorders)
     pairs = [("das haus ist alt", "x y z w")] * 60
     with pytest.warns(TextWarning) as caught:
         list(two_way(pairs))
@@ -255,7 +259,7 @@ def test_languages_that_do_not_go_together_are_warned_about(recorders: Any) -> N
 
 
 def test_one_pair_is_a_text_of_one(recorders: Any) -> None:
-    two_way = TwoWayAligner(*(Aligner(one) for one in recorders))
+    two_way = join(Aligner(one) for one in recorders)
     assert str(two_way.align("das haus", "the house")) == str(next(two_way([("das haus", "the house")])))
 
 
@@ -271,10 +275,10 @@ def test_used_before_or_not_each_text_is_warned_about(recorders: Any) -> None:
 
 def test_another_method_is_refused(recorders: Any) -> None:
     with pytest.raises(ValueError, match=r"one of soft, intersection, union, .*, forward, reverse; not 'grow'"):
-        TwoWayAligner(*(Aligner(one) for one in recorders), "grow")
+        join((Aligner(one) for one in recorders), "grow")
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.5, nan])
 def test_thresholds_out_of_range_are_refused(recorders: Any, threshold: float) -> None:
     with pytest.raises(ValueError, match=f"the threshold is a number from 0 to 1; not {threshold}"):
-        TwoWayAligner(*(Aligner(one) for one in recorders), threshold=threshold)
+        join((Aligner(one) for one in recorders), threshold=threshold)

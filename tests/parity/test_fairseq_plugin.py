@@ -11,7 +11,7 @@ import subprocess
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
@@ -457,7 +457,7 @@ def criterion_of(task: Any, name: str, smoothing: float = 0.1) -> Any:
 
 
 @pytest.fixture(params=[512, 5, 1])
-def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.fairseq_plugin.criterion.BLOCK", request.param)
 
 

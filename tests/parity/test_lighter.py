@@ -56,7 +56,12 @@ def test_steps_are_those_of_the_model_as_it_was(shape: str, narrow: bool, monkey
     assert not any(type(module) is FairseqDropout for module in ours.modules())
     read: list[Any] = []
     attention = MultiheadAttention.forward
-    monkeypatch.setattr(MultiheadAttention, "forward", lambda self, **k: read.append(k) or attention(self, **k))
+
+    def watched(self: MultiheadAttention, **inputs: Any) -> Any:
+        read.append(inputs)
+        return attention(self, **inputs)
+
+    monkeypatch.setattr(MultiheadAttention, "forward", watched)
     found = []
     for model in (own, ours):
         torch.manual_seed(4)  # of quantisation noise

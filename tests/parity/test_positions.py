@@ -64,6 +64,6 @@ def test_a_word_is_aligned_by_the_step_that_reads_or_predicts_it(
 
 def test_null_words_are_linked_where_eos_may_not_win(copier: Any) -> None:
     for null in ("mask", "none"):
-        alignment = Aligner(copier, Settings("weight", "output", 1, "all", null)).align(SOURCE, TARGET)  # type: ignore[arg-type]
+        alignment = Aligner(copier, Settings("weight", "output", 1, "all", null)).align(SOURCE, TARGET)
         assert alignment.links >= PREVIOUS
         assert alignment.null == []

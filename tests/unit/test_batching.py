@@ -1,5 +1,7 @@
 """Buffers and batches."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,11 +18,11 @@ def test_chunks_hold_all_in_order(items: list[int], size: int) -> None:
 
 @pytest.mark.parametrize("error", [ValueError, OSError, RuntimeError, KeyError, Exception, ZeroDivisionError])
 def test_what_was_read_before_an_error_comes_out_before_it(error: type[Exception]) -> None:
-    def items():  # type: ignore[no-untyped-def]
+    def items() -> Iterator[int]:
         yield from range(5)
         raise error("line 6")
 
-    found = []
+    found: list[list[int]] = []
     with pytest.raises(error, match="line 6") as raised:
         found.extend(chunks(items(), 3))
     assert raised.type is error
@@ -29,11 +31,11 @@ def test_what_was_read_before_an_error_comes_out_before_it(error: type[Exception
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
 def test_who_wants_to_stop_waits_for_nothing(stop: type[BaseException]) -> None:
-    def items():  # type: ignore[no-untyped-def]
+    def items() -> Iterator[int]:
         yield from range(5)
         raise stop
 
-    found = []
+    found: list[list[int]] = []
     with pytest.raises(stop):
         found.extend(chunks(items(), 3))
     assert found == [[0, 1, 2]]

@@ -4,6 +4,7 @@ import io
 import json
 import unicodedata
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -65,13 +66,13 @@ def alignments(draw: st.DrawFn) -> Alignment:
 
 
 @given(some_links, numbering, st.booleans())
-def test_pharaoh_reads_what_it_wrote(links: Links, way: dict[str, int], scores: bool) -> None:
+def test_pharaoh_reads_what_it_wrote(links: Links, way: dict[str, Any], scores: bool) -> None:
     line = format_pharaoh(Alignment(PAIR, dict.fromkeys(number(links, **way), 0.5)), scores)
     assert renumber(parse_pharaoh(line), **way) == links
 
 
 @given(some_gold, numbering, st.sampled_from(["p", "?"]))
-def test_marked_links_are_read_as_written(gold: Gold, way: dict[str, int], mark: str) -> None:
+def test_marked_links_are_read_as_written(gold: Gold, way: dict[str, Any], mark: str) -> None:
     read = parse_marked(format_marked(Gold(number(gold.sure, **way), number(gold.possible, **way)), mark))
     assert Gold(renumber(read.sure, **way), renumber(read.possible, **way)) == gold
 

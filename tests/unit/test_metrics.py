@@ -237,7 +237,7 @@ def test_permutation_p_is_that_of_all_swaps_where_they_are_few() -> None:
     for swaps in product((False, True), repeat=8):
         swapped = np.array(swaps)[:, None]
         delta = aer(np.where(swapped, first, system).sum(0)) - aer(np.where(swapped, system, first).sum(0))
-        extreme += abs(delta) >= abs(difference) - 1e-12
+        extreme += abs(float(delta)) >= abs(difference) - 1e-12
     assert compare(system, first, "permutation")[1] == pytest.approx(extreme / 2**8)
 
 

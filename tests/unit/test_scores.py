@@ -41,7 +41,7 @@ def test_eos_column_is_null_or_no_choice() -> None:
     assert index.tolist() == [-1, 0]
     assert share[1].item() == pytest.approx(0.4)
     for null in ("none", "mask"):
-        index, share = best_words(scores, null)  # type: ignore[arg-type]
+        index, share = best_words(scores, null)
         assert index.tolist() == [1, 0]
         assert share.tolist() == pytest.approx([0.3 / 0.5, 0.4 / 0.75])
 

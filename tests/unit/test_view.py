@@ -8,7 +8,7 @@ from align import grid, heat_grid
 from align.links.formats import make_gold
 from align.types import Alignment, Pair
 from align.view.grid import ERROR_SIGNS, MOST_CELLS, error_grid
-from align.view.tables import TABLES, Column
+from align.view.tables import TABLES, Column, Rows
 
 PAIR = Pair(("ich", "sehe", "dich"), ("i", "see"), 1)
 
@@ -104,7 +104,7 @@ def test_error_grid_keeps_words_from_acting_on_the_terminal() -> None:
 
 
 COLUMNS = [Column("system", "the system"), Column("aer", "AER", 1), Column("links", "links"), Column("p", "p", 4)]
-ROWS = [
+ROWS: Rows = [
     {"system": "a_b", "aer": 12.34, "links": 1234, "p": None},
     {"system": "c", "aer": None, "links": 5, "p": 0.00099},
 ]
@@ -160,21 +160,22 @@ def test_a_table_in_json_has_null_for_what_is_not_defined() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_name_cannot_act_on_the_terminal_or_break_a_table(name: str) -> None:
-    columns, rows = [Column("system", "system"), Column("n", "n")], [{"system": "\x1b[31mred\n\tx\u202e", "n": 1}]
-    written = TABLES[name](columns, rows, "")
+    columns = [Column("system", "system"), Column("n", "n")]
+    rows: Rows = [{"system": "\x1b[31mred\n\tx\u202e", "n": 1}]
+    written = TABLES[name](columns, rows, "", [])
     assert "\x1b" not in written
     assert "\u202e" not in written
-    assert len(written.split("\n")) == len(TABLES[name](columns, [{"system": "red", "n": 1}], "").split("\n"))
+    assert len(written.split("\n")) == len(TABLES[name](columns, [{"system": "red", "n": 1}], "", []).split("\n"))
     assert sum(line.count("\t") for line in written.split("\n")) == (2 if name == "tsv" else 0)
 
 
 def test_names_are_escaped_in_latex() -> None:
-    written = TABLES["latex"]([Column("system", "100 %")], [{"system": r"\a_b&c%d#e$f{g}~^"}], "")
+    written = TABLES["latex"]([Column("system", "100 %")], [{"system": r"\a_b&c%d#e$f{g}~^"}], "", [])
     assert r"\textbackslash{}a\_b\&c\%d\#e\$f\{g\}\textasciitilde{}\^{}" in written
     assert r"100 \%" in written
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_may_have_no_rows(name: str) -> None:
-    written = TABLES[name]([Column("system", "system")], [], "")
+    written = TABLES[name]([Column("system", "system")], [], "", [])
     assert json.loads(written)["rows"] == [] if name == "json" else "system" in written
