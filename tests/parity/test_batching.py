@@ -135,7 +135,8 @@ def test_words_without_pieces_keep_their_place_at_the_end_too(recorder: Any) -> 
     aligner = Aligner(recorder, FIXED)
     scores = aligner.word_scores(source, target)
     assert [len(row) for row in scores] == [4] * 4
-    assert heat_grid(aligner.align(source, target), scores)
+    picture = heat_grid(aligner.align(source, target), scores).split("\n")
+    assert picture[-4:] == [" das ◆", "haus   ◆", "\\x07", "</s>     ◇ ◇"]
 
 
 def test_much_unknown_text_is_warned_about(recorder: Any) -> None:

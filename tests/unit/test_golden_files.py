@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.golden_files import assert_same_but_for_rounding
 
 RECORD = (
@@ -48,3 +49,15 @@ def test_rounding_passes(unit: str, expected: bytes, old: bytes, new: bytes) -> 
 def test_anything_else_fails(unit: str, expected: bytes, old: bytes, new: bytes) -> None:
     with pytest.raises(AssertionError):
         assert_same_but_for_rounding(expected.replace(old, new), expected, unit)
+
+
+def test_every_golden_file_is_described_and_read() -> None:
+    """By its name in a test, but for the outputs of other programs, which `test_symmetrize.py` takes as they come."""
+    golden = ROOT / "tests" / "golden"
+    tests = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py")))
+    for path in golden.rglob("*.*"):
+        if path.name != "README.md":
+            assert path.name in (path.parent / "README.md").read_text(encoding="utf-8")
+            stem, _, rest = path.name.partition(".")
+            taken = f'"{stem}"' if rest == "pharaoh" and path.parent != golden else f'written_by("{stem}")'
+            assert any(name in tests for name in (path.name, taken)), path

@@ -1,0 +1,87 @@
+"""Heat maps: what stands in their cells, which cells are framed, and how dark they are."""
+
+from __future__ import annotations
+
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from matplotlib.patches import Rectangle
+
+from align.view.plots import head_maps, layer_map, save
+
+AERS = np.array([[30.0, 25.04, 40.0], [nan, 60.0, 20.0]])
+
+
+def cells(axes: Any, columns: int) -> list[list[str]]:
+    """The numbers that are written into a map, row by row."""
+    texts = [text.get_text() for text in axes.texts]
+    return [texts[n : n + columns] for n in range(0, len(texts), columns)]
+
+
+def framed(axes: Any) -> list[tuple[int, int]]:
+    """Row and column of each framed cell."""
+    boxes = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    return [(round(box.get_y() + 0.47), round(box.get_x() + 0.47)) for box in boxes]
+
+
+def labels(ticks: Any) -> list[str]:
+    return [tick.get_text() for tick in ticks]
+
+
+def test_a_map_of_layers_frames_the_best_of_each_row() -> None:
+    figure = layer_map(AERS, ["norm", "weight"], "AER", "de-en", lowest=True)
+    axes, bar = figure.axes
+    assert cells(axes, 3) == [["30.0", "25.0", "40.0"], ["n/a", "60.0", "20.0"]]
+    assert framed(axes) == [(0, 1), (1, 2)]
+    assert labels(axes.get_xticklabels()) == ["1", "2", "3"]
+    assert labels(axes.get_yticklabels()) == ["norm", "weight"]
+    assert (axes.get_xlabel(), axes.get_title(), bar.get_ylabel()) == ("layer", "de-en", "AER")
+    assert axes.images[0].get_clim() == (20, 60)
+    assert [text.get_color() for text in axes.texts][3:] == ["black", "white", "black"]  # dark is bad
+
+
+def test_where_the_highest_is_the_best_low_numbers_are_dark() -> None:
+    figure = layer_map(AERS / 100, ["norm", "weight"], "consistency", "de-en", lowest=False)
+    axes = figure.axes[0]
+    assert cells(axes, 3)[0] == ["0.30", "0.25", "0.40"]
+    assert framed(axes) == [(0, 2), (1, 1)]
+    assert [text.get_color() for text in axes.texts] == ["white", "white", "black", "black", "black", "white"]
+
+
+def test_maps_of_heads_frame_the_best_cell_of_each_setting() -> None:
+    values = np.stack([AERS, AERS[::-1], np.full((2, 3), nan)])
+    figure = head_maps(values, ["norm", "weight", "none"], "AER", "de-en", lowest=True)
+    first, second, third, fourth, bar = figure.axes
+    assert [axes.get_title() for axes in (first, second, third)] == ["norm", "weight", "none"]
+    assert [framed(axes) for axes in (first, second, third)] == [[(1, 2)], [(0, 2)], []]
+    assert cells(third, 3) == [["n/a"] * 3] * 2
+    assert labels(first.get_xticklabels()) == ["all", "1", "2"]
+    assert labels(first.get_yticklabels()) == ["1", "2"]
+    assert (first.get_xlabel(), first.get_ylabel(), bar.get_ylabel()) == ("head", "layer", "AER")
+    assert {axes.images[0].get_clim() for axes in (first, second, third)} == {(20, 60)}
+    assert not fourth.axison
+
+
+def test_nothing_known_is_drawn_without_a_frame() -> None:
+    figure = head_maps(np.full((1, 2, 3), nan), ["norm"], "AER", "de-en", lowest=True)
+    assert framed(figure.axes[0]) == []
+    assert len(figure.axes) == 2
+
+
+def test_a_figure_is_saved_as_the_same_bytes_each_time(tmp_path: Path) -> None:
+    def written(name: str, values: Any) -> list[bytes]:
+        (tmp_path / name).mkdir()
+        paths = save(layer_map(values, ["norm", "weight"], "AER", "de-en", lowest=True), tmp_path / name / "a.b")
+        assert [path.name for path in paths] == ["a.b.png", "a.b.pdf"]
+        return [path.read_bytes() for path in paths]
+
+    first = written("first", AERS)
+    assert [content[:4] for content in first] == [b"\x89PNG", b"%PDF"]
+    assert written("second", AERS) == first
+    assert all(a != b for a, b in zip(written("third", AERS + 1), first, strict=True))
