@@ -28,7 +28,7 @@ TIE = 1e-5
 """Where the best word leads by less, relative to its score, float32 may take either: of 30,000 sentence alignments of
 real text by the bundled model 3 hold such a word (tests/parity/test_naive.py)."""
 
-torch.set_num_threads(2)
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 hypothesis.settings.register_profile("patient", deadline=None)  # the first call of an operation may take a second
 hypothesis.settings.load_profile("patient")
 
