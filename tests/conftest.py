@@ -24,6 +24,9 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "de-en.txt"
 SHARED = Path(os.environ.get("EXTRACT_ALIGN_DATA", ROOT.parent / "shared" / "data"))
 
+SLOW = ("hostile", "parity", "eval", "integration/test_two_way.py", "cli/test_resume.py", "cli/test_train_model.py")
+"""Folders and files that `scripts/test --fast` leaves out."""
+
 TIE = 1e-5
 """Where the best word leads by less, relative to its score, float32 may take either: of 30,000 sentence alignments of
 real text by the bundled model 3 hold such a word (tests/parity/test_naive.py)."""
@@ -37,6 +40,13 @@ needs_systran = pytest.mark.skipif(not find_spec("systran_align"), reason=WHY_NO
 needs_fast_align = pytest.mark.skipif(
     not find_spec("systran_align") and not shutil.which("fast_align"), reason=f"{WHY_NO_SYSTRAN}, or fast_align on PATH"
 )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        path = item.path.relative_to(Path(__file__).parent)
+        if any(path.is_relative_to(slow) for slow in SLOW):
+            item.add_marker(pytest.mark.slow)
 
 
 def example_pairs() -> list[Pair]:

@@ -26,7 +26,7 @@ def shares(row: list[float]) -> list[float]:
 @pytest.mark.parametrize("score", ["norm", "weight"])
 def test_scores_are_shares_of_both_positions_by_hand(toy_recorder: Callable[..., Any], null: Any, score: Any) -> None:
     recorder = toy_recorder()
-    calibration = {(score, "input"): Cell(1, 2), (score, "output"): Cell(2, "all")}
+    calibration: Calibration = {(score, "input"): Cell(1, 2), (score, "output"): Cell(2, "all")}
     aligner = Aligner(recorder, Settings(score, "both", null=null), calibration=calibration)
     apart = [
         Aligner(recorder, Settings(score, "input", 1, 2, null)),

@@ -29,8 +29,8 @@ def compare(recorder: Any, pairs: list[Pair]) -> tuple[int, int]:
         single = collate([recorder.encode(pair)], recorder.pad)
         recorded = {attention.layer: attention for attention in recorder.record(single, layers)}
         for (score, position, cell), links in found.items():
-            head = None if cell.head == "all" else cell.head - 1
-            expected, lead = naive.align(recorder, pair, recorded[cell.layer], score, position, head)
+            index = None if cell.head == "all" else cell.head - 1
+            expected, lead = naive.align(recorder, pair, recorded[cell.layer], score, position, index)
             compared += 1
             if lead < TIE:
                 close += 1
