@@ -382,16 +382,16 @@ def test_files_that_do_not_go_together(run: Callable[..., Result], tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "chosen",
-    [[], [None, None], [[{"layer": 9, "head": 1, "output": None}, "x"]],
-     [[{"layer": 0, "head": 1, "output": None}, "x"]],
-     [[{"layer": 1, "head": 1, "output": {"layer": 1, "head": 1, "output": None}}, "x"]]],
+    "places",
+    [[{"input": {"layer": 9, "head": 1}, "output": None}], [{"input": {"layer": 0, "head": 1}, "output": None}],
+     [{"input": {"layer": 1, "head": 1}, "output": {"layer": 1, "head": 1}}],
+     [{"input": {"layer": 1, "head": 1}, "output": None}] * 2],
 )  # fmt: skip
-def test_choices_that_cannot_be(run: Callable[..., Result], tmp_path: Path, chosen: Any) -> None:
+def test_choices_that_cannot_be(run: Callable[..., Result], tmp_path: Path, places: Any) -> None:
     break_off(run, 95, "text", "-o", "links")
     journal = tmp_path / "links.part.json"
     lines = journal.read_bytes().splitlines(keepends=True)
-    last = {**json.loads(lines[-1]), "chosen": chosen}
+    last = {**json.loads(lines[-1]), "chosen": [{"place": place, "reason": "x"} for place in places]}
     journal.write_bytes(b"".join(lines[:-1]) + json.dumps(last).encode() + b"\n")
     failed(run("text", "-o", "links", "--resume"), "links.part", "remove links.part to begin anew")
 
