@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from align.aligners.single import Aligner
     from align.aligners.two_way import TwoWayAligner
     from align.backends.model_folder import ModelOptions
-    from align.errors import DataError, PairError
+    from align.errors import DataError, LinksError, PairError
+    from align.links.evaluation import evaluate
+    from align.links.formats import parse_marked, parse_pharaoh
+    from align.links.gold import read_gold, read_hypotheses
+    from align.links.metrics import aer, count_all
+    from align.links.symmetrize import symmetrize
     from align.loading import load
+    from align.text.lines import read_text
     from align.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, Settings
     from align.view.grid import error_grid, grid, heat_grid
 
@@ -32,16 +38,26 @@ _HOMES = {
     "DataError": "align.errors",
     "Gold": "align.types",
     "Links": "align.types",
+    "LinksError": "align.errors",
     "ModelOptions": "align.backends.model_folder",
     "Pair": "align.types",
     "PairError": "align.errors",
     "Place": "align.types",
     "Settings": "align.types",
     "TwoWayAligner": "align.aligners.two_way",
+    "aer": "align.links.metrics",
+    "count_all": "align.links.metrics",
     "error_grid": "align.view.grid",
+    "evaluate": "align.links.evaluation",
     "grid": "align.view.grid",
     "heat_grid": "align.view.grid",
     "load": "align.loading",
+    "parse_marked": "align.links.formats",
+    "parse_pharaoh": "align.links.formats",
+    "read_gold": "align.links.gold",
+    "read_hypotheses": "align.links.gold",
+    "read_text": "align.text.lines",
+    "symmetrize": "align.links.symmetrize",
 }
 
 __all__ = [
@@ -52,6 +68,7 @@ __all__ = [
     "DataError",
     "Gold",
     "Links",
+    "LinksError",
     "ModelOptions",
     "Pair",
     "PairError",
@@ -59,10 +76,19 @@ __all__ = [
     "Settings",
     "TwoWayAligner",
     "__version__",
+    "aer",
+    "count_all",
     "error_grid",
+    "evaluate",
     "grid",
     "heat_grid",
     "load",
+    "parse_marked",
+    "parse_pharaoh",
+    "read_gold",
+    "read_hypotheses",
+    "read_text",
+    "symmetrize",
 ]
 
 

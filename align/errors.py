@@ -11,16 +11,23 @@ the same remedy in its own options with `DataError.told`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+_Error = TypeVar("_Error", bound="DataError")
 
 
 class Argument(NamedTuple):
-    """An argument that would help, and the value to give it; None where any value may do."""
+    """An argument that would help, and the value to give it; None where any value may do.
+
+    `of` says which file or model it is given for, where a program has one option for each: "gold", "hyp", "reverse".
+    """
 
     name: str
     value: str | int | None = None
+    of: str = ""
 
 
 def as_argument(argument: Argument) -> str:
@@ -45,6 +52,14 @@ class Remedy:
         return self.advice.format(*map(spell, self.arguments))
 
 
+def compose(
+    what: str, file: str, line: int, remedy: Remedy | None, spell: Callable[[Argument], str] = as_argument
+) -> str:
+    """`FILE, line N: WHAT: REMEDY`, of which all but the second part may be missing."""
+    place = ", ".join(part for part in (file, f"line {line}" if line else "") if part)
+    return ": ".join(part for part in (place, what, remedy.told(spell) if remedy else "") if part)
+
+
 class DataError(ValueError):
     """Data that cannot be used: what is wrong, where, and what to do about it.
 
@@ -64,13 +79,13 @@ class DataError(ValueError):
 
     def told(self, spell: Callable[[Argument], str] = as_argument) -> str:
         """The whole message, with each argument of the remedy as `spell` writes it."""
-        place = ", ".join(part for part in (self.file, f"line {self.line}" if self.line else "") if part)
-        remedy = self.remedy.told(spell) if self.remedy else ""
-        return ": ".join(part for part in (place, self.what, remedy) if part)
+        return compose(self.what, self.file, self.line, self.remedy, spell)
 
-    def in_file(self, name: str) -> DataError:
-        """The same, of this file."""
-        return type(self)(self.what, file=name, line=self.line, remedy=self.remedy)
+    def in_file(self: _Error, file: str) -> _Error:
+        """The same error, with the name of the file that it is in."""
+        error = copy.copy(self)
+        error.file = file
+        return error
 
     def __str__(self) -> str:
         return self.told()

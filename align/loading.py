@@ -12,7 +12,7 @@ from align.aligners.single import Aligner
 from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import DEFAULT_MODEL, ModelOptions, find_model
 from align.batching import BATCH_TOKENS, BUFFER
-from align.errors import ModelError
+from align.errors import Argument, ModelError, Remedy
 from align.types import Head, Null, Positions, Score, Settings
 
 DTYPES = ("float32", "bfloat16")
@@ -22,12 +22,13 @@ def pick_device(device: str) -> str:
     """The device to run on: "auto" is the first GPU if there is one, else the CPU.
 
     Raises:
-        ValueError: a GPU is asked for and there is none.
+        ModelError: a GPU is asked for and there is none.
     """
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError("--device cuda: torch sees no CUDA device here; use cpu, or auto")
+        remedy = Remedy("use {} or {}", (Argument("device", "cpu"), Argument("device", "auto")))
+        raise ModelError("torch sees no CUDA device here", remedy=remedy)
     return device
 
 

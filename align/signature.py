@@ -1,8 +1,8 @@
-"""What was run, as one short line to publish beside a number, and as a dict."""
+"""What a number or a file of links depends on, as one short line to publish beside it, and as a dict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from align.types import Choice, Settings
 
@@ -66,26 +66,23 @@ def _asked_and_chosen(asked: int | str, chosen: int | str) -> str:
     return f"auto({chosen})" if asked == "auto" else str(asked)
 
 
-SHOWN_AS = {
-    "case": "case:",
-    "trained": "trained:",
-    "layer": "layer:",
-    "head": "head:",
-    "null": "null:",
-    "threshold": "threshold:",
-    "translate": "translate:",
-    "reverse": "reverse:",
-    "reverse-layer": "reverse-layer:",
-    "reverse-head": "reverse-head:",
-    "output-layer": "output-layer:",
-    "output-head": "output-head:",
-    "reverse-output-layer": "reverse-output-layer:",
-    "reverse-output-head": "reverse-output-head:",
-    "dtype": "dtype:",
-    "version": "v:",
-}
+BARE = frozenset({"method", "merge", "model", "name", "position", "score", "symmetrize", "tool"})
+"""Parts that are shown without their key: nobody takes them for anything else."""
+
+SHORT = {"version": "v"}
 
 
-def signature(parts: dict[str, str]) -> str:
-    """One line, such as `align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:3|input|sum/mean|null:eos|v:0.1.0`."""
-    return "|".join(["align", *(SHOWN_AS.get(key, "") + value for key, value in parts.items())])
+def signature(parts: Mapping[str, str | int | Sequence[str] | None], word: str = "align") -> str:
+    """One line, such as `align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:3|input|sum/mean|null:eos|v:0.1.0`.
+
+    Args:
+        parts: in order: `key:value`, or the value alone where the key is in BARE; of several values each stands by
+            itself, and None is left out.
+        word: what the line begins with, by which it is known what sort of number it stands beside.
+    """
+    shown = [word]
+    for key, value in parts.items():
+        label = "" if key in BARE else f"{SHORT.get(key, key)}:"
+        values = () if value is None else (value,) if isinstance(value, (str, int)) else value
+        shown += [f"{label}{one}" for one in values]
+    return "|".join(shown)

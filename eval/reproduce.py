@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -23,13 +22,12 @@ from typing import Any
 import numpy as np
 from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
+import align
 from align import Aligner, Pair, TwoWayAligner, __version__, load
 from align.aligners.rules import choose
 from align.aligners.sweep import sweep
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.cli.common import show_warnings
-from align.cli.gold import read_numbered, read_pairs
-from align.cli.sweep_tables import draw
 from align.links.metrics import SAMPLES, SEED, Counts, compare, count_all, estimate
 from align.links.symmetrize import METHODS, SOFT, THRESHOLD
 from align.memory import keep_freed_memory
@@ -37,6 +35,7 @@ from align.statistical.tools import align_with, describe_tool, lower_case
 from align.text.preprocess import Preprocessor, TextRules
 from align.training.corpus import read_pairs as read_bitext
 from align.types import Choice, Gold, Links, Settings, TextWarning
+from align.view.sweep_tables import draw
 from align.view.tables import TABLES, Column, Rows, Value, as_tsv, show_interval
 
 if sys.version_info >= (3, 11):
@@ -88,11 +87,14 @@ def read_gold(config: dict[str, Any], names: list[str], data: Path) -> Text:
     text = Text(names, [], [], [])
     for name in names:
         about = config["gold"][name]
-        pairs = read_pairs(str(data / about["source"]), str(data / about["target"]))
-        args = Namespace(gold_format=about["format"], gold_base=about["base"], gold_swapped=False)
-        args.out_of_range = about.get("out_of_range", "stop")
-        path = str(data / about["links"])
-        gold = read_numbered(path, args, "gold", pairs).padded_to(len(pairs), about["source"])
+        pairs = align.read_text(str(data / about["source"]), str(data / about["target"]))
+        gold = align.read_gold(
+            data / about["links"],
+            format=about["format"],
+            base=about["base"],
+            out_of_range=about.get("out_of_range", "stop"),
+            text=pairs,
+        ).pairs
         text.pairs.extend(Pair(p.source, p.target, len(text.pairs) + n) for n, p in enumerate(pairs, 1))
         text.gold.extend(gold)
         text.sizes.append(len(gold))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from itertools import product
 
 import numpy as np
@@ -10,9 +9,9 @@ from numpy.typing import NDArray
 
 from align.aligners.rules import choose
 from align.aligners.swept import POSITIONS, SCORES, Sweep
-from align.cli.sweep_tables import rule_table
 from align.links.metrics import SAMPLES, SEED, compare, estimate
 from align.types import Position, Score
+from align.view.sweep_tables import rule_table
 from align.view.tables import Column, Rows, Value, show_interval
 
 COMPARISONS: dict[str, tuple[tuple[Score, Position], tuple[Score, Position]]] = {
@@ -44,9 +43,7 @@ def _mean_sd(values: NDArray[np.float64]) -> str:
 
 def rule_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
     """What every rule takes in each model."""
-    found = [
-        (n, rule_table(some, Namespace(samples=SAMPLES, seed=SEED, format="text"))) for n, some in enumerate(sweeps, 1)
-    ]
+    found = [(n, rule_table(some, SAMPLES, SEED)) for n, some in enumerate(sweeps, 1)]
     columns = [Column("model", "model"), *found[0][1][0]]
     return columns, [{"model": n, **row} for n, (_, rows) in found for row in rows]
 

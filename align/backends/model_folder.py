@@ -10,6 +10,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, get_args
 
+from align.errors import Argument, ModelError, Remedy
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS, TextRules
 from align.types import Cell, Position, Score
 
@@ -87,18 +88,19 @@ class ModelFolder:
         """The dictionary of one side.
 
         Raises:
-            ValueError: there is none.
+            ModelError: there is none.
         """
         path = (self.options.dictionaries or self.root) / f"dict.{language}.txt"
         if not path.is_file():
-            raise ValueError(f"{path}: no such dictionary; name its folder with --dictionaries, or the languages right")
+            remedy = Remedy("name its folder with {}, or the languages right", (Argument("dictionaries"),))
+            raise ModelError("no such dictionary", file=str(path), remedy=remedy)
         return path
 
     def rules(self, language: str, subword_file: Path | None) -> TextRules:
         """How one side's text is prepared; `subword_file` is the user's own choice.
 
         Raises:
-            ValueError: a subword file is missing.
+            ModelError: a subword file is missing.
         """
         options = self.options
         kind: str | None = options.subwords
@@ -108,7 +110,8 @@ class ModelFolder:
         if file is None and kind != "none":
             kind, file = self._find_subwords(language, [kind] if kind else list(SUBWORD_FILES))
         if kind != "none" and not (file and file.is_file()):
-            raise ValueError(f"{file or self.root}: no {kind} file for {language}; name it with a --...-subwords flag")
+            remedy = Remedy("name it with {} or {}", (Argument("source_subwords"), Argument("target_subwords")))
+            raise ModelError(f"no {kind} file for {language}", file=str(file or self.root), remedy=remedy)
         if kind is None or kind == "none":
             kind, file = "none", None
         return TextRules(language, options.case or "keep", options.tokenizer or "none", kind, file)
@@ -131,14 +134,14 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
         options: the user's word, above that of `model.toml`.
 
     Raises:
-        ValueError: no such model, or a `model.toml` that cannot be understood.
+        ModelError: there is no such model, or its `model.toml` cannot be understood.
     """
     path = Path(model)
     if path.name == model and (BUNDLED / model / "model.toml").is_file():
         path = BUNDLED / model  # whatever lies about here under that name; `./NAME` is the way to say that
     if not path.exists():
         known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
-        raise ValueError(f"{model}: no such file or folder, nor a bundled model (these are: {known})")
+        raise ModelError(f"no such file or folder, nor a bundled model (these are: {known})", file=model)
     root = path if path.is_dir() else path.parent
     stored, calibration = _read_toml(root / "model.toml")
     if path.is_file():
@@ -146,7 +149,7 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
     else:
         found = [root / name for name in CHECKPOINTS if (root / name).is_file()] or sorted(root.glob("*.pt"))
         if not found:
-            raise ValueError(f"{root}: no checkpoint (*.pt) in this folder")
+            raise ModelError("no checkpoint (*.pt) in this folder", file=str(root))
         checkpoint = found[0]
     given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
     return ModelFolder(checkpoint, root, replace(stored, **given), calibration)
@@ -163,7 +166,7 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], C
     with path.open("rb") as stream:
         raw = stream.read(TOML_BYTES + 1)
     if len(raw) > TOML_BYTES:
-        raise ValueError(f"{path}: more than {TOML_BYTES:,} bytes, which is not what describes a model")
+        raise ModelError(f"more than {TOML_BYTES:,} bytes, which is not what describes a model", file=str(path))
     try:
         content = tomllib.loads(raw.decode())
         text, stored = content.get("text", {}), content.get("calibration", {})
@@ -186,11 +189,11 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], C
             for score, cell in scores.items()
         }
     except KeyError as error:
-        raise ValueError(f"{path}: {error} is missing") from None
+        raise ModelError(f"{error} is missing", file=str(path)) from None
     except RecursionError:
-        raise ValueError(f"{path}: nested too deeply") from None
+        raise ModelError("nested too deeply", file=str(path)) from None
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ModelError(str(error), file=str(path)) from None
     return options, calibration
 
 

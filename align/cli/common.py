@@ -12,8 +12,12 @@ from align.cli.output import open_output as open_output
 from align.cli.signals import stopped_by_signals
 from align.errors import Argument, DataError
 from align.links.formats import FORMATS
+from align.links.gold import LinksWarning
 from align.types import Alignment
 from align.view.escape import printable
+
+FLAGS = {"append": "--append-test", "source": "-s", "target": "-t", "text": "the text with -s and -t"}
+"""Options that are not called as the arguments that they set."""
 
 OK, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 130, 141
 
@@ -49,8 +53,11 @@ def run(program: str, job: Callable[[], None], advice: str = "") -> int:
         where = f"{error.filename}: " if error.filename else ""
         say(f"{program}: error: {where}{error.strerror or error}")
         return FAILED
+    except DataError as error:
+        say(f"{program}: error: {error.told(as_flag)}")
+        return FAILED
     except (ValueError, ModuleNotFoundError) as error:
-        say(f"{program}: error: {error.told(as_flag) if isinstance(error, DataError) else error}")
+        say(f"{program}: error: {error}")
         return FAILED
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
@@ -61,9 +68,10 @@ def run(program: str, job: Callable[[], None], advice: str = "") -> int:
 
 
 def as_flag(argument: Argument) -> str:
-    """An argument of the library as the programs' users give it: `--too-long blank`."""
-    flag = f"--{argument.name.replace('_', '-')}"
-    return flag if argument.value is None else f"{flag} {argument.value}"
+    """An argument of the library as the option that sets it: `--too-long blank`, `--gold-base 1`."""
+    name = f"{argument.of}_{argument.name}" if argument.of else argument.name
+    flag = FLAGS.get(name, "--" + name.replace("_", "-"))
+    return flag if argument.value is None or argument.value is True else f"{flag} {argument.value}"
 
 
 def lacks_memory(error: Exception) -> bool:
@@ -75,7 +83,8 @@ def show_warnings(program: str, category: type[Warning]) -> None:
     """Show warnings of our own as lines of the program, and none of the libraries' to their developers."""
 
     def show(message: Any, *rest: Any, **named: Any) -> None:
-        say(f"{program}: warning: {message}")
+        told = message.told(as_flag) if isinstance(message, LinksWarning) else message
+        say(f"{program}: warning: {told}")
 
     warnings.showwarning = show
     warnings.simplefilter("ignore")

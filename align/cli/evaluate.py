@@ -5,20 +5,23 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import get_args
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import align
-from align.cli.common import open_output, run, show_warnings
-from align.cli.gold import add_length_options, add_link_options, read_numbered, read_pairs, warn_of_better_readings
+from align.cli.common import as_flag, open_output, run, show_warnings
+from align.cli.gold_options import add_length_options, add_link_options, link_options
+from align.cli.inputs import name_shown
 from align.cli.options import Help, digits, non_negative, positive
-from align.links.metrics import METRICS, SAMPLES, SEED, Counts, Test, compare, count_all, estimate, worst
-from align.types import Gold, Links, Pair, TextWarning
-from align.view.escape import printable
-from align.view.grid import ERROR_SIGNS, error_grid
-from align.view.tables import TABLES, Column, Rows, Value, percent, show_interval
+from align.links.evaluation import Report, evaluate
+from align.links.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
+from align.links.metrics import METRICS, SAMPLES, SEED, Test
+from align.signature import signature
+from align.text.lines import read_text
+from align.types import Pair, TextWarning
+from align.view.error_tables import count_notes, draw_errors, error_table, score_table, sentence_table
+from align.view.tables import TABLES, percent
 
 PROGRAM = "eval-align"
 
@@ -28,6 +31,54 @@ EXAMPLES = """examples:
   eval-align -g gold.talp links --errors 5 -s test.de -t test.en          the five worst sentences, drawn
   eval-align -g gold.talp links -b                       the number alone
 """
+
+
+Show = Literal["systems", "sentences", "errors", "brief"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+        hypotheses: files of links to judge.
+        gold: the file of gold links.
+        gold_options: what it may leave open.
+        hyp_options: what the hypotheses may leave open.
+        text: the files of source and target sentences, if they are given.
+        samples: of the bootstrap or permutations.
+        seed: of these.
+        paired: the test against the first system, if there is one.
+        show: a row for each system, for each sentence, for the worst sentences, or the AER alone.
+        errors: how many of the worst sentences.
+        format: of the tables.
+        width: digits behind the point.
+    """
+
+    hypotheses: Sequence[str]
+    gold: str
+    gold_options: LinkOptions
+    hyp_options: LinkOptions
+    text: tuple[str, str] | None
+    samples: int
+    seed: int
+    paired: Test | None
+    show: Show
+    errors: int
+    format: str
+    width: int
+
+    @property
+    def intervals(self) -> tuple[str, ...]:
+        """The metrics that get an interval: programs want all of them, people that of the AER."""
+        if self.show != "systems" or not self.samples:
+            return ()
+        return tuple(METRICS) if self.for_programs else ("aer",)
+
+    @property
+    def for_programs(self) -> bool:
+        """Whether what is printed is read by programs."""
+        return self.format in ("json", "tsv")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -62,160 +113,8 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@dataclass(frozen=True)
-class System:
-    """One system's links and counts `[N, 4]`."""
-
-    name: str
-    links: list[Links]
-    counts: Counts
-
-
-def _short(names: list[str]) -> list[str]:
-    """File names without the folders that all of them share."""
-    shared = len(os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names]))
-    return ["stdin" if name == "-" else os.path.abspath(name)[shared:].lstrip(os.sep) for name in names]
-
-
-def read_systems(args: argparse.Namespace, text: list[Pair] | None) -> tuple[list[Gold], list[System], str]:
-    """Gold, systems, and what the files were taken for, for the signature.
-
-    Raises:
-        ValueError: files that cannot be read beyond doubt, or that do not belong together.
-    """
-    files = [read_numbered(args.gold, args, "gold", text)]
-    files += [read_numbered(name, args, "hyp", text) for name in args.hypotheses]
-    sizes = {file.file.name: len(file.pairs) for file in files}
-    longest = max(sizes, key=lambda name: sizes[name])
-    number = sizes[longest] if text is None else len(text)
-    gold, *hypotheses = (file.padded_to(number, longest, text is not None) for file in files)
-    for file in files[1:]:
-        if all(pair.sure == pair.possible for pair in gold) and any(pair.sure != pair.possible for pair in file.pairs):
-            message = f"{file.file.name} tells sure from possible links, and the gold does not: are they exchanged?"
-            warnings.warn(message, TextWarning, stacklevel=2)
-    systems = []
-    for file, pairs, name in zip(files[1:], hypotheses, _short(args.hypotheses), strict=True):
-        links = [pair.possible for pair in pairs]
-        systems.append(System(name, links, count_all(links, gold)))
-        warn_of_better_readings(file.file.name, links, gold, systems[-1].counts)
-    kinds = "+".join(sorted({file.kind for file in files[1:]}))
-    return gold, systems, f"gold:{files[0].kind}|hyp:{kinds}"
-
-
-HEADS = {"aer": "AER", "precision": "P", "recall": "R", "f1": "F1"}
-
-
-def summary(systems: Sequence[System], args: argparse.Namespace) -> tuple[list[Column], Rows]:
-    """A row for each system: scores with intervals, link counts, and the test against the first."""
-    columns = [Column("system", "system")]
-    with_interval = [name for name in METRICS if args.samples and (name == "aer" or args.format in ("json", "tsv"))]
-    for name, head in HEADS.items():
-        columns.append(Column(name, head, args.width))
-        if name in with_interval and args.format in ("json", "tsv"):
-            columns += [Column(f"{name}_low", "", args.width), Column(f"{name}_high", "", args.width)]
-        elif name in with_interval:
-            columns.append(Column("interval", "95 % interval"))
-    columns += [Column("links", "links"), Column("in_sure", "in sure"), Column("in_possible", "in sure or possible")]
-    columns += [Column("difference", "- first", args.width), Column("p", "p", 4)] if args.paired else []
-    rows = []
-    for system in systems:
-        row: dict[str, Value] = {"system": system.name}
-        for name in METRICS:
-            found = estimate(system.counts, name, args.samples if name in with_interval else 0, args.seed)
-            row |= dict(zip((name, f"{name}_low", f"{name}_high"), map(percent, found), strict=True))
-        row["interval"] = show_interval(row["aer_low"], row["aer_high"], args.width)
-        in_sure, in_possible, links, _ = (int(n) for n in system.counts.sum(0))
-        row |= {"links": links, "in_sure": in_sure, "in_possible": in_possible, "difference": None, "p": None}
-        if args.paired and system is not systems[0]:
-            difference, row["p"] = compare(
-                system.counts, systems[0].counts, args.paired, samples=args.samples, seed=args.seed
-            )
-            row["difference"] = percent(difference)
-        rows.append(row)
-    return columns, rows
-
-
-def per_sentence(systems: Sequence[System], args: argparse.Namespace) -> tuple[list[Column], Rows]:
-    """A row for each sentence and system."""
-    columns = [Column("line", "line"), Column("system", "system")]
-    columns += [Column(name, head, args.width) for name, head in HEADS.items()]
-    columns += [Column("links", "links"), Column("in_sure", "in sure"), Column("in_possible", "in sure or possible")]
-    columns.append(Column("sure", "sure"))
-    rows = []
-    for n in range(len(systems[0].counts)):
-        for system in systems:
-            one = system.counts[n]
-            scores = {name: percent(estimate(one[None], name, samples=0).value) for name in METRICS}
-            counts = dict(zip(("in_sure", "in_possible", "links", "sure"), map(int, one), strict=True))
-            rows.append({"line": n + 1, "system": system.name, **scores, **counts})
-    return columns, rows
-
-
-def error_rows(gold: Sequence[Gold], systems: Sequence[System], args: argparse.Namespace) -> tuple[list[Column], Rows]:
-    """A row for each of the sentences with the most errors, by system: wrong links, and sure ones that are missing."""
-    columns = [Column("system", "system"), Column("line", "line"), Column("errors", "errors")]
-    columns += [Column("aer", "AER", args.width), Column("wrong", "wrong"), Column("missing", "missing")]
-    rows = []
-    for system in systems:
-        for n in worst(system.counts, args.errors):
-            listed = {"wrong": system.links[n] - gold[n].possible, "missing": gold[n].sure - system.links[n]}
-            shown = {key: " ".join(f"{i}-{j}" for i, j in sorted(found)) for key, found in listed.items()}
-            value = estimate(system.counts[n : n + 1], samples=0).value
-            errors = sum(map(len, listed.values()))
-            rows.append({"system": system.name, "line": n + 1, "errors": errors, "aer": percent(value), **shown})
-    return columns, rows
-
-
-def draw_errors(
-    gold: Sequence[Gold], systems: Sequence[System], text: list[Pair] | None, args: argparse.Namespace
-) -> str:
-    """The same sentences, drawn."""
-    drawn = []
-    for system in systems:
-        for n in worst(system.counts, args.errors):
-            value = estimate(system.counts[n : n + 1], samples=0).value
-            rate = "n/a" if value is None else f"{100 * value:.{args.width}f}"
-            in_sure, in_possible, links, sure = system.counts[n]
-            errors = f"{links - in_possible} wrong, {sure - in_sure} missing"
-            drawn.append(f"{printable(system.name)}, line {n + 1}: {errors}, AER {rate}")
-            drawn.append(error_grid(system.links[n], gold[n], text[n] if text else None) + "\n")
-    signs = "   ".join(f"{sign} {meaning}" for sign, meaning in ERROR_SIGNS.items())
-    if text is None:
-        signs += "\nwords without a link have no row or column; with -s and -t all words are shown"
-    return "\n".join((*drawn, signs)) if drawn else "no errors"
-
-
-def report(args: argparse.Namespace) -> str:
-    """Read and judge; what there is to print."""
-    text = read_pairs(args.source, args.target) if args.source else None
-    gold, systems, files = read_systems(args, text)
-    if args.brief:
-        rates = [percent(estimate(system.counts, samples=0).value) for system in systems]
-        return "\n".join("n/a" if rate is None else f"{rate:.{args.width}f}" for rate in rates)
-    parts = ["AER", files, f"n:{len(gold)}"]
-    if args.samples and not (args.per_sentence or args.errors):
-        parts += [f"ci:percentile-{args.samples}", f"seed:{args.seed}"]
-        parts += [f"test:{args.paired}"] if args.paired else []
-    sign = "|".join([*parts, f"v:{align.__version__}"])
-    if args.errors and args.format == "text":
-        return f"{draw_errors(gold, systems, text, args)}\n{sign}"
-    if args.errors:
-        columns, rows = error_rows(gold, systems, args)
-    else:
-        columns, rows = per_sentence(systems, args) if args.per_sentence else summary(systems, args)
-    sure, possible = (sum(len(getattr(pair, kind)) for pair in gold) for kind in ("sure", "possible"))
-    notes = [f"gold: {len(gold):,} sentence pairs, {sure:,} sure and {possible - sure:,} only possible links"]
-    return TABLES[args.format](columns, rows, sign, notes)
-
-
-def evaluate(args: argparse.Namespace) -> None:
-    """Print the report."""
-    with open_output(None) as out:
-        out.write(report(args).encode("utf-8", "backslashreplace") + b"\n")
-
-
-def main() -> int:
-    """Entry point of `eval-align`."""
+def parse_options() -> Options:
+    """The command line, checked: what cannot be meant stops with exit code 2."""
     parser = build_parser()
     args = parser.parse_args()
     if [args.gold, *args.hypotheses, args.source, args.target].count("-") > 1:
@@ -230,8 +129,102 @@ def main() -> int:
         parser.error("--paired compares systems: name two files or more")
     if args.brief and args.format != "text":
         parser.error("-b prints bare numbers: -f has no part in it")
+    show: Show = "sentences" if args.per_sentence else "systems"
+    show = "brief" if args.brief else "errors" if args.errors else show
+    return Options(
+        hypotheses=args.hypotheses,
+        gold=args.gold,
+        gold_options=link_options(args, "gold"),
+        hyp_options=link_options(args, "hyp"),
+        text=(args.source, args.target) if args.source else None,
+        samples=args.samples,
+        seed=args.seed,
+        paired=args.paired,
+        show=show,
+        errors=args.errors or 0,
+        format=args.format,
+        width=args.width,
+    )
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """File names without the folders that all of them share."""
+    shared = len(os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names]))
+    return ["stdin" if name == "-" else os.path.abspath(name)[shared:].lstrip(os.sep) for name in names]
+
+
+def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedLinks, list[NumberedLinks]]:
+    """Gold and hypotheses, with as many sentence pairs each.
+
+    Raises:
+        DataError: a file cannot be read beyond doubt, or does not belong to the others.
+    """
+    files = [read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))]
+    for name in options.hypotheses:
+        files.append(read_as("hyp", name, options.hyp_options, text, name_shown(name)))
+    gold, *hypotheses = match_lengths(files) if text is None else files
+    warn_if_exchanged(gold, hypotheses)
+    return gold, hypotheses
+
+
+def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
+    """Read the files and judge the systems, which the report names shortly; with it comes the signature.
+
+    Raises:
+        DataError: a file cannot be read beyond doubt, or does not belong to the others.
+    """
+    gold, hypotheses = read_files(options, text)
+    sampled = options.show == "systems"
+    report = evaluate(
+        gold,
+        [(file.file.name, file) for file in hypotheses],
+        samples=options.samples if sampled else 0,
+        seed=options.seed,
+        paired=options.paired,
+        intervals=options.intervals,
+    )
+    kinds = "+".join(sorted({file.kind for file in hypotheses}))
+    parts = {"gold": gold.kind, "hyp": kinds, **report.signature_parts(), "version": align.__version__}
+    names = short_names(options.hypotheses)
+    systems = [replace(system, name=name) for system, name in zip(report.systems, names, strict=True)]
+    return replace(report, systems=systems), signature(parts, "AER")
+
+
+def tell(options: Options) -> str:
+    """Read and judge; what there is to print.
+
+    Raises:
+        DataError: a file cannot be read beyond doubt, or does not belong to the others.
+    """
+    text = None
+    if options.text:
+        text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
+    report, sign = judge(options, text)
+    if options.show == "brief":
+        rates = [percent(system.scores["aer"].value) for system in report.systems]
+        return "\n".join("n/a" if rate is None else f"{rate:.{options.width}f}" for rate in rates)
+    if options.show == "errors" and options.format == "text":
+        return f"{draw_errors(report, text, options.errors, options.width, as_flag)}\n{sign}"
+    if options.show == "errors":
+        columns, rows = error_table(report, options.errors, options.width)
+    elif options.show == "sentences":
+        columns, rows = sentence_table(report, options.width)
+    else:
+        columns, rows = score_table(report, options.width, options.intervals, options.for_programs)
+    return TABLES[options.format](columns, rows, sign, count_notes(report))
+
+
+def print_report(options: Options) -> None:
+    """What there is to print, to stdout."""
+    with open_output(None) as out:
+        out.write(tell(options).encode("utf-8", "backslashreplace") + b"\n")
+
+
+def main() -> int:
+    """Entry point of `eval-align`."""
+    options = parse_options()
     show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, lambda: evaluate(args))
+    return run(PROGRAM, lambda: print_report(options))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import align
-from align.cli.common import open_output, run, say, show_warnings
-from align.cli.gold import add_link_options, add_range_option, read_numbered
-from align.cli.inputs import add_input_options, check_inputs, open_pairs
+from align.cli.common import as_flag, open_output, run, say, show_warnings
+from align.cli.gold_options import add_link_options, add_range_option, link_options
+from align.cli.inputs import add_input_options, check_inputs, name_shown, open_pairs
 from align.cli.models import load_models, requested_models
 from align.cli.options import (
     BATCH_ADVICE,
@@ -24,6 +24,7 @@ from align.cli.options import (
     non_negative,
 )
 from align.errors import PairError
+from align.links.gold import read_as
 from align.links.metrics import SAMPLES, SEED
 from align.memory import keep_freed_memory
 from align.types import Settings, TextWarning
@@ -95,21 +96,26 @@ def run_sweep(args: argparse.Namespace) -> None:
         out = stack.enter_context(open_output(args.output)) if args.output else None
         stream, name = stack.enter_context(open_pairs(args))
         pairs: Any = list(stream) if args.gold else stream
-        file = read_numbered(args.gold, args, "gold", pairs) if args.gold else None
-        gold = file.padded_to(len(pairs), name) if file else None
+        file = None
+        if args.gold:
+            file = read_as("gold", args.gold, link_options(args, "gold"), pairs, name_shown(args.gold))
+        gold = file.pairs if file else None
         found, models = sweep_models(args, pairs, name, gold)
         parts = ["sweep", *models, "sum/mean", f"null:{args.null}", f"n:{found.pairs}"]
         parts += [f"dtype:{args.dtype}"] if args.dtype != "float32" else []
         parts += [f"skipped:{found.skipped}"] if found.skipped else []
         parts += [f"gold:{file.kind}", f"ci:percentile-{args.samples}", f"seed:{args.seed}"] if file else []
         sign = "|".join([*parts, f"v:{align.__version__}"])
-        from align.cli.sweep_tables import draw, report, values_of, write_counts
+        from align.view.sweep_tables import draw, report, values_of, write_counts
 
         if file and (lowest := min(found.rates().flat)) > HOPELESS:
             best = f"the lowest AER of all settings is {100 * lowest:.1f}"
             warnings.warn(f"{best}: is the gold of this text, and its base right?", TextWarning, stacklevel=2)
         with open_output(None) as stdout:
-            stdout.write(report(found, args, sign).encode() + b"\n")
+            stdout.write(
+                report(found, sign, format=args.format, samples=args.samples, seed=args.seed, spell=as_flag).encode()
+                + b"\n"
+            )
         if out:
             write_counts(found, out, args.output, args.per_sentence, sign)
     if args.plots:

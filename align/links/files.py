@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from align.errors import Argument, LinksError, Remedy
 from align.links.formats import (
     MARKS,
     make_gold,
@@ -62,7 +63,7 @@ def detect_format(lines: Sequence[str]) -> str:
     """The format that the first line with anything on it is in, and the marks of all others.
 
     Raises:
-        ValueError: both `3p4` and `3?4` among the links.
+        LinksError: both `3p4` and `3?4` are among the links.
     """
     first = next((line for line in lines if line.strip(" \t")), "")
     for name, looks in _LOOKS.items():
@@ -70,7 +71,7 @@ def detect_format(lines: Sequence[str]) -> str:
             return name
     found = [name for name, marked in _MARKED.items() if any(marked.search(line) for line in lines)]
     if len(found) > 1:
-        raise ValueError("some possible links are marked with p, others with ?: is this one file?")
+        raise LinksError("some possible links are marked with p, others with ?: is this one file?")
     return found[0] if found else "pharaoh"
 
 
@@ -83,14 +84,14 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None) -> Li
         format: a key of GOLD_FORMATS; None to detect it.
 
     Raises:
-        ValueError: something that is not of the format; names file and line.
+        LinksError: something is not of the format; names file and line.
     """
     lines = list(lines)
     if format is None:
         try:
             format = detect_format(lines)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+        except LinksError as error:
+            raise error.in_file(name) from None
     if format == "naacl":
         return _read_naacl(lines, name)
     if format == "giza":
@@ -103,12 +104,12 @@ def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> G
     """Parse a line, and put file and line into the error if it cannot be.
 
     Raises:
-        ValueError: what `parse` says, and where.
+        LinksError: the line is not what `parse` reads; says why, and where.
     """
     try:
         return parse(*line)
     except ValueError as error:
-        raise ValueError(f"{name}, line {number}: {error}") from None
+        raise LinksError(str(error), file=name, line=number) from None
 
 
 def _parse_with(mark: str, other: str) -> Callable[[str], Gold]:
@@ -142,7 +143,7 @@ def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
             if not 1 <= found.sentence <= len(lines) + MOST_SILENT:
                 raise ValueError(f"sentence {found.sentence:,} in a file of {len(lines):,} lines; they count from 1")
         except ValueError as error:
-            raise ValueError(f"{name}, line {line_number}: {error}") from None
+            raise LinksError(str(error), file=name, line=line_number) from None
         first_line.setdefault(found.sentence, line_number)
         (sure if found.sure else possible).setdefault(found.sentence, set()).add(found.link)
     numbers = range(1, max(first_line, default=0) + 1)
@@ -154,23 +155,23 @@ def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
     """Three lines for each pair, put in order of the pairs' numbers."""
     found: dict[int, tuple[Gold, int]] = {}
     if len(lines) % 3:
-        raise ValueError(f"{name}: {len(lines):,} lines, where GIZA++ writes three for each pair")
+        raise LinksError(f"{len(lines):,} lines, where GIZA++ writes three for each pair", file=name)
     for start in range(0, len(lines), 3):
         try:
             sentence, links = parse_a3(lines[start], lines[start + 1], lines[start + 2])
             if sentence in found:
                 raise ValueError(f"pair {sentence} is there twice")
         except ValueError as error:
-            raise ValueError(f"{name}, line {start + 1}: {error}") from None
+            raise LinksError(str(error), file=name, line=start + 1) from None
         found[sentence] = make_gold(links), start + 1
     if sorted(found) != list(range(1, len(found) + 1)):
         missing = next(n for n in range(1, len(found) + 2) if n not in found)
-        raise ValueError(f"{name}: pair {missing} is missing: are these all parts of MGIZA's output?")
+        raise LinksError(f"pair {missing} is missing: are these all parts of MGIZA's output?", file=name)
     ordered = [found[n] for n in sorted(found)]
     return LinkFile(name, "giza", [gold for gold, _ in ordered], [line for _, line in ordered])
 
 
-def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped: bool, flag: str) -> int:
+def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped: bool, role: str = "") -> int:
     """Where a file starts to count, if it says so beyond doubt.
 
     It does if it has an index 0, if it is of a format that fixes it (NAACL and GIZA++ from 1, JSON from 0), if an
@@ -180,18 +181,17 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
         file: the links.
         lengths: source and target words of each pair, where they are known.
         swapped: whether the file has the target side first.
-        flag: the option that would say it, for the error.
+        role: "gold" or "hyp", for the error.
 
     Raises:
-        ValueError: in doubt, or contradicting itself; says which flag to give.
+        LinksError: the file leaves it in doubt, or contradicts itself; its remedy names what to set.
     """
     indices = list(file.indices())
     zero = 0 in indices
     if file.format in ("naacl", "giza"):
         if zero:
-            raise ValueError(
-                f"{file.name}: index 0 in {file.format} format, which counts from 1: give {flag} 0 if this file "
-                "does not, and take the links out if they mean NULL"
+            raise LinksError(
+                f"index 0 in {file.format} format, which counts from 1", file=file.name, remedy=_count_from_0(role)
             )
         return 1
     if file.format == "jsonl" or not indices:
@@ -203,26 +203,38 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
         for number, length in zip(reversed(link) if swapped else link, size, strict=True)
     )
     if zero and at_length:
-        turn = flag.replace("base", "swapped")
-        raise ValueError(
-            f"{file.name}: counts from 0 by its index 0 and from 1 by an index that equals its sentence's length: "
-            "is it of this text, are -s and -t in order, and is it "
-            + (f"right to give {turn}" if swapped else f"source first (else {turn})")
-            + f"? If all of that is so, give {flag} 0 or 1, and --out-of-range ignore"
-        )
+        what = "counts from 0 by its index 0 and from 1 by an index that equals its sentence's length"
+        raise LinksError(what, file=file.name, remedy=_check_sides(role, swapped))
     if zero or at_length:
         return int(at_length)
-    raise ValueError(
-        f"{file.name}: no index 0 in {len(indices) // 2:,} links: does it count from 1? give {flag} 1 (or {flag} 0 "
-        "if it does count from 0)"
+    raise LinksError(
+        f"no index 0 in {len(indices) // 2:,} links",
+        file=file.name,
+        remedy=Remedy(
+            "does it count from 1? give {} (or {} if it does count from 0)",
+            (Argument("base", 1, role), Argument("base", 0, role)),
+        ),
     )
+
+
+def _count_from_0(role: str) -> Remedy:
+    advice = "give {} if this file does not, and take the links out if they mean NULL"
+    return Remedy(advice, (Argument("base", 0, role),))
+
+
+def _check_sides(role: str, swapped: bool) -> Remedy:
+    advice = "is it of this text, are {} and {} in order, and is it "
+    advice += "right to give {}" if swapped else "source first (else {})"
+    advice += "? If all of that is so, give {} or 1, and {}"
+    sides = Argument("source"), Argument("target"), Argument("swapped", True, role)
+    return Remedy(advice, (*sides, Argument("base", 0, role), Argument("out_of_range", "ignore")))
 
 
 def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:
     """All links of a file as (source, target) from 0.
 
     Raises:
-        ValueError: an index below the base; names file and line.
+        LinksError: an index is below the base; names file and line.
     """
 
     def convert(pair: Gold) -> Gold:
@@ -233,5 +245,5 @@ def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:
         try:
             found.append(convert(pair))
         except ValueError as error:
-            raise ValueError(f"{file.name}, line {line}: {error}") from None
+            raise LinksError(str(error), file=file.name, line=line) from None
     return found

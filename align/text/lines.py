@@ -36,10 +36,11 @@ def open_lines(name: str) -> Iterator[BinaryIO]:
 
     Raises:
         OSError: the file cannot be opened.
+        DataError: stdin is closed.
     """
     if name == "-":
         if sys.stdin is None:
-            raise ValueError("stdin is closed")
+            raise DataError("stdin is closed")
         yield sys.stdin.buffer
         return
     opener = next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), open)
@@ -55,26 +56,23 @@ def read_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         name: what to call the file in errors.
 
     Raises:
-        ValueError: bytes that are not UTF-8, packed data that is damaged, or a disk that fails; names the file
-            and the line.
+        DataError: the bytes are not UTF-8, packed data is damaged, or a disk fails; names the file and the line.
     """
     number = 0
     try:
         for number, raw in enumerate(stream, 1):
             if number == 1 and raw.startswith(_PACKED):
-                raise ValueError(f"{name}: compressed data; unpack it first, or name the file .gz or .xz")
+                raise DataError("compressed data; unpack it first, or name the file .gz or .xz", file=name)
             text = raw.removesuffix(b"\n").removesuffix(b"\r").decode()
             yield text.removeprefix("\ufeff") if number == 1 else text
     except UnicodeDecodeError as error:
         byte = raw[error.start]
-        raise ValueError(
-            f"{name}, line {number}: not UTF-8 (byte 0x{byte:02x} at position {error.start + 1}); "
-            "convert the file, for example with iconv"
-        ) from None
+        what = f"not UTF-8 (byte 0x{byte:02x} at position {error.start + 1}); convert the file, for example with iconv"
+        raise DataError(what, file=name, line=number) from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise ValueError(f"{name}, line {number + 1}: damaged compressed data ({error})") from None
+        raise DataError(f"damaged compressed data ({error})", file=name, line=number + 1) from None
     except OSError as error:
-        raise ValueError(f"{name}, line {number + 1}: cannot be read: {error.strerror}") from None
+        raise DataError(f"cannot be read: {error.strerror}", file=name, line=number + 1) from None
 
 
 def parse_bitext(line: str) -> tuple[str, str]:
@@ -98,13 +96,13 @@ def read_bitext(lines: Iterable[str], name: str) -> Iterator[Pair]:
     """Pairs of a file that holds `source ||| target` or `source TAB target`.
 
     Raises:
-        ValueError: a line that is neither; names the file and the line.
+        DataError: a line is neither; names the file and the line.
     """
     for number, line in enumerate(lines, 1):
         try:
             source, target = parse_bitext(line)
         except ValueError as error:
-            raise ValueError(f"{name}, line {number}: {error}") from None
+            raise DataError(str(error), file=name, line=number) from None
         yield Pair(split_words(source), split_words(target), number)
 
 
@@ -137,6 +135,23 @@ def read_parallel(sources: Iterable[str], targets: Iterable[str], names: tuple[s
     """
     for number, (source, target) in enumerate(in_step((sources, targets), names), 1):
         yield Pair(split_words(source), split_words(target), number)
+
+
+def read_text(source: str, target: str, names: tuple[str, str] | None = None) -> list[Pair]:
+    """All pairs of two files, for what needs the whole text at once.
+
+    Args:
+        source: file of the source sentences; `.gz` and `.xz` are unpacked, `-` is stdin.
+        target: file of their translations, line by line.
+        names: what to call the files in errors, if not by these names.
+
+    Raises:
+        OSError: a file cannot be opened.
+        DataError: the files differ in length, or hold bytes that are no text.
+    """
+    names = names or (source, target)
+    with open_lines(source) as a, open_lines(target) as b:
+        return list(read_parallel(read_lines(a, names[0]), read_lines(b, names[1]), names))
 
 
 def read_sources(lines: Iterable[str], name: str) -> Iterator[Pair]:

@@ -18,6 +18,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from align.errors import ModelError
+
 Tokenize = Callable[[str, bool, str], list[str]]
 """The tokens of a word, given whether it is the first one and a stand-in for the word that follows ("": none)."""
 
@@ -87,7 +89,7 @@ def sentencepiece_segmenter(path: Path | None) -> Segment:
     """Pieces of a sentencepiece model, whether or not it was trained with a dummy prefix.
 
     Raises:
-        ValueError: the file is not such a model.
+        ModelError: the file is not such a model.
     """
     from sentencepiece import SentencePieceProcessor
 
@@ -95,7 +97,7 @@ def sentencepiece_segmenter(path: Path | None) -> Segment:
     try:
         processor.load(str(path))
     except (OSError, RuntimeError) as error:
-        raise ValueError(f"{path}: not a sentencepiece model ({error})") from None
+        raise ModelError(f"not a sentencepiece model ({error})", file=str(path)) from None
     blank = "\u2581"
     dummy_prefix = "".join(processor.encode("a", out_type=str)).startswith(blank)
 
@@ -116,7 +118,7 @@ def subword_nmt_segmenter(path: Path | None) -> Segment:
     """Pieces of subword-nmt's BPE, `@@` at each but a token's last; fastBPE's codes give the same.
 
     Raises:
-        ValueError: the file does not hold BPE codes.
+        ModelError: the file does not hold BPE codes.
     """
     from subword_nmt.apply_bpe import BPE
 
@@ -132,7 +134,7 @@ def subword_nmt_segmenter(path: Path | None) -> Segment:
             raise ValueError
         bpe = BPE(io.StringIO(codes))
     except ValueError:
-        raise ValueError(f"{path}: not a file of BPE codes (version 0.1 or 0.2, two pieces a line)") from None
+        raise ModelError("not a file of BPE codes (version 0.1 or 0.2, two pieces a line)", file=str(path)) from None
     bpe.cache = _Nothing()
 
     def segment(token: str, first: bool) -> list[str]:

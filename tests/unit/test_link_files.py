@@ -1,4 +1,4 @@
-"""Files of links: what they say beyond doubt is taken, everything else is refused with the flag that would say it."""
+"""Files of links: what they say beyond doubt is taken, the rest refused with the argument that would say it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(text: str | bytes, format: str | None = None) -> LinkFile:
 
 
 def base(text: str, lengths: list[tuple[int, int]] | None = None, swapped: bool = False) -> int:
-    return find_base(read(text), lengths, swapped, "--gold-base")
+    return find_base(read(text), lengths, swapped)
 
 
 def refused(start: str) -> Any:
@@ -172,27 +172,27 @@ def test_an_index_at_its_sentences_length_proves_base_1(link: str) -> None:
     assert base("1-2\n", [(2, 5)], swapped=True) == 1
 
 
-def test_without_proof_the_flag_is_asked_for() -> None:
+def test_without_proof_the_base_is_asked_for() -> None:
     for text, lengths, swapped in (
         ("1-1 2p1\n", None, False),
         ("1-1 2p1\n", [(5, 5)], False),
         ("1-3 2p3\n", [(5, 3)], True),  # the target's length, but this column is the source
     ):
-        with refused("links: no index 0 in 2 links: does it count from 1? give --gold-base 1 (or --gold-base 0 if"):
+        with refused("links: no index 0 in 2 links: does it count from 1? give base=1 (or base=0 if"):
             base(text, lengths, swapped)
 
 
 def test_contradicting_proofs_are_refused() -> None:
     with refused(
         "links: counts from 0 by its index 0 and from 1 by an index that equals its sentence's length: "
-        "is it of this text, are -s and -t in order, and is it source first (else --gold-swapped)? If all of that "
-        "is so, give --gold-base 0 or 1, and --out-of-range ignore"
+        "is it of this text, are source and target in order, and is it source first (else swapped=True)? If all of "
+        'that is so, give base=0 or 1, and out_of_range="ignore"'
     ):
         base("0-0\n3-3\n", [(3, 3), (3, 3)])
 
 
 def test_index_0_where_the_format_counts_from_1_is_refused() -> None:
-    with refused("links: index 0 in naacl format, which counts from 1: give --gold-base 0 if"):
+    with refused("links: index 0 in naacl format, which counts from 1: give base=0 if"):
         base("1 1 0\n")
 
 

@@ -19,6 +19,7 @@ from align.backends.fairseq.compat import mend
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.fairseq.settings import model_settings, plain_dict, text_setting
 from align.backends.model_folder import ModelFolder
+from align.errors import Argument, ModelError, Remedy
 from align.text.preprocess import Preprocessor
 
 ENTRY_BYTES = 1000
@@ -83,7 +84,8 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
     source = folder.options.source_lang or text_setting(task, "source_lang") or trained_on[0]
     target = folder.options.target_lang or text_setting(task, "target_lang") or trained_on[1]
     if not (source and target):
-        raise ValueError(f"{folder.checkpoint}: does not say its languages; give --source-lang and --target-lang")
+        remedy = Remedy("give {} and {}", (Argument("source_lang"), Argument("target_lang")))
+        raise ModelError("does not say its languages", file=str(folder.checkpoint), remedy=remedy)
     for language in (source, target):  # they come out of a file and go into paths and onto terminals
         if not re.fullmatch(r"[\w.-]+", language):
             raise ValueError(f"{folder.checkpoint}: {language[:80]!r} is not a language code")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 
 from align.aligners.rules import choose, correlate
 from align.aligners.swept import POSITIONS, SCORES, Sweep
+from align.errors import Argument, as_argument
 from align.links.formats import to_json
-from align.links.metrics import estimate
+from align.links.metrics import SAMPLES, SEED, estimate
 from align.view.tables import TABLES, Column, Rows, Value, percent, plain_rows, show_interval
 
 
@@ -61,15 +61,24 @@ def norm_table(found: Sweep) -> tuple[list[Column], Rows]:
     return columns, list(rows.values())
 
 
-def rule_table(found: Sweep, args: argparse.Namespace) -> tuple[list[Column], Rows]:
-    """What every rule takes, whether it saw gold, and the AER of that."""
+def rule_table(
+    found: Sweep, samples: int = SAMPLES, seed: int = SEED, in_columns: bool = False
+) -> tuple[list[Column], Rows]:
+    """What every rule takes, whether it saw gold, and the AER of that.
+
+    Args:
+        found: what the sweep has counted.
+        samples: of the bootstrap; 0 for no intervals.
+        seed: of the samples.
+        in_columns: whether the ends of an interval have a column each, for programs; else one together, for people.
+    """
     columns = [Column(key, key) for key in ("position", "score", "rule", "chosen", "layer", "head")]
     columns.append(Column("consistency", "consistency", 2))
     if found.reverse_cells:
         columns += [Column("reverse", "reverse"), Column("dice", "Dice", 3)]
     if found.counts is not None:
         columns.append(Column("aer", "AER", 2))
-        if args.format in ("json", "tsv"):
+        if in_columns:
             columns += [Column("aer_low", "", 2), Column("aer_high", "", 2)]
         else:
             columns.append(Column("interval", "95 % interval"))
@@ -85,23 +94,23 @@ def rule_table(found: Sweep, args: argparse.Namespace) -> tuple[list[Column], Ro
             row |= {"reverse": str(found.reverse_cells[choice.reverse_cell])}
             row |= {"dice": float(found.dice[s, p, choice.cell, choice.reverse_cell])}
         if found.counts is not None:
-            rate = estimate(found.counts[:, s, p, choice.cell], samples=args.samples, seed=args.seed)
+            rate = estimate(found.counts[:, s, p, choice.cell], samples=samples, seed=seed)
             row |= dict(zip(("aer", "aer_low", "aer_high"), map(percent, rate), strict=True))
             row["interval"] = show_interval(row["aer_low"], row["aer_high"], 2)
         rows.append(row)
     return columns, rows
 
 
-def best_of_all(found: Sweep) -> Iterator[str]:
-    """The one setting that lexical consistency takes of all, and the one that gold would take, as options."""
+def best_of_all(found: Sweep, spell: Callable[[Argument], str] = as_argument) -> Iterator[str]:
+    """The one setting that lexical consistency takes of all, and the one that gold would take, as `spell` writes it."""
     judged = [("without gold, by lexical consistency", found.consistency)]
     if found.counts is not None:
         judged.append(("WITH gold, by AER", -np.nan_to_num(values_of(found)[0], nan=np.inf)))
     for how, values in judged:
         s, p, c = np.unravel_index(int(np.argmax(values)), values.shape)
         cell = found.cells[int(c)]
-        options = f"--score {SCORES[s]} --position {POSITIONS[p]} --layer {cell.layer} --head {cell.head}"
-        yield f"best of all {how}: {options}"
+        setting = {"score": SCORES[s], "position": POSITIONS[p], "layer": cell.layer, "head": cell.head}
+        yield f"best of all {how}: {' '.join(spell(Argument(*argument)) for argument in setting.items())}"
 
 
 def correlation_table(found: Sweep) -> tuple[list[Column], Rows]:
@@ -153,15 +162,33 @@ def write_counts(found: Sweep, out: BinaryIO, path: str, per_sentence: bool, sig
     out.write(text.getvalue().encode())
 
 
-def report(found: Sweep, args: argparse.Namespace, sign: str) -> str:
-    """All tables in the format asked for."""
-    tables = {"cells": cell_table(found, args.format in ("text", "latex")), "rules": rule_table(found, args)}
+def report(
+    found: Sweep,
+    sign: str,
+    *,
+    format: str = "text",
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    spell: Callable[[Argument], str] = as_argument,
+) -> str:
+    """All tables.
+
+    Args:
+        found: what the sweep has counted.
+        sign: the signature.
+        format: a key of `align.view.tables.TABLES`.
+        samples: of the bootstrap; 0 for no intervals.
+        seed: of the samples.
+        spell: how to write the arguments of the best setting.
+    """
+    tables = {"cells": cell_table(found, marked=format in ("text", "latex"))}
+    tables["rules"] = rule_table(found, samples, seed, in_columns=format in ("json", "tsv"))
     tables["norms"] = norm_table(found)
     if found.counts is not None:
         tables["correlation"] = correlation_table(found)
-    if args.format == "json":
+    if format == "json":
         rows = {name: plain_rows(*table) for name, table in tables.items()}
-        return to_json({"signature": sign, **rows, "best": list(best_of_all(found))}, indent=1)
+        return to_json({"signature": sign, **rows, "best": list(best_of_all(found, spell))}, indent=1)
     gold = found.counts is not None
     what = "AER; * marks the lowest of its position and score, chosen WITH gold"
     if not gold:
@@ -172,14 +199,14 @@ def report(found: Sweep, args: argparse.Namespace, sign: str) -> str:
         "rules": [
             "consistency: lexical consistency, nats per target word",
             *(["AER of this direction's links; the lowest is the oracle: only gold can tell"] if gold else []),
-            *best_of_all(found),
+            *best_of_all(found, spell),
         ],
     }
     last = list(tables)[-1]
     shown = []
     for name, table in tables.items():
-        signed = sign if name == last or args.format != "text" else ""
-        shown.append(TABLES[args.format](*table, signed, notes.get(name, ())))
+        signed = sign if name == last or format != "text" else ""
+        shown.append(TABLES[format](*table, signed, notes.get(name, ())))
     return "\n\n".join(shown)
 
 

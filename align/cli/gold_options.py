@@ -1,0 +1,54 @@
+"""Files of links on the command line: their options."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from align.links.files import GOLD_FORMATS
+from align.links.gold import LinkOptions, Role
+
+
+def add_link_options(group: Any, role: Role, required: bool = False) -> None:
+    """How to read gold, or hypotheses ("hyp")."""
+    if role == "gold":
+        group.add_argument(
+            "-g", "--gold", required=required, metavar="FILE", help="gold links; .gz and .xz are unpacked"
+        )
+    group.add_argument(
+        f"--{role}-format",
+        choices=GOLD_FORMATS,
+        help="pharaoh: 0-1; talp: 0-1 and possible 0p1; question: possible 0?1; naacl: `sentence source target S|P`; "
+        "giza: A3.final; jsonl (default: by the looks of it)",
+    )
+    group.add_argument(
+        f"--{role}-base",
+        type=int,
+        choices=(0, 1),
+        help="where it starts to count (default: what its indices or its format prove)",
+    )
+    group.add_argument(f"--{role}-swapped", action="store_true", help="it has the target side first")
+
+
+def add_length_options(group: Any) -> None:
+    """The text that the links are of."""
+    group.add_argument("-s", "--source", metavar="FILE", help="source sentences; goes with -t")
+    group.add_argument("-t", "--target", metavar="FILE", help="target sentences; goes with -s")
+    add_range_option(group)
+
+
+def add_range_option(group: Any) -> None:
+    """What to do with links that cannot be."""
+    group.add_argument(
+        "--out-of-range",
+        choices=("stop", "ignore"),
+        default="stop",
+        help="at a link to a word that its sentence does not have: stop, or go on (in gold it is left out, in a "
+        "hypothesis it is wrong)",
+    )
+
+
+def link_options(args: argparse.Namespace, role: Role) -> LinkOptions:
+    """What the options of `add_link_options` and `add_range_option` say of gold or of hypotheses."""
+    format, base, swapped = (getattr(args, f"{role}_{name}") for name in ("format", "base", "swapped"))
+    return LinkOptions(format, base, swapped, args.out_of_range)

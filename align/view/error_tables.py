@@ -1,0 +1,120 @@
+"""The tables of `eval-align`: scores of each system, counts of each sentence, the sentences with the most errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from align.errors import Argument, as_argument
+from align.links.evaluation import Report, System
+from align.links.metrics import METRICS, estimate, worst
+from align.types import Pair
+from align.view.escape import printable
+from align.view.grid import ERROR_SIGNS, error_grid
+from align.view.tables import Column, Rows, Value, percent, show_interval
+
+HEADS = {"aer": "AER", "precision": "P", "recall": "R", "f1": "F1"}
+
+
+def count_notes(report: Report) -> list[str]:
+    """How much gold there is."""
+    sure, possible = (sum(len(getattr(pair, kind)) for pair in report.gold) for kind in ("sure", "possible"))
+    return [f"gold: {len(report.gold):,} sentence pairs, {sure:,} sure and {possible - sure:,} only possible links"]
+
+
+def score_table(
+    report: Report, digits: int, intervals: Sequence[str], in_columns: bool = False
+) -> tuple[list[Column], Rows]:
+    """A row for each system: scores with intervals, link counts, and the test against the first.
+
+    Args:
+        report: what was found.
+        digits: behind the point of a score in percent.
+        intervals: the metrics whose intervals are shown.
+        in_columns: whether the ends of an interval have a column each, for programs; else one together, for people.
+    """
+    columns = [Column("system", "system")]
+    for name, head in HEADS.items():
+        columns.append(Column(name, head, digits))
+        if name in intervals and in_columns:
+            columns += [Column(f"{name}_low", "", digits), Column(f"{name}_high", "", digits)]
+        elif name in intervals:
+            columns.append(Column("interval", "95 % interval"))
+    columns += [Column("links", "links"), Column("in_sure", "in sure"), Column("in_possible", "in sure or possible")]
+    columns += [Column("difference", "- first", digits), Column("p", "p", 4)] if report.paired else []
+    return columns, [_score_row(system, digits) for system in report.systems]
+
+
+def _score_row(system: System, digits: int) -> dict[str, Value]:
+    row: dict[str, Value] = {"system": system.name}
+    for name, score in system.scores.items():
+        row |= dict(zip((name, f"{name}_low", f"{name}_high"), map(percent, score), strict=True))
+    row["interval"] = show_interval(row["aer_low"], row["aer_high"], digits)
+    in_sure, in_possible, links, _ = (int(n) for n in system.counts.sum(0))
+    row |= {"links": links, "in_sure": in_sure, "in_possible": in_possible, "difference": None, "p": None}
+    if system.difference:
+        row |= {"difference": percent(system.difference.value), "p": system.difference.p}
+    return row
+
+
+def sentence_table(report: Report, digits: int) -> tuple[list[Column], Rows]:
+    """A row for each sentence and system."""
+    columns = [Column("line", "line"), Column("system", "system")]
+    columns += [Column(name, head, digits) for name, head in HEADS.items()]
+    columns += [Column("links", "links"), Column("in_sure", "in sure"), Column("in_possible", "in sure or possible")]
+    columns.append(Column("sure", "sure"))
+    rows = []
+    for n in range(len(report.gold)):
+        for system in report.systems:
+            row = system.counts[n]
+            scores = {name: percent(estimate(row[None], name, samples=0).value) for name in METRICS}
+            counts = dict(zip(("in_sure", "in_possible", "links", "sure"), map(int, row), strict=True))
+            rows.append({"line": n + 1, "system": system.name, **scores, **counts})
+    return columns, rows
+
+
+def error_table(report: Report, most: int, digits: int) -> tuple[list[Column], Rows]:
+    """A row for each of the sentences with the most errors, by system: wrong links, and sure ones that are missing."""
+    columns = [Column("system", "system"), Column("line", "line"), Column("errors", "errors")]
+    columns += [Column("aer", "AER", digits), Column("wrong", "wrong"), Column("missing", "missing")]
+    rows = []
+    for system in report.systems:
+        for n in worst(system.counts, most):
+            gold, links = report.gold[n], system.links[n]
+            listed = {"wrong": links - gold.possible, "missing": gold.sure - links}
+            shown = {key: " ".join(f"{i}-{j}" for i, j in sorted(errors)) for key, errors in listed.items()}
+            value = estimate(system.counts[n : n + 1], samples=0).value
+            errors = sum(map(len, listed.values()))
+            rows.append({"system": system.name, "line": n + 1, "errors": errors, "aer": percent(value), **shown})
+    return columns, rows
+
+
+def draw_errors(
+    report: Report,
+    text: Sequence[Pair] | None,
+    most: int,
+    digits: int,
+    spell: Callable[[Argument], str] = as_argument,
+) -> str:
+    """The sentences with the most errors, drawn.
+
+    Args:
+        report: what was found.
+        text: the sentence pairs, where they are known.
+        most: sentences of each system.
+        digits: behind the point of an error rate in percent.
+        spell: how to write an argument.
+    """
+    drawn = []
+    for system in report.systems:
+        for n in worst(system.counts, most):
+            value = estimate(system.counts[n : n + 1], samples=0).value
+            rate = "n/a" if value is None else f"{100 * value:.{digits}f}"
+            in_sure, in_possible, links, sure = system.counts[n]
+            errors = f"{links - in_possible} wrong, {sure - in_sure} missing"
+            drawn.append(f"{printable(system.name)}, line {n + 1}: {errors}, AER {rate}")
+            drawn.append(error_grid(system.links[n], report.gold[n], text[n] if text else None) + "\n")
+    signs = "   ".join(f"{sign} {meaning}" for sign, meaning in ERROR_SIGNS.items())
+    if text is None:
+        sides = " and ".join(spell(Argument(side)) for side in ("source", "target"))
+        signs += f"\nwords without a link have no row or column; with {sides} all words are shown"
+    return "\n".join((*drawn, signs)) if drawn else "no errors"

@@ -1,0 +1,94 @@
+"""Errors as data: what, where and the remedy, told to users of the library and to those of a program."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from copy import copy
+from pathlib import Path
+
+import pytest
+
+import align
+from align.cli.common import as_flag
+from align.errors import Argument, DataError, LinksError, ModelError, PairError, Remedy
+
+ALIGN = Path(align.__file__).parent
+
+OUTSIDE = (  # what speaks to fairseq, and what is a program
+    *("cli", "fairseq_plugin", "models", "backends/fairseq/programs.py", "backends/fairseq/checkpoint.py"),
+    *("backends/fairseq/compat.py", "training/__main__.py", "training/run.py", "training/score.py"),
+    *("training/prepare.py", "aligners", "statistical/tools.py"),
+)
+"""Where a string may hold an option: of ours in programs, of fairseq's and pip's in the others."""
+
+
+def test_the_parts_of_a_message() -> None:
+    remedy = Remedy("shorten it, or say {}", (Argument("too_long", "blank"),))
+    assert str(PairError("too long")) == "too long"
+    assert str(PairError("too long", line=3)) == "line 3: too long"
+    error = PairError("too long", line=3, remedy=remedy)
+    assert str(error) == 'line 3: too long: shorten it, or say too_long="blank"'
+    assert error.told(as_flag) == "line 3: too long: shorten it, or say --too-long blank"
+    assert str(error.in_file("text").in_file("a.de")).startswith("a.de, line 3: too long: ")
+    assert (type(error.in_file("text")), error.file) == (PairError, "")
+    assert str(copy(error)) == str(error)
+
+
+@pytest.mark.parametrize("kind", [PairError, ModelError, LinksError])
+def test_all_are_data_errors_and_value_errors(kind: type[DataError]) -> None:
+    assert issubclass(kind, DataError)
+    assert issubclass(kind, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        (Argument("base", 1, "gold"), "--gold-base 1"),
+        (Argument("base", 0, "hyp"), "--hyp-base 0"),
+        (Argument("swapped", True, "gold"), "--gold-swapped"),
+        (Argument("dictionaries"), "--dictionaries"),
+        (Argument("source_lang"), "--source-lang"),
+        (Argument("source"), "-s"),
+        (Argument("append", True), "--append-test"),
+    ],
+)
+def test_arguments_as_options(argument: Argument, expected: str) -> None:
+    assert as_flag(argument) == expected
+
+
+def _files() -> Iterator[Path]:
+    for path in sorted(ALIGN.rglob("*.py")):
+        name = path.relative_to(ALIGN).as_posix()
+        if not any(name == outside or name.startswith(f"{outside}/") for outside in OUTSIDE):
+            yield path
+
+
+def _strings(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Every string of a file but those that only describe it."""
+    described = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in described:
+            yield node
+
+
+def test_no_message_below_the_command_line_names_an_option() -> None:
+    named = [
+        f"{path.relative_to(ALIGN)}:{string.lineno}: {string.value}"
+        for path in _files()
+        for string in _strings(ast.parse(path.read_text(encoding="utf-8")))
+        if re.search(r"--[a-z.]|(?<!\S)-[st](?!\w)", string.value)
+    ]
+    assert named == []
+
+
+def test_nothing_behind_the_door_sees_a_parsed_command_line() -> None:
+    """`argparse.Namespace` is for the programs, and for fairseq, whose models are made of one."""
+    allowed = ("cli", "backends/fairseq", "training/__main__.py", "training/export.py")
+    seen = []
+    for path in sorted(ALIGN.rglob("*.py")):
+        name = path.relative_to(ALIGN).as_posix()
+        if not name.startswith(allowed) and "Namespace" in path.read_text(encoding="utf-8"):
+            seen.append(name)
+    assert seen == []

@@ -1,0 +1,67 @@
+"""Evaluating from Python: one call from links to scores, intervals and tests, as `align.links.metrics` has them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from align import LinksError, evaluate, parse_marked, parse_pharaoh, read_gold, read_hypotheses
+from align.cli.common import as_flag
+from align.links.gold import LinksWarning
+from align.links.metrics import METRICS, compare, estimate
+from align.signature import signature
+
+GOLD = [parse_marked(line) for line in ("0-0 1p1 2-2", "0-0", "1-1 0-0")] * 20
+ONE = [parse_pharaoh(line) for line in ("0-0 1-1", "0-0", "0-0 1-1")] * 20
+TWO = [parse_pharaoh(line) for line in ("0-0 1-1 2-2", "0-1", "0-0 1-1")] * 20
+
+
+def test_scores_with_intervals_and_a_paired_test() -> None:
+    report = evaluate(GOLD, {"one": ONE, "two": TWO}, samples=200, seed=3, paired="permutation")
+    one, two = report.systems
+    assert (one.name, one.difference, two.name) == ("one", None, "two")
+    for system in report.systems:
+        assert system.scores == {name: estimate(system.counts, name, 200, 3) for name in METRICS}
+    assert two.difference == compare(two.counts, one.counts, "permutation", samples=200, seed=3)
+    assert two.difference.value == pytest.approx(two.scores["aer"].value - one.scores["aer"].value)
+    expected = {"n": 60, "ci": "percentile-200", "seed": 3, "test": "permutation"}
+    assert report.signature_parts() == expected
+    assert signature(expected, "AER") == "AER|n:60|ci:percentile-200|seed:3|test:permutation"
+
+
+def test_intervals_only_where_they_are_wanted() -> None:
+    (system,) = evaluate(GOLD, {"one": ONE}, samples=50, intervals=["aer"]).systems
+    assert [name for name, score in system.scores.items() if score.low is not None] == ["aer"]
+    report = evaluate(GOLD, [("one", ONE), ("one", ONE)], samples=0, paired="bootstrap")
+    assert [score.low for system in report.systems for score in system.scores.values()] == [None] * 8
+    assert report.systems[1].difference == (0.0, None)
+    assert signature(report.signature_parts(), "AER") == "AER|n:60"
+
+
+def test_files(tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text("0-0 1p1 2-2\n0-0\n")
+    (tmp_path / "links").write_text("0-0 1-1\n0-0\n")
+    report = evaluate(read_gold(tmp_path / "gold"), {"links": read_hypotheses(tmp_path / "links")}, samples=0)
+    assert report.systems[0].scores["precision"].value == 1
+    assert report.systems[0].scores["aer"].value == pytest.approx(1 - (2 + 3) / (3 + 3))
+
+
+def test_another_number_of_sentences() -> None:
+    with pytest.raises(LinksError, match="one has 60 sentence pairs, the gold 59"):
+        evaluate(GOLD[1:], {"one": ONE})
+
+
+def test_links_that_would_be_better_read_another_way() -> None:
+    gold = [parse_marked("0-1 0-2"), parse_marked("1-0 2-0")]
+    with pytest.warns(LinksWarning) as caught:
+        evaluate(gold, {"one": [frozenset((j, i) for i, j in pair.sure) for pair in gold]}, samples=0)
+    (warning,) = [record.message for record in caught]
+    assert isinstance(warning, LinksWarning)
+    start = "one: AER 100.0, but with its sides swapped it would be 0.0: is "
+    assert str(warning) == start + "hyp_swapped or gold_swapped right?"
+    assert warning.told(as_flag) == start + "--hyp-swapped or --gold-swapped right?"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(GOLD, {"one": ONE, "two": TWO}, samples=0)

@@ -1,0 +1,141 @@
+"""Gold and hypotheses from Python: read beyond doubt, checked against the text, or refused with what to set."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import align
+from align import LinksError, Pair, read_gold, read_hypotheses, read_text
+from align.cli.common import as_flag
+from align.links.formats import make_gold
+from align.links.gold import LinksWarning, match_lengths, warn_if_exchanged
+from align.types import TextWarning
+
+TEXT = [Pair(("a", "b", "c"), ("x", "y", "z"), 1), Pair(("d", "e"), ("u", "v"), 2)]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[..., Path]:
+    def write(text: str, name: str = "links") -> Path:
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+def refused(message: str) -> Any:
+    """Expects an error with this in it."""
+    return pytest.raises(LinksError, match=re.escape(message))
+
+
+def test_gold_with_possible_links(file: Callable[..., Path]) -> None:
+    gold = read_gold(file("0-0 1p1\n1-0\n"))
+    assert gold.pairs == [make_gold([(0, 0)], [(1, 1)]), make_gold([(1, 0)])]
+    assert gold.links == [{(0, 0), (1, 1)}, {(1, 0)}]
+    assert (gold.kind, gold.tells_sure_from_possible) == ("talp-0", True)
+
+
+def test_what_the_file_leaves_open_is_told(file: Callable[..., Path]) -> None:
+    path = file("1-2 2-2\n2-1\n")
+    with refused("give base=1 (or base=0 if it does count from 0)"):
+        read_gold(path)
+    gold = read_gold(path, base=1, swapped=True)
+    assert gold.links == [{(1, 0), (1, 1)}, {(0, 1)}]
+    assert gold.kind == "pharaoh-1-swapped"
+    assert read_gold(path, text=TEXT).base == 1  # 2-1 is at the length of its sentence
+    assert read_hypotheses(str(path), format="pharaoh", base=0).kind == "pharaoh-0"
+
+
+def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"0-0\nx\n")))
+    with refused("stdin, line 2: 'x' is not a link such as 0-3"):
+        read_gold("-")
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"format": "talq"}, "format is one of pharaoh, talp, "),
+        ({"base": 2}, "base is 0, 1 or None; not 2"),
+        ({"out_of_range": "drop"}, "out_of_range is one of stop, ignore; not 'drop'"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], part: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(part)):
+        read_gold("nowhere", **options)
+
+
+def test_out_of_range(file: Callable[..., Path]) -> None:
+    path = file("0-0 7p8\n1-1\n")
+    where = "links, line 1: link 7-8 (counted from 0), where the sentences have 3 and 3 words: is it of this text"
+    with refused(where) as caught:
+        read_gold(path, text=TEXT)
+    assert 'right? out_of_range="ignore" passes over such links' in str(caught.value)
+    with pytest.warns(TextWarning, match="links to words that their sentences do not have: 1; they are left out"):
+        gold = read_gold(path, text=TEXT, out_of_range="ignore")
+    assert (gold.links, gold.kind) == ([{(0, 0)}, {(1, 1)}], "talp-0-without-1")
+    with pytest.warns(TextWarning, match="1; they are counted as wrong"):
+        kept = read_hypotheses(path, text=TEXT, out_of_range="ignore")
+    assert (kept.links[0], kept.kind) == ({(0, 0), (7, 8)}, "talp-0")
+
+
+def test_sides_exchanged(file: Callable[..., Path]) -> None:
+    text = [Pair(("a",), ("x", "y", "z"), 1)]
+    path = file("0-0 2-0\n")
+    advice = "with {}, or with {} and {} exchanged, all links would be in range"
+    with refused(advice.format("swapped=True", "source", "target")) as caught:
+        read_hypotheses(path, text=text)
+    assert caught.value.told(as_flag).endswith(advice.format("--hyp-swapped", "-s", "-t"))
+    path = file("0-0 0-2\n")
+    with refused("without swapped=True, or with source and target exchanged"):
+        read_gold(path, text=text, swapped=True)
+
+
+def test_the_number_of_pairs(file: Callable[..., Path]) -> None:
+    with refused("sentence pairs, the text 2: a line is missing, or one too many"):
+        read_gold(file("0-0\n"), text=TEXT)
+    short, long = read_gold(file("1 1 1\n", "{a}")), read_gold(file("0-0\n0-0\n", "b"))
+    with refused("if the last sentences have no links in") as caught:
+        match_lengths([short, long])
+    assert str(caught.value).endswith("{a}, give text")
+    assert caught.value.told(as_flag).endswith("{a}, give the text with -s and -t")
+    with pytest.warns(TextWarning, match="names no link in 1 of 2 sentences: they are taken to have none"):
+        assert read_gold(short.file.name, text=TEXT).links == [{(0, 0)}, frozenset()]
+    assert match_lengths([long, long]) == [long, long]
+
+
+def test_gold_and_hypothesis_exchanged(file: Callable[..., Path]) -> None:
+    plain, marked = read_gold(file("0-0\n", "plain")), read_gold(file("0-0 1p1\n", "marked"))
+    with pytest.warns(TextWarning, match="marked tells sure from possible links, and the gold does not"):
+        warn_if_exchanged(plain, [plain, marked])
+    warn_if_exchanged(marked, [plain, marked])
+
+
+def test_a_text_of_two_files(file: Callable[..., Path]) -> None:
+    source, target = file("a b\n\n", "source"), file("x\n\n", "target")
+    assert read_text(str(source), str(target)) == [Pair(("a", "b"), ("x",), 1), Pair((), (), 2)]
+    with pytest.raises(align.DataError, match=r"^s has 2 lines, t has 1: line 2 has no other side$"):
+        read_text(str(source), str(file("x\n", "short")), ("s", "t"))
+
+
+def test_a_warning_is_spelt_for_whoever_reads_it() -> None:
+    from align.errors import Argument, Remedy
+
+    warning = LinksWarning("odd", file="a", remedy=Remedy("is {} right?", (Argument("base", 1, "gold"),)))
+    assert (str(warning), warning.told(as_flag)) == ("a: odd: is base=1 right?", "a: odd: is --gold-base 1 right?")
+
+
+def test_links_and_gold_need_no_torch() -> None:
+    names = (
+        "aer count_all evaluate parse_marked parse_pharaoh read_gold read_hypotheses read_text symmetrize LinksError"
+    )
+    check = f"import sys, align\nfor name in {names.split()}: getattr(align, name)\nassert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True)
