@@ -15,7 +15,7 @@ import align
 from align.cli.combine import align_statistically, combine
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
 from align.cli.directions import add_direction_options, check_directions, directions, load_aligner, sign
-from align.cli.inputs import add_input_options, check_inputs, open_pairs, open_sources
+from align.cli.inputs import add_input_options, check_inputs, input_names, open_pairs, open_sources
 from align.cli.options import (
     BATCH_ADVICE,
     Help,
@@ -165,7 +165,7 @@ def extract(args: argparse.Namespace) -> None:
         combine(PROGRAM, args)
         return
     if args.model in TOOLS:
-        with open_pairs(args) as (pairs, _):
+        with open_pairs(input_names(args)) as (pairs, _):
             align_statistically(PROGRAM, pairs, args)
         return
     keep_freed_memory()
@@ -175,7 +175,7 @@ def extract(args: argparse.Namespace) -> None:
         return
     named = [name for name in (args.input, args.source, args.target) if name]
     inputs = [stamp(name) for name in named or ["-"]]
-    opened = open_sources(args) if args.translate else open_pairs(args)
+    opened = (open_sources if args.translate else open_pairs)(input_names(args))
     if args.resume and (record := finished(args.output)):
         with opened as (pairs, name):
             compare(record, inputs, pairs, name, args)

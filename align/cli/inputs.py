@@ -6,7 +6,7 @@ import argparse
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
@@ -27,6 +27,13 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         default="stop",
         help="at a line longer than the model takes: stop, or give it a blank line",
     )
+
+
+def input_names(args: argparse.Namespace) -> tuple[str, ...]:
+    """The files of the options above: one of both sides or of source sentences, or one for each side."""
+    if args.source is None:
+        return (args.input or "-",)
+    return (args.source,) if args.target is None else (args.source, args.target)
 
 
 def check_inputs(
@@ -71,9 +78,8 @@ def name_shown(name: str) -> str:
 
 
 @contextmanager
-def open_pairs(args: argparse.Namespace) -> Iterator[tuple[Iterator[Pair], str]]:
-    """The input's pairs, and what to call it in messages."""
-    names = [args.source, args.target] if args.source is not None else [args.input or "-"]
+def open_pairs(names: Sequence[str]) -> Iterator[tuple[Iterator[Pair], str]]:
+    """The pairs of one file of both sides or of two files, and what to call it or them in messages."""
     shown = [name_shown(name) for name in names]
     with ExitStack() as stack:
         lines = [
@@ -86,9 +92,9 @@ def open_pairs(args: argparse.Namespace) -> Iterator[tuple[Iterator[Pair], str]]
 
 
 @contextmanager
-def open_sources(args: argparse.Namespace) -> Iterator[tuple[Iterator[Pair], str]]:
-    """The input's source sentences, as pairs without a target, and what to call it in messages."""
-    name = args.source or args.input or "-"
+def open_sources(names: Sequence[str]) -> Iterator[tuple[Iterator[Pair], str]]:
+    """The source sentences of a file, as pairs without a target, and what to call it in messages."""
+    (name,) = names
     shown = name_shown(name)
     with open_lines(name) as stream:
         yield read_sources(read_lines(stream, shown), shown), shown

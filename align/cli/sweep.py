@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import align
 from align.cli.common import as_flag, open_output, run, say, show_warnings
 from align.cli.gold_options import add_link_options, add_range_option, link_options
-from align.cli.inputs import add_input_options, check_inputs, name_shown, open_pairs
-from align.cli.models import load_models, requested_models
+from align.cli.inputs import add_input_options, check_inputs, input_names, name_shown, open_pairs
+from align.cli.models import Models, load_models, requested_models
 from align.cli.options import (
     BATCH_ADVICE,
     Help,
@@ -24,10 +26,11 @@ from align.cli.options import (
     non_negative,
 )
 from align.errors import PairError
-from align.links.gold import read_as
+from align.links.gold import LinkOptions, NumberedLinks, read_as
 from align.links.metrics import SAMPLES, SEED
 from align.memory import keep_freed_memory
-from align.types import Settings, TextWarning
+from align.signature import signature
+from align.types import Gold, Pair, Settings, TextWarning
 from align.view.tables import TABLES
 
 if TYPE_CHECKING:
@@ -43,6 +46,37 @@ EXAMPLES = """examples:
   sweep-align -s test.de -t test.en -g gold.talp -o counts.parquet --plots figures/model
   sweep-align -s text.de -t text.en --reverse-model path/to/en-de    without gold: what each rule would choose
 """
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+        inputs: one file of both sides, or one for each side.
+        models: the model, and one of the other direction if there is one.
+        gold: the file of gold links, if there is one.
+        gold_options: what it may leave open.
+        samples: of the bootstrap.
+        seed: of these.
+        format: of the tables.
+        output: the file of counts, if there is to be one.
+        per_sentence: whether that has the counts of each sentence.
+        plots: the beginning of the pictures' names, if there are to be any.
+        quiet: whether to say nothing but warnings and errors.
+    """
+
+    inputs: tuple[str, ...]
+    models: Models
+    gold: str | None
+    gold_options: LinkOptions
+    samples: int
+    seed: int
+    format: str
+    output: str | None
+    per_sentence: bool
+    plots: Path | None
+    quiet: bool
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -84,71 +118,8 @@ def need(module: str, extra: str, what: str) -> None:
         raise ModuleNotFoundError(f"{what} need {module}: pip install 'extract-align[{extra}]'")
 
 
-def run_sweep(args: argparse.Namespace) -> None:
-    """Read, sweep, print, write and draw."""
-    keep_freed_memory()
-    if args.plots:
-        need("matplotlib", "plots", "heat maps")
-        args.plots.parent.mkdir(parents=True, exist_ok=True)
-    if args.output and args.output.endswith(".parquet"):
-        need("pyarrow", "parquet", "Parquet files")
-    with ExitStack() as stack:
-        out = stack.enter_context(open_output(args.output)) if args.output else None
-        stream, name = stack.enter_context(open_pairs(args))
-        pairs: Any = list(stream) if args.gold else stream
-        file = None
-        if args.gold:
-            file = read_as("gold", args.gold, link_options(args, "gold"), pairs, name_shown(args.gold))
-        gold = file.pairs if file else None
-        found, models = sweep_models(args, pairs, name, gold)
-        parts = ["sweep", *models, "sum/mean", f"null:{args.null}", f"n:{found.pairs}"]
-        parts += [f"dtype:{args.dtype}"] if args.dtype != "float32" else []
-        parts += [f"skipped:{found.skipped}"] if found.skipped else []
-        parts += [f"gold:{file.kind}", f"ci:percentile-{args.samples}", f"seed:{args.seed}"] if file else []
-        sign = "|".join([*parts, f"v:{align.__version__}"])
-        from align.view.sweep_tables import draw, report, values_of, write_counts
-
-        if file and (lowest := min(found.rates().flat)) > HOPELESS:
-            best = f"the lowest AER of all settings is {100 * lowest:.1f}"
-            warnings.warn(f"{best}: is the gold of this text, and its base right?", TextWarning, stacklevel=2)
-        with open_output(None) as stdout:
-            stdout.write(
-                report(found, sign, format=args.format, samples=args.samples, seed=args.seed, spell=as_flag).encode()
-                + b"\n"
-            )
-        if out:
-            write_counts(found, out, args.output, args.per_sentence, sign)
-    if args.plots:
-        chosen = "framed: best, with gold" if found.counts is not None else "framed: best, without gold"
-        title = f"{models[0]}, {found.pairs:,} pairs\n{chosen}"
-        for path in draw(*values_of(found), found.cells[-1].layer, args.plots, title):
-            if not args.quiet:
-                say(f"{PROGRAM}: {path}")
-
-
-def sweep_models(args: argparse.Namespace, pairs: Any, name: str, gold: Any) -> tuple[Sweep, list[str]]:
-    """Load one model or two, and sweep; gives back the models' names too.
-
-    Raises:
-        ValueError: no pairs, or one that is too long for a model.
-    """
-    aligners = load_models(PROGRAM, requested_models(args, Settings(null=args.null)), args.quiet)
-    from align.aligners.sweep import sweep
-
-    try:
-        found = sweep(aligners[0], pairs, gold, *aligners[1:])
-    except PairError as error:
-        raise error.in_file(name) from None
-    if not found.pairs:
-        raise ValueError(f"{name} has no sentence pairs")
-    if found.skipped:
-        message = f"too long for the model, and without links: {found.skipped:,} pairs"
-        warnings.warn(message, TextWarning, stacklevel=2)
-    return found, [aligner.recorder.name for aligner in aligners]
-
-
-def main() -> int:
-    """Entry point of `sweep-align`."""
+def parse_options() -> Options:
+    """The command line, checked: what cannot be meant stops with exit code 2."""
     parser = build_parser()
     args = parser.parse_args()
     check_inputs(parser, args, args.gold)
@@ -160,8 +131,120 @@ def main() -> int:
         parser.error("--plots takes the beginning of file names, such as figures/model")
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence goes with -o and -g")
+    return Options(
+        inputs=input_names(args),
+        models=requested_models(args, Settings(null=args.null)),
+        gold=args.gold,
+        gold_options=link_options(args, "gold"),
+        samples=args.samples,
+        seed=args.seed,
+        format=args.format,
+        output=args.output,
+        per_sentence=args.per_sentence,
+        plots=args.plots,
+        quiet=args.quiet,
+    )
+
+
+def run_sweep(options: Options) -> None:
+    """Read, sweep, print, write and draw."""
+    keep_freed_memory()
+    if options.plots:
+        need("matplotlib", "plots", "heat maps")
+        options.plots.parent.mkdir(parents=True, exist_ok=True)
+    if options.output and options.output.endswith(".parquet"):
+        need("pyarrow", "parquet", "Parquet files")
+    with ExitStack() as stack:
+        out = stack.enter_context(open_output(options.output)) if options.output else None
+        pairs, name = stack.enter_context(open_pairs(options.inputs))
+        gold = None
+        if options.gold:
+            text = list(pairs)
+            gold = read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))
+            swept, models = sweep_models(options, text, name, gold.pairs)
+            warn_if_hopeless(swept)
+        else:
+            swept, models = sweep_models(options, pairs, name)
+        sign = sign_sweep(options, swept, models, gold)
+        from align.view.sweep_tables import report, write_counts
+
+        samples, seed = options.samples, options.seed
+        tables = report(swept, sign, format=options.format, samples=samples, seed=seed, spell=as_flag)
+        with open_output(None) as stdout:
+            stdout.write(tables.encode() + b"\n")
+        if out and options.output:
+            write_counts(swept, out, options.output, options.per_sentence, sign)
+    if options.plots:
+        draw_maps(swept, models[0], options.plots, options.quiet)
+
+
+def sweep_models(
+    options: Options, pairs: Iterable[Pair], name: str, gold: Sequence[Gold] | None = None
+) -> tuple[Sweep, list[str]]:
+    """Load one model or two, and sweep; returns the models' names too.
+
+    Args:
+        options: which models, and how to run them.
+        pairs: the text.
+        name: what to call it in errors.
+        gold: links of each pair, if they are known.
+
+    Raises:
+        ValueError: there are no pairs, or one is too long for a model.
+    """
+    aligners = load_models(PROGRAM, options.models, options.quiet)
+    from align.aligners.sweep import sweep
+
+    try:
+        swept = sweep(aligners[0], pairs, gold, *aligners[1:])
+    except PairError as error:
+        raise error.in_file(name) from None
+    if not swept.pairs:
+        raise ValueError(f"{name} has no sentence pairs")
+    if swept.skipped:
+        message = f"too long for the model, and without links: {swept.skipped:,} pairs"
+        warnings.warn(message, TextWarning, stacklevel=2)
+    return swept, [aligner.recorder.name for aligner in aligners]
+
+
+def warn_if_hopeless(swept: Sweep) -> None:
+    """Say so where no setting at all agrees with the gold."""
+    if (lowest := min(swept.rates().flat)) > HOPELESS:
+        best = f"the lowest AER of all settings is {100 * lowest:.1f}"
+        warnings.warn(f"{best}: is the gold of this text, and its base right?", TextWarning, stacklevel=2)
+
+
+def sign_sweep(options: Options, swept: Sweep, models: Sequence[str], gold: NumberedLinks | None) -> str:
+    """The signature of the tables."""
+    parts: dict[str, str | int | Sequence[str] | None] = {
+        "model": models,
+        "merge": "sum/mean",
+        "null": options.models.forward.settings.null,
+        "n": swept.pairs,
+        "dtype": None if options.models.dtype == "float32" else options.models.dtype,
+        "skipped": swept.skipped or None,
+    }
+    if gold:
+        parts |= {"gold": gold.kind, "ci": f"percentile-{options.samples}", "seed": options.seed}
+    return signature({**parts, "version": align.__version__}, "sweep")
+
+
+def draw_maps(swept: Sweep, model: str, prefix: Path, quiet: bool) -> None:
+    """Heat maps of all settings, as files, which are named on stderr."""
+    from align.view.sweep_tables import draw, values_of
+
+    chosen = "framed: best, with gold" if swept.counts is not None else "framed: best, without gold"
+    title = f"{model}, {swept.pairs:,} pairs\n{chosen}"
+    for path in draw(*values_of(swept), swept.cells[-1].layer, prefix, title):
+        if not quiet:
+            say(f"{PROGRAM}: {path}")
+
+
+def main() -> int:
+    """Entry point of `sweep-align`."""
+    options = parse_options()
     show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, lambda: run_sweep(args), BATCH_ADVICE)
+    return run(PROGRAM, lambda: run_sweep(options), BATCH_ADVICE)
 
 
 if __name__ == "__main__":
