@@ -72,7 +72,10 @@ BARE = frozenset({"method", "merge", "model", "name", "position", "score", "symm
 SHORT = {"version": "v"}
 
 
-def signature(parts: Mapping[str, str | int | Sequence[str] | None], word: str = "align") -> str:
+Parts = Mapping[str, str | int | Sequence[str] | None]
+
+
+def signature(parts: Parts, word: str = "align") -> str:
     """One line, such as `align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:3|input|sum/mean|null:eos|v:0.1.0`.
 
     Args:

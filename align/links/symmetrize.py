@@ -1,4 +1,4 @@
-"""Links of two directions made one, by the heuristics of statistical machine translation.
+"""Links of two directions merged, by the heuristics of statistical machine translation.
 
 Dialects go by nearly the same names, and give different links:
 

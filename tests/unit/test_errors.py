@@ -19,7 +19,7 @@ ALIGN = Path(align.__file__).parent
 OUTSIDE = (  # what speaks to fairseq, and what is a program
     *("cli", "fairseq_plugin", "models", "backends/fairseq/programs.py", "backends/fairseq/checkpoint.py"),
     *("backends/fairseq/compat.py", "training/__main__.py", "training/run.py", "training/score.py"),
-    *("training/prepare.py", "aligners", "statistical/tools.py"),
+    *("training/prepare.py", "statistical/tools.py"),
 )
 """Where a string may hold an option: of ours in programs, of fairseq's and pip's in the others."""
 
@@ -65,20 +65,20 @@ def _files() -> Iterator[Path]:
             yield path
 
 
-def _strings(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Every string of a file but those that only describe it."""
+def _strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every string of a file but those that only describe it, with its line."""
     described = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in described:
-            yield node
+            yield node.lineno, node.value
 
 
 def test_no_message_below_the_command_line_names_an_option() -> None:
     named = [
-        f"{path.relative_to(ALIGN)}:{string.lineno}: {string.value}"
+        f"{path.relative_to(ALIGN)}:{line}: {string}"
         for path in _files()
-        for string in _strings(ast.parse(path.read_text(encoding="utf-8")))
-        if re.search(r"--[a-z.]|(?<!\S)-[st](?!\w)", string.value)
+        for line, string in _strings(ast.parse(path.read_text(encoding="utf-8")))
+        if re.search(r"--[a-z.]|(?<!\S)-[st](?!\w)", string)
     ]
     assert named == []
 

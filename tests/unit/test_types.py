@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from align.signature import describe, describe_reverse, signature
+from align.signature import Parts, describe, describe_reverse, signature
 from align.types import Alignment, Cell, Choice, Pair, Place, Settings
 
 
@@ -49,6 +49,11 @@ def test_signature_says_what_was_asked_and_what_was_taken() -> None:
         "align|fairseq:de-en@1f3c9a2|norm|layer:2|head:all|input|sum/mean|null:eos|threshold:0.4|v:0.1.0"
     )
     assert "|threshold:0|" in line(Settings(threshold=0.0), None)
+
+
+def test_the_signature_of_any_program() -> None:
+    parts: Parts = {"model": ["a", "b"], "merge": "sum/mean", "n": 0, "dtype": None, "gold": "talp-0", "version": "1"}
+    assert signature(parts, "sweep") == "sweep|a|b|sum/mean|n:0|gold:talp-0|v:1"
 
 
 def test_signature_says_how_two_models_are_joined() -> None:
