@@ -69,14 +69,14 @@ def detect_format(lines: Sequence[str]) -> str:
     for name, looks in _LOOKS.items():
         if looks.match(first):
             return name
-    found = [name for name, marked in _MARKED.items() if any(marked.search(line) for line in lines)]
-    if len(found) > 1:
+    formats = [name for name, marked in _MARKED.items() if any(marked.search(line) for line in lines)]
+    if len(formats) > 1:
         raise LinksError("some possible links are marked with p, others with ?: is this one file?")
-    return found[0] if found else "pharaoh"
+    return formats[0] if formats else "pharaoh"
 
 
 def read_links(lines: Iterable[str], name: str, format: str | None = None) -> LinkFile:
-    """Read a file of links, in a format that is told or detected.
+    """Read a file of links, in a given format or the one that it looks like.
 
     Args:
         lines: without their ends.
@@ -112,10 +112,10 @@ def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> G
         raise LinksError(str(error), file=name, line=number) from None
 
 
-def _parse_with(mark: str, other: str) -> Callable[[str], Gold]:
+def _parse_with(mark: str, forbidden: str) -> Callable[[str], Gold]:
     def parse(line: str) -> Gold:
-        if other in line:
-            raise ValueError(f"{other!r} in a line of links such as 3-4 and 3{mark}4")
+        if forbidden in line:
+            raise ValueError(f"{forbidden!r} in a line of links such as 3-4 and 3{mark}4")
         return parse_marked(line)
 
     return parse
@@ -139,13 +139,13 @@ def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
         if not line.strip(" \t"):
             continue
         try:
-            found = parse_naacl(line)
-            if not 1 <= found.sentence <= len(lines) + MOST_SILENT:
-                raise ValueError(f"sentence {found.sentence:,} in a file of {len(lines):,} lines; they count from 1")
+            parsed = parse_naacl(line)
+            if not 1 <= parsed.sentence <= len(lines) + MOST_SILENT:
+                raise ValueError(f"sentence {parsed.sentence:,} in a file of {len(lines):,} lines; they count from 1")
         except ValueError as error:
             raise LinksError(str(error), file=name, line=line_number) from None
-        first_line.setdefault(found.sentence, line_number)
-        (sure if found.sure else possible).setdefault(found.sentence, set()).add(found.link)
+        first_line.setdefault(parsed.sentence, line_number)
+        (sure if parsed.sure else possible).setdefault(parsed.sentence, set()).add(parsed.link)
     numbers = range(1, max(first_line, default=0) + 1)
     pairs = [make_gold(sure.get(n, ()), possible.get(n, ())) for n in numbers]
     return LinkFile(name, "naacl", pairs, [first_line.get(n, 0) for n in numbers], open_ended=True)
@@ -153,21 +153,21 @@ def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
 
 def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
     """Three lines for each pair, put in order of the pairs' numbers."""
-    found: dict[int, tuple[Gold, int]] = {}
+    pairs: dict[int, tuple[Gold, int]] = {}
     if len(lines) % 3:
         raise LinksError(f"{len(lines):,} lines, where GIZA++ writes three for each pair", file=name)
     for start in range(0, len(lines), 3):
         try:
             sentence, links = parse_a3(lines[start], lines[start + 1], lines[start + 2])
-            if sentence in found:
+            if sentence in pairs:
                 raise ValueError(f"pair {sentence} is there twice")
         except ValueError as error:
             raise LinksError(str(error), file=name, line=start + 1) from None
-        found[sentence] = make_gold(links), start + 1
-    if sorted(found) != list(range(1, len(found) + 1)):
-        missing = next(n for n in range(1, len(found) + 2) if n not in found)
+        pairs[sentence] = make_gold(links), start + 1
+    if sorted(pairs) != list(range(1, len(pairs) + 1)):
+        missing = next(n for n in range(1, len(pairs) + 2) if n not in pairs)
         raise LinksError(f"pair {missing} is missing: are these all parts of MGIZA's output?", file=name)
-    ordered = [found[n] for n in sorted(found)]
+    ordered = [pairs[n] for n in sorted(pairs)]
     return LinkFile(name, "giza", [gold for gold, _ in ordered], [line for _, line in ordered])
 
 
@@ -240,10 +240,10 @@ def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:
     def convert(pair: Gold) -> Gold:
         return Gold(renumber(pair.sure, base, swapped), renumber(pair.possible, base, swapped))
 
-    found = []
+    renumbered = []
     for line, pair in zip(file.lines, file.pairs, strict=True):
         try:
-            found.append(convert(pair))
+            renumbered.append(convert(pair))
         except ValueError as error:
             raise LinksError(str(error), file=file.name, line=line) from None
-    return found
+    return renumbered
