@@ -1,147 +1,157 @@
-"""`extract-align` without a model: two files of links made one, or a statistical aligner's two directions."""
+"""`combine-align`: two files of links, one for each direction, symmetrised line by line."""
 
 from __future__ import annotations
 
 import argparse
-import os
+import sys
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from itertools import zip_longest
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import align
-from align.cli.common import Progress, open_output, write_links
-from align.cli.inputs import name_shown
-from align.links.files import at_line
-from align.links.formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
+from align.cli.common import open_output, run, say, show_warnings, write_unscored
+from align.cli.inputs import check_files, name_shown
+from align.cli.options import Help
+from align.links.combine import better_readings, read_two
 from align.links.symmetrize import DEFAULT_METHOD, METHODS, symmetrize
 from align.signature import signature
-from align.statistical.tools import TOOLS, align_with, describe_tool, lower_case
-from align.text.lines import open_lines, read_lines, read_parallel
-from align.types import Alignment, Gold, Links, Pair, TextWarning
+from align.text.lines import open_lines, read_lines
+from align.types import Alignment, Links, Pair, TextWarning
+
+PROGRAM = "combine-align"
 
 CHECKED = 1000
-"""Lines of two files that are looked at for sides or a base that do not go together."""
+"""Lines of the two files that are looked at for sides or a base that do not go together."""
+
+EXAMPLES = """examples:
+  combine-align de-en.links en-de.links > both.links     both source first, a line for a line
+  combine-align fwd.talp rev.talp --reverse-swapped --symmetrize lilt-grow-diag-final
+  combine-align fwd.jsonl.gz rev.jsonl.gz --symmetrize intersection -o both.links.gz
+"""
 
 
-def write(program: str, alignments: Iterable[Alignment], args: argparse.Namespace, signs: dict[str, str]) -> None:
-    """Write a line for each alignment, and say on stderr how many there were and what was run."""
-    with open_output(args.output) as out:
-        if args.signature:
-            out.write(signature({**signs, "version": align.__version__}).encode() + b"\n")
+@dataclass(frozen=True)
+class Options:
+    """What `combine-align` is asked for.
+
+    Attributes:
+        files: of forward and of reverse links.
+        swapped: whether the reverse file has the target side first.
+        method: a key of `align.links.symmetrize.METHODS`.
+        format: "pharaoh" or "talp".
+        output: a file; None for stdout.
+        signature: whether to print the signature alone.
+        quiet: whether to print nothing on stderr but warnings and errors.
+    """
+
+    files: tuple[str, str]
+    swapped: bool
+    method: str
+    format: str
+    output: str | None
+    signature: bool
+    quiet: bool
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All options."""
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Symmetrises two files of word alignments, one for each direction, without a model.",
+        epilog=EXAMPLES,
+        formatter_class=Help,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {align.__version__}")
+    parser.add_argument("--signature", action="store_true", help="print the signature of these settings and stop")
+    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
+    group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
+    group.add_argument(
+        "forward",
+        metavar="FWD",
+        help="links of the one direction, source first: Pharaoh, talp or JSON lines; possible links (0p1) are links",
+    )
+    group.add_argument("reverse", metavar="REV", help="those of the other, of the same text, counted alike")
+    group.add_argument(
+        "--reverse-swapped", action="store_true", help="REV has the target side first, as lilt's .reverse files"
+    )
+    group = parser.add_argument_group("method")
+    group.add_argument("--symmetrize", choices=tuple(METHODS), default=DEFAULT_METHOD, help="how")
+    group = parser.add_argument_group("output (one line for each line of input, in the same order)")
+    group.add_argument(
+        "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
+    )
+    group.add_argument(
+        "-f",
+        "--format",
+        choices=("pharaoh", "talp"),
+        default="pharaoh",
+        help="pharaoh: 0-based source-target; talp: the same, all sure",
+    )
+    return parser
+
+
+def read_options(parser: argparse.ArgumentParser) -> Options:
+    """The command line, checked."""
+    args = parser.parse_args()
+    files = (args.forward, args.reverse)
+    check_files(parser, files, args.output)
+    return Options(
+        files=files,
+        swapped=args.reverse_swapped,
+        method=args.symmetrize,
+        format=args.format,
+        output=args.output,
+        signature=args.signature,
+        quiet=args.quiet,
+    )
+
+
+def combine(options: Options) -> None:
+    """Combine the files, and say on stderr what was done."""
+    sign = signature({"method": "combine", "symmetrize": options.method, "version": align.__version__})
+    with open_output(options.output) as out:
+        if options.signature:
+            out.write(sign.encode() + b"\n")
             return
-        progress = Progress(program, args.quiet)
-        blank = 0
-        try:
-            for alignment in alignments:
-                write_links(out, alignment, args.format)
-                blank += not alignment.scores
-                progress.add()
-        finally:
-            progress.close()
-    progress.write(f"{program}: {progress.lines:,} lines, {blank:,} without links, {progress.rate:,.0f} lines/s")
-    progress.write(signature({**signs, "version": align.__version__}))  # now with how much it was trained on
+        summary = write_unscored(PROGRAM, combined(options), out, options.format, options.quiet)
+    if not options.quiet:
+        say(f"{PROGRAM}: {summary}")
+        say(sign)
 
 
-def read_two(args: argparse.Namespace) -> Iterator[Alignment]:
-    """Links of two files, combined line by line.
+def combined(options: Options) -> Iterator[Alignment]:
+    """The links of both files, symmetrised.
 
     Raises:
         ValueError: files of different length, or a line that is not one of links; names file and line.
     """
-    shown = [name_shown(name) for name in args.combine]
-    method = args.symmetrize or DEFAULT_METHOD
+    names = (name_shown(options.files[0]), name_shown(options.files[1]))
     first: list[tuple[Links, Links]] = []
-    with open_lines(args.combine[0]) as a, open_lines(args.combine[1]) as b:
-        forward, reverse = read_lines(a, shown[0]), read_lines(b, shown[1])
-        for line, (one, other) in enumerate(zip_longest(forward, reverse), 1):
-            if one is None or other is None:
-                rest = line + sum(1 for _ in forward) + sum(1 for _ in reverse)
-                counts = (line - 1, rest) if one is None else (rest, line - 1)
-                raise ValueError(f"{shown[0]} has {counts[0]:,} lines, {shown[1]} has {counts[1]:,}")
-            links = at_line(shown[0], line, _parse, one).possible
-            back = renumber(at_line(shown[1], line, _parse, other).possible, swapped=args.reverse_swapped)
-            if line <= CHECKED:
-                first.append((links, back))
-            yield Alignment(Pair((), (), line), dict.fromkeys(symmetrize(links, back, method), 1.0))
-    _warn_of_better_readings(first, shown)
+    with open_lines(options.files[0]) as forward, open_lines(options.files[1]) as reverse:
+        lines = read_lines(forward, names[0]), read_lines(reverse, names[1])
+        for number, links in enumerate(read_two(*lines, names, swapped=options.swapped), 1):
+            if number <= CHECKED:
+                first.append(links)
+            yield Alignment(Pair((), (), number), dict.fromkeys(symmetrize(*links, options.method), 1.0))
+    warn_of_better_readings(first, names)
 
 
-def _warn_of_better_readings(pairs: list[tuple[Links, Links]], names: list[str]) -> None:
+def warn_of_better_readings(pairs: list[tuple[Links, Links]], names: tuple[str, str]) -> None:
     """Say so where the two directions would agree on clearly more links if one of them were read otherwise."""
-    given = sum(len(links & back) for links, back in pairs)
-    for reading, convert in OTHER_READINGS.items():
-        words = f"its indices {reading}: do both count from 0"
-        if reading == "swapped":
+    for better in better_readings(pairs):
+        words = f"its indices {better.reading}: do both count from 0"
+        if better.reading == "swapped":
             words = "the sides of the second swapped: is --reverse-swapped right"
-        other = sum(len(links & convert(back)) for links, back in pairs)
-        if other > 1.5 * given + 10:
-            message = f"{names[0]} and {names[1]} have {given:,} links in common, and {other:,} with {words}?"
-            warnings.warn(message, TextWarning, stacklevel=2)
+        message = f"{names[0]} and {names[1]} have {better.given:,} links in common, and {better.links:,} with {words}?"
+        warnings.warn(message, TextWarning, stacklevel=2)
 
 
-def _parse(line: str) -> Gold:
-    return parse_jsonl(line) if line.startswith("{") else parse_marked(line)
+def main() -> int:
+    """Entry point of `combine-align`."""
+    options = read_options(build_parser())
+    show_warnings(PROGRAM, TextWarning)
+    return run(PROGRAM, lambda: combine(options))
 
 
-def combine(program: str, args: argparse.Namespace) -> None:
-    """`--combine FWD REV`."""
-    write(program, read_two(args), args, {"method": "combine", "symmetrize": args.symmetrize or DEFAULT_METHOD})
-
-
-@contextmanager
-def open_train(args: argparse.Namespace) -> Iterator[Iterator[Pair] | None]:
-    """The text to train on, where it is not the input."""
-    if args.train_source is None:
-        yield None
-        return
-    names = args.train_source, args.train_target
-    with open_lines(names[0]) as a, open_lines(names[1]) as b:
-        yield read_parallel(read_lines(a, names[0]), read_lines(b, names[1]), names)
-
-
-class _Counted:
-    """Passes pairs on, in lower case if asked for, and counts them; keeps their words only where they are wanted."""
-
-    def __init__(self, pairs: Iterable[Pair], lower: bool, keep: bool = False) -> None:
-        self._pairs = pairs
-        self._lower = lower
-        self._keep = keep
-        self.number = 0
-        self.kept: list[Pair] = []
-
-    def __iter__(self) -> Iterator[Pair]:
-        for pair in self._pairs:
-            self.number += 1
-            if self._keep:
-                self.kept.append(pair)
-            yield lower_case(pair) if self._lower else pair
-
-
-def align_statistically(program: str, pairs: Iterable[Pair], args: argparse.Namespace) -> None:
-    """`-m fast_align` and its like: train, align in both directions, symmetrise."""
-    method = args.symmetrize or DEFAULT_METHOD
-    lower = args.case == "lower" or TOOLS[args.model].lower  # which eflomal does anyway
-    tool = describe_tool(args.model)
-    signs = {"tool": tool, "case": "lower" if lower else "keep", "trained": "train" if args.train_source else "test"}
-    signs["symmetrize"] = method
-
-    def pick(forward: Links, backward: Links) -> Links:
-        if method in METHODS:
-            return symmetrize(forward, backward, method)
-        return forward if method == "forward" else backward
-
-    def alignments() -> Iterator[Alignment]:
-        with open_train(args) as train:
-            test = _Counted(pairs, lower, keep=args.format in ("jsonl", "giza"))
-            learned = None if train is None else _Counted(train, lower)
-            threads = args.threads or os.cpu_count() or 1
-            found = align_with(args.model, test, train=learned, append=args.append_test, threads=threads)
-            for number, links in enumerate(found, 1):
-                if number == 1:
-                    counts = [learned.number if learned else 0, test.number if args.append_test or not learned else 0]
-                    signs["trained"] += f"-{sum(counts)}"
-                pair = test.kept[number - 1] if test.kept else Pair((), (), number)
-                yield Alignment(pair, dict.fromkeys(pick(*links), 1.0))
-
-    write(program, alignments(), args, signs)
+if __name__ == "__main__":
+    sys.exit(main())

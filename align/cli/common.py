@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
 from align.cli.output import open_output as open_output
@@ -143,3 +143,28 @@ class Progress:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.close()
+
+
+def write_unscored(program: str, alignments: Iterable[Alignment], out: BinaryIO, format: str, quiet: bool) -> str:
+    """Write a line for each alignment whose links have no scores.
+
+    Args:
+        program: whose job it is.
+        alignments: one for each line of input.
+        out: where to.
+        format: a key of `align.links.formats.FORMATS`.
+        quiet: whether to say nothing on the way.
+
+    Returns:
+        How many there were, for a message.
+    """
+    progress = Progress(program, quiet)
+    blank = 0
+    try:
+        for alignment in alignments:
+            write_links(out, alignment, format)
+            blank += not alignment.scores
+            progress.add()
+    finally:
+        progress.close()
+    return f"{progress.lines:,} lines, {blank:,} without links, {progress.rate:,.0f} lines/s"

@@ -6,7 +6,7 @@ import argparse
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
@@ -15,18 +15,19 @@ from align.types import Pair
 from align.view.escape import printable
 
 
-def add_input_options(parser: argparse.ArgumentParser) -> None:
-    """Where the sentences come from."""
+def add_input_options(parser: argparse.ArgumentParser, too_long: bool = True) -> None:
+    """Where the sentences come from, and what to do with those that a model has no room for."""
     group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
     group.add_argument("input", nargs="?", help="lines `source ||| target` or `source TAB target` (default: stdin)")
     group.add_argument("-s", "--source", metavar="FILE", help="source sentences; goes with -t")
     group.add_argument("-t", "--target", metavar="FILE", help="target sentences; goes with -s")
-    group.add_argument(
-        "--too-long",
-        choices=("stop", "blank"),
-        default="stop",
-        help="at a line longer than the model takes: stop, or give it a blank line",
-    )
+    if too_long:
+        group.add_argument(
+            "--too-long",
+            choices=("stop", "blank"),
+            default="stop",
+            help="at a line longer than the model takes: stop, or give it a blank line",
+        )
 
 
 def input_names(args: argparse.Namespace) -> tuple[str, ...]:
@@ -49,16 +50,27 @@ def check_inputs(
         parser.error("-s/--source and -t/--target go together")
     if args.source is not None and args.input is not None:
         parser.error("either one file of both sides, or -s and -t" if not one_side else "either FILE or -s FILE")
-    names = [name for name in (args.input, args.source, args.target, *others) if name is not None]
-    if names.count("-") > 1:
+    check_files(parser, (*input_names(args), *others), args.output)
+
+
+def check_files(parser: argparse.ArgumentParser, names: Iterable[str | None], output: str | None) -> None:
+    """Refuse, with exit code 2, stdin for two files, and output over input.
+
+    Args:
+        parser: who refuses.
+        names: all files to read; `-` is stdin.
+        output: the file to write; None or `-` for stdout.
+    """
+    files = [name for name in names if name is not None]
+    if files.count("-") > 1:
         parser.error("only one of the files can be stdin")
-    if args.output == "":
+    if output == "":
         parser.error("-o needs the name of a file")
-    to_stdout = args.output in (None, "-")
-    output = _regular_file(sys.stdout) if to_stdout else _regular_file(args.output)
-    for name in (*names, "-") if args.input is None and args.source is None else names:
+    to_stdout = output in (None, "-")
+    written = _regular_file(sys.stdout if to_stdout else output)
+    for name in files:
         file = _regular_file(sys.stdin if name == "-" else name)
-        if output and file and os.path.samestat(file, output):
+        if written and file and os.path.samestat(file, written):
             shown = "on stdin" if name == "-" else name
             parser.error("stdout is the input file" if to_stdout else f"-o would replace the input {shown}")
 

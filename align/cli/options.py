@@ -86,14 +86,14 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
         return super()._get_help_string(action) if action.default not in (None, False) else action.help
 
 
-def add_model_options(parser: argparse.ArgumentParser, others: str = "") -> None:
-    """The model, and what its files do not say; `others` names what else `-m` takes."""
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """The model, and what its files do not say."""
     group = parser.add_argument_group("model")
     group.add_argument(
         "-m",
         "--model",
         default=DEFAULT_MODEL,
-        help="a bundled model, a folder, or a fairseq checkpoint" + others,
+        help="a bundled model, a folder, or a fairseq checkpoint",
     )
     group.add_argument("--source-lang", metavar="LANG", help="source language, as in dict.LANG.txt")
     group.add_argument("--target-lang", metavar="LANG", help="target language")

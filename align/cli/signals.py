@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-PROGRAMS = ("extract-align", "eval-align", "sweep-align")
+PROGRAMS = ("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align")
 
 unfinished: set[str] = set()
 """Files that are not to stay where a run ends at once."""

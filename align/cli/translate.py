@@ -61,12 +61,12 @@ def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -
         parser.error("-f naacl has no room for translations: take pharaoh, talp, jsonl or giza")
 
 
-def search_of(args: argparse.Namespace) -> Search:
+def requested_search(args: argparse.Namespace) -> Search:
     """The search that the options ask for."""
     return Search(**{name: getattr(args, name) for name in SEARCH})
 
 
-def make_translating(aligner: Aligner | TwoWayAligner, args: argparse.Namespace) -> TranslatingAligner:
+def make_translating(aligner: Aligner | TwoWayAligner, search: Search, batch_tokens: int) -> TranslatingAligner:
     """An aligner that translates first, with the model that aligns source to target."""
     from align.aligners.translating import TranslatingAligner
     from align.aligners.two_way import TwoWayAligner
@@ -75,7 +75,7 @@ def make_translating(aligner: Aligner | TwoWayAligner, args: argparse.Namespace)
 
     recorder = (aligner.forward if isinstance(aligner, TwoWayAligner) else aligner).recorder
     assert isinstance(recorder, FairseqRecorder)
-    return TranslatingAligner(aligner, FairseqTranslator(recorder, search_of(args), args.batch_tokens))
+    return TranslatingAligner(aligner, FairseqTranslator(recorder, search, batch_tokens))
 
 
 def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:

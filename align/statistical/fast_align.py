@@ -1,6 +1,6 @@
 """fast_align (Dyer et al. 2013): its program, or the library systran-align that is made of its code.
 
-The library trains the same model but gives out links of both directions made one, with the diagonal's tension as it
+The library trains the same model but gives out symmetrised links only, with the diagonal's tension as it
 was before training. Both directions, and the tension that was learned, need the table that it writes:
 
 little-endian int32 version, int32 number of words, the words, each closed by a zero byte, and int32 number of rows,
@@ -80,7 +80,7 @@ def _last(pattern: re.Pattern[str], log: str) -> str:
 def _by_program(path: str, job: Job) -> Files:
     """The program; where the test is apart, as its own `force_align.py` does."""
     text = _join(job.text, job.folder / "text")
-    output = job.folder / "forward", job.folder / "backward"
+    output = job.folder / "forward", job.folder / "reverse"
     for links, reverse in zip(output, ([], ["-r"]), strict=True):
         train: list[str | Path] = [path, "-i", text, "-d", "-o", "-v", *reverse]
         if job.test is None:
@@ -99,27 +99,27 @@ def _by_program(path: str, job: Job) -> Files:
 def _by_library(job: Job) -> Files:
     """The library trains, in a process of its own; the links are read off its tables."""
     text = _join(job.text, job.folder / "text")
-    output = job.folder / "forward", job.folder / "backward"
-    tables = job.folder / "forward.table", job.folder / "backward.table"
+    output = job.folder / "forward", job.folder / "reverse"
+    tables = job.folder / "forward.table", job.folder / "reverse.table"
     # fast_align leaves out unlikely pairs where it writes its table, and has all of them where it aligns its own text
     beam = "-inf" if job.test is None else "-4"
     log = run("systran-align", python(_SYSTRAN, text, *tables, beam), job)
     parts = log.split("conditional probabilities: ")  # said at the end of each direction
     if len(parts) != 3:
         raise ValueError("systran-align does not tell both directions' tension as version 3.5.0 does")
-    for backward, part in enumerate(parts[:2]):
-        _read_off(job, bool(backward), Table(tables[backward]), float(_last(_TENSION, part)), output[backward])
+    for reverse, part in enumerate(parts[:2]):
+        _read_off(job, bool(reverse), Table(tables[reverse]), float(_last(_TENSION, part)), output[reverse])
     return output
 
 
-def _read_off(job: Job, backward: bool, table: Table, tension: float, path: Path) -> None:
+def _read_off(job: Job, reverse: bool, table: Table, tension: float, path: Path) -> None:
     """Write the best links of one direction."""
     files = job.test or job.text
-    with open(files[backward]) as given, open(files[1 - backward]) as words, open(path, "w") as stream:
+    with open(files[reverse]) as given, open(files[1 - reverse]) as words, open(path, "w") as stream:
         for number, (line, other) in enumerate(zip(given, words, strict=True)):
             wanted = number >= job.skip
             links = table.best(table.ids(line), table.ids(other), tension) if wanted else []
-            stream.write(" ".join(f"{j}-{i}" if backward else f"{i}-{j}" for i, j in links) + "\n")
+            stream.write(" ".join(f"{j}-{i}" if reverse else f"{i}-{j}" for i, j in links) + "\n")
 
 
 class Table:

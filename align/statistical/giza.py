@@ -32,11 +32,11 @@ def _giza(giza: str, mkcls: str, snt2cooc: str, job: Job) -> Files:
     vocabularies = [_vocabulary(path) for path in job.text]
     for path, vocabulary in zip(job.text, vocabularies, strict=True):
         run("mkcls", [mkcls, "-c50", "-n2", f"-p{path}", f"-V{vocabulary}.classes", "opt"], job)
-    output = job.folder / "forward", job.folder / "backward"
-    for backward, path in enumerate(output):
-        source, target = vocabularies[backward], vocabularies[1 - backward]
+    output = job.folder / "forward", job.folder / "reverse"
+    for reverse, path in enumerate(output):
+        source, target = vocabularies[reverse], vocabularies[1 - reverse]
         text, together = path.with_suffix(".snt"), path.with_suffix(".cooc")
-        with open(job.text[backward]) as given, open(job.text[1 - backward]) as words, open(text, "w") as stream:
+        with open(job.text[reverse]) as given, open(job.text[1 - reverse]) as words, open(text, "w") as stream:
             stream.writelines(f"1\n{line}{other}" for line, other in zip(given, words, strict=True))
         if multi:
             run("snt2cooc", [snt2cooc, together, source, target, text], job)
@@ -56,7 +56,7 @@ def _giza(giza: str, mkcls: str, snt2cooc: str, job: Job) -> Files:
             f"{path}.giza",
         ]
         run(Path(giza).name, [giza, *files, *options], job)
-        _collect(path, bool(backward))
+        _collect(path, bool(reverse))
     return output
 
 
@@ -72,7 +72,7 @@ def _vocabulary(path: Path) -> Path:
     return output
 
 
-def _collect(path: Path, backward: bool) -> None:
+def _collect(path: Path, reverse: bool) -> None:
     """Write the links of all of MGIZA's parts in the order of the text; of a pair that comes twice, the last."""
     lines: dict[int, str] = {}
     for part in sorted(path.parent.glob(f"{path.name}.giza.A3.final*")):
@@ -80,7 +80,7 @@ def _collect(path: Path, backward: bool) -> None:
             with open(part, encoding="utf-8", newline="\n") as stream:
                 for three in zip(*[(line.rstrip("\n") for line in stream)] * 3, strict=True):
                     number, links = parse_a3(*three)
-                    ordered = ((j - 1, i - 1) if backward else (i - 1, j - 1) for i, j in sorted(links))
+                    ordered = ((j - 1, i - 1) if reverse else (i - 1, j - 1) for i, j in sorted(links))
                     lines[number] = " ".join(f"{i}-{j}" for i, j in ordered)
         except ValueError as error:
             raise ValueError(f"giza wrote a file that cannot be read, {part.name}: {error}") from None

@@ -1,4 +1,4 @@
-"""Running other programs on numbered text: what the baselines have in common."""
+"""Running other programs on numbered text: what the statistical aligners have in common."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 Files = tuple[Path, Path]
-"""Source and target text, or links of the forward and of the backward direction: a line for a pair."""
+"""Source and target text, or links of the forward and of the reverse direction: a line for a pair."""
 
 
 class Job(NamedTuple):
@@ -43,7 +43,7 @@ def run(tool: str, command: Sequence[str | Path], job: Job, output: Path | None 
         ).returncode
     text = log.read_text(encoding="utf-8", errors="replace")
     if code:
-        how = f"exit code {code}" if code > 0 else f"signal {-code}, which may be for want of memory"
+        how = f"exit code {code}" if code > 0 else f"signal {-code}: memory may have run out"
         raise ValueError(f"{tool} failed ({how}):\n" + "\n".join(text.strip().splitlines()[-5:]))
     return text
 

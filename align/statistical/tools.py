@@ -12,29 +12,37 @@ import tempfile
 import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from align.children import python
-from align.errors import PairError
+from align.errors import Argument, DataError, PairError, Remedy
 from align.links.formats import parse_pharaoh
+from align.statistical.eflomal import find_eflomal
 from align.statistical.giza import find_giza
-from align.statistical.process import Files, Job, run
+from align.statistical.process import Files, Job
 from align.types import Links, Pair, TextWarning
 
 
 class Tool(NamedTuple):
-    """A tool, and the pairs that it cannot take: with more words in a side, or one side so much longer."""
+    """A statistical aligner.
+
+    Attributes:
+        find: looks for it on this computer; returns what runs it.
+        words: pairs with more words in a side are left out.
+        ratio: so are those with a side longer than this times the other.
+        lower: whether it puts words into lower case.
+        separate: whether it can align a text that it was not trained on.
+    """
 
     find: Callable[[], Callable[[Job], Files]]
     words: int
     ratio: float = math.inf
     lower: bool = False
-    apart: bool = True
+    separate: bool = True
 
 
 class _Numbers(dict[str, int]):
@@ -45,17 +53,49 @@ class _Numbers(dict[str, int]):
         return number
 
 
+class Run(NamedTuple):
+    """What a tool has done.
+
+    Attributes:
+        trained: pairs of the text that it was trained on, with those that it could not take.
+        links: for each pair that was to be aligned, in order, forward links, where each target word has at most one
+            source word, and reverse links, where each source word has at most one target word; all as (source,
+            target). Read once, from files that are there as long as the run is open.
+    """
+
+    trained: int
+    links: Iterator[tuple[Links, Links]]
+
+
 def align_with(
     tool: str, pairs: Iterable[Pair], *, train: Iterable[Pair] | None = None, append: bool = False, threads: int = 1
 ) -> Iterator[tuple[Links, Links]]:
-    """Align pairs with a statistical tool, in both directions.
+    """Align pairs with a statistical tool, in both directions; see `open_run`.
+
+    Returns:
+        The links of the run. The tool runs when the first is asked for.
+    """
+    check_use(tool, train is not None, append)
+
+    def links() -> Iterator[tuple[Links, Links]]:
+        with open_run(tool, pairs, train=train, append=append, threads=threads) as run:
+            yield from run.links
+
+    return links()
+
+
+@contextmanager
+def open_run(
+    tool: str, pairs: Iterable[Pair], *, train: Iterable[Pair] | None = None, append: bool = False, threads: int = 1
+) -> Iterator[Run]:
+    """Run a statistical tool on pairs, in both directions, and read its links.
 
     Pairs that a tool cannot take get no links: blank ones, and with a warning those that are too long for it. These
     are sides of more than 1,023 words for eflomal, of more than 100 words or nine times the other side for GIZA++,
     and of more than 32,766 words for fast_align.
 
-    fast_align gives the same links again with one thread, and is hardly faster with more. eflomal samples, from the
-    system's random numbers: its links differ a little each time, and nothing can be set against it.
+    fast_align gives the same links again with one thread, and is hardly faster with more. eflomal takes no seed: its
+    links differ a little from run to run.
 
     Args:
         tool: a key of TOOLS.
@@ -64,22 +104,53 @@ def align_with(
         append: train on both, as published results on small test sets do; else on `train` alone.
         threads: how many the tool may use.
 
-    Returns:
-        For each pair, in order, forward links, where each target word has at most one source word, and backward links,
-        where each source word has at most one target word; all as (source, target). The tool runs when the first is
-        asked for.
+    Raises:
+        ModuleNotFoundError: if the tool is not installed.
+        ValueError: if the tool is unknown or cannot be used like this, if there is nothing to train on, or if the tool
+            fails or writes links that cannot be.
+    """
+    check_use(tool, train is not None, append)
+    run = TOOLS[tool].find()
+    with tempfile.TemporaryDirectory(prefix="align-") as name:
+        folder = Path(name)
+        numbers = (_Numbers(), _Numbers())
+        text = (folder / "text.source", folder / "text.target")
+        test, skip, trained = None, 0, 0
+        if train is not None:
+            learned = _write(tool, train, text, numbers)
+            trained, skip = len(learned) // 3, _taken(learned)
+            if not skip:
+                raise DataError(f"{tool} has no pair to train on")
+            if not append:
+                test, skip = (folder / "test.source", folder / "test.target"), 0
+        shapes = _write(tool, pairs, test or text, numbers)
+        trained += 0 if test else len(shapes) // 3
+        if _taken(shapes):
+            yield Run(trained, _read(tool, run(Job(folder, text, test, skip, threads)), skip, shapes))
+        else:
+            yield Run(trained, ((frozenset(), frozenset()) for _ in shapes[::3]))
+
+
+def check_use(tool: str, train: bool, append: bool) -> None:
+    """Refuse a tool that is not there, or a use that it does not have.
+
+    Args:
+        tool: a key of TOOLS.
+        train: whether there is a text to train on.
+        append: whether the pairs are to be appended to it.
 
     Raises:
-        ModuleNotFoundError: the tool is not installed.
-        ValueError: an unknown tool or use of it, nothing to train on, a tool that fails, or gives out nonsense.
+        ModuleNotFoundError: if the tool is not installed.
+        ValueError: if the tool is unknown, or cannot be used like this.
     """
     if tool not in TOOLS:
         raise ValueError(f"the tool is one of {', '.join(TOOLS)}; not {tool!r}")
-    if append and train is None:
+    if append and not train:
         raise ValueError("there is no training text to append the pairs to")
-    if train is not None and not append and not TOOLS[tool].apart:
-        raise ValueError("GIZA++ aligns only what it trains on: append the pairs to the training text (--append-test)")
-    return _align(tool, TOOLS[tool].find(), pairs, train, append, threads)
+    if train and not append and not TOOLS[tool].separate:
+        advice = Remedy("append the pairs to the training text ({})", (Argument("append", True),))
+        raise DataError("GIZA++ aligns only what it trains on", remedy=advice)
+    TOOLS[tool].find()
 
 
 def lower_case(pair: Pair) -> Pair:
@@ -98,31 +169,6 @@ def describe_tool(tool: str) -> str:
     package = {"fast_align": "systran-align"}.get(tool, tool)
     seeded = "" if tool != "eflomal" else "-unseeded"
     return f"{tool}:{Path(path).name}" if path else f"{tool}:{package}-{version(package)}{seeded}"
-
-
-def _align(
-    tool: str,
-    run: Callable[[Job], Files],
-    pairs: Iterable[Pair],
-    train: Iterable[Pair] | None,
-    append: bool,
-    threads: int,
-) -> Iterator[tuple[Links, Links]]:
-    with tempfile.TemporaryDirectory(prefix="align-") as name:
-        folder = Path(name)
-        numbers = (_Numbers(), _Numbers())
-        text = (folder / "text.source", folder / "text.target")
-        test, skip = None, 0
-        if train is not None:
-            learned = sum(1 for words in _write(tool, train, text, numbers)[1::3] if words)
-            if not learned:
-                raise ValueError(f"{tool} has no pair to train on")
-            test, skip = (None, learned) if append else ((folder / "test.source", folder / "test.target"), 0)
-        shapes = _write(tool, pairs, test or text, numbers)
-        if any(shapes[1::3]):
-            yield from _read(tool, run(Job(folder, text, test, skip, threads)), skip, shapes)
-        else:
-            yield from ((frozenset(), frozenset()) for _ in shapes[::3])
 
 
 def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbers, _Numbers]) -> array[int]:
@@ -158,16 +204,21 @@ def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbe
     return shapes
 
 
+def _taken(shapes: array[int]) -> int:
+    """How many pairs were not left out, by what `_write` returns."""
+    return sum(1 for words in shapes[1::3] if words)
+
+
 def _read(tool: str, files: Files, skip: int, shapes: array[int]) -> Iterator[tuple[Links, Links]]:
     """The links of both directions, checked; `skip` leaves out those of the text that was trained on before."""
-    expected = skip + sum(1 for words in shapes[1::3] if words)
+    expected = skip + _taken(shapes)
     for path in files:
         with open(path) as stream:
             lines = sum(1 for _ in stream)
         if lines != expected:
             raise ValueError(f"{tool} gave {lines:,} lines of links for {expected:,} pairs")
-    with open(files[0]) as forward, open(files[1]) as backward:
-        streams = (islice(forward, skip, None), islice(backward, skip, None))
+    with open(files[0]) as forward, open(files[1]) as reverse:
+        streams = (islice(forward, skip, None), islice(reverse, skip, None))
         for line, *shape in zip(shapes[::3], shapes[1::3], shapes[2::3], strict=True):
             if not shape[0]:
                 yield frozenset(), frozenset()
@@ -184,20 +235,6 @@ def _read(tool: str, files: Files, skip: int, shapes: array[int]) -> Iterator[tu
             yield links[0], links[1]
 
 
-_EFLOMAL = """
-import sys, eflomal
-source, target, forward, backward, *priors = sys.argv[1:]
-with open(source) as s, open(target) as t:
-    eflomal.Aligner().align(s, t, forward, backward, priors_input=open(priors[0]) if priors else None)
-"""
-
-_PRIORS = """
-import sys, eflomal
-with open(sys.argv[5], "w") as priors:
-    eflomal.write_priors(priors, *eflomal.calculate_priors(*map(open, sys.argv[1:5])))
-"""
-
-
 def find_fast_align() -> Callable[[Job], Files]:
     """The program or the library, whose reader needs numpy: not before it is wanted."""
     from align.statistical.fast_align import find
@@ -205,28 +242,10 @@ def find_fast_align() -> Callable[[Job], Files]:
     return find()
 
 
-def find_eflomal() -> Callable[[Job], Files]:
-    """The package."""
-    if not find_spec("eflomal"):
-        raise ModuleNotFoundError("eflomal is not there: pip install eflomal (it is built with gcc and make)")
-    return _eflomal
-
-
-def _eflomal(job: Job) -> Files:
-    """The package's aligner as it comes; where the test is apart, with counts of the training text as priors."""
-    output = job.folder / "forward", job.folder / "backward"
-    run("eflomal", python(_EFLOMAL, *job.text, *output), job)
-    if job.test:
-        priors = job.folder / "priors"
-        run("eflomal", python(_PRIORS, *job.text, *output, priors), job)
-        run("eflomal", python(_EFLOMAL, *job.test, *output, priors), job)
-    return output
-
-
 TOOLS: dict[str, Tool] = {
     # fast_align counts lengths in 16 bits
     "fast_align": Tool(find_fast_align, words=32_766),
     "eflomal": Tool(find_eflomal, words=1_023, lower=True),
     # both are where GIZA++ cuts sentences off
-    "giza": Tool(find_giza, words=100, ratio=9, apart=False),
+    "giza": Tool(find_giza, words=100, ratio=9, separate=False),
 }

@@ -15,8 +15,8 @@ from align.training.follow import lines_of
 
 HOME = Path(align.__file__).parents[1]
 PLANTED = ("random", "torch", "numpy", "tempfile", "fairseq", "tqdm", "__future__")
-PROGRAMS = ("align.cli.extract", "align.cli.evaluate", "align.cli.sweep", "align.training")
-COMMANDS = ("extract-align", "eval-align", "sweep-align")
+PROGRAMS = tuple(f"align.cli.{name}" for name in ("extract", "combine", "baseline", "evaluate", "sweep"))
+COMMANDS = ("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_the_trap_catches_a_python_that_looks_there(trap: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [["-m"], ["-W", "ignore", "-m"]])
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, "align.training"])
 def test_programs_run_by_their_modules_do_not_look_there(trap: Path, program: str, how: list[str]) -> None:
     assert sprung(trap, sys.executable, *how, program, "--help") == ""
 

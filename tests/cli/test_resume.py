@@ -381,17 +381,28 @@ def test_files_that_do_not_go_together(run: Callable[..., Result], tmp_path: Pat
     failed(run("text", "-o", "links", "--resume"), "links.part is shorter than links.part.json says: remove")
 
 
+def place(*cells: tuple[int, int | str] | None) -> dict[str, Any]:
+    """A choice as the journal has it, with the cells of the input and of the output position."""
+    told = [cell and {"layer": cell[0], "head": cell[1]} for cell in cells]
+    return {"place": dict(zip(("input", "output"), told, strict=True)), "reason": "x"}
+
+
 @pytest.mark.parametrize(
-    "places",
-    [[{"input": {"layer": 9, "head": 1}, "output": None}], [{"input": {"layer": 0, "head": 1}, "output": None}],
-     [{"input": {"layer": 1, "head": 1}, "output": {"layer": 1, "head": 1}}],
-     [{"input": {"layer": 1, "head": 1}, "output": None}] * 2],
-)  # fmt: skip
-def test_choices_that_cannot_be(run: Callable[..., Result], tmp_path: Path, places: Any) -> None:
+    "chosen",
+    [
+        [place((1, 1), None), place((1, 1), None)],
+        [place((9, 1), None)],
+        [place((0, 1), None)],
+        [place((1, 9), None)],
+        [place((1, 1), (1, "all"))],
+        [place(None, (1, 1))],
+    ],
+)
+def test_choices_that_cannot_be(run: Callable[..., Result], tmp_path: Path, chosen: Any) -> None:
     break_off(run, 95, "text", "-o", "links")
     journal = tmp_path / "links.part.json"
     lines = journal.read_bytes().splitlines(keepends=True)
-    last = {**json.loads(lines[-1]), "chosen": [{"place": place, "reason": "x"} for place in places]}
+    last = {**json.loads(lines[-1]), "chosen": chosen}
     journal.write_bytes(b"".join(lines[:-1]) + json.dumps(last).encode() + b"\n")
     failed(run("text", "-o", "links", "--resume"), "links.part", "remove links.part to begin anew")
 
@@ -480,10 +491,8 @@ def test_a_plain_run_leaves_an_interrupted_one_alone(run: Callable[..., Result],
         (("-o", "/dev/null"), "--resume needs an ordinary file, and /dev/null is none"),
         (("-o", "."), "--resume needs an ordinary file, and . is none"),
         (("-o", ""), "-o needs the name of a file"),
-        (("-o", "x", "-m", "eflomal"), "--resume is for a translation model: -m eflomal has no use for it"),
-        (("-o", "x", "-m", "fast_align"), "--resume is for a translation model: -m fast_align"),
-        (("-o", "x", "-m", "giza"), "--resume is for a translation model: -m giza"),
-        (("-o", "x", "--combine", "a", "b"), "--resume is for a translation model: --combine has no use for it"),
+        (("-o", "x", "-m", "eflomal"), "baseline-align eflomal --resume -o x"),
+        (("-o", "x", "--combine", "a", "b"), "combine-align a b --resume -o x"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(run_main: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:

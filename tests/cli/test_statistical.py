@@ -1,14 +1,15 @@
-"""`extract-align -m fast_align` and its like from the outside: a line for a line, and what was run."""
+"""`baseline-align` from the outside: a line for a line, and what was run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 import align
-from align.cli import extract
+from align.cli import baseline, extract
 from align.statistical.tools import describe_tool
 from tests import corpora
 from tests.cli.conftest import Result, failed
@@ -24,7 +25,7 @@ def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable
     sides = [corpora.as_text(pair.source for pair in train), corpora.as_text(pair.target for pair in train)]
     test = "das haus ||| the house\n\nwir SEHEN das ||| we see the\n ||| the\n"
     write(**{"train.de": sides[0], "train.en": sides[1], "test": test, "alone": 20 * test})
-    return partial(run_main, extract.main, "-m", "fast_align")
+    return partial(run_main, baseline.main, "fast_align")
 
 
 APART = ("test", "--train-source", "train.de", "--train-target", "train.en")
@@ -73,18 +74,55 @@ def test_signature_alone_runs_nothing(run: Callable[..., Result]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("test", "--layer", "1"), "--layer is for a translation model: -m fast_align has no use for it"),
-        (("test", "--too-long", "blank"), "--too-long is for a translation model"),
-        (("test", "--scores"), "--scores are a model's"),
+        (("test", "--layer", "1"), "unrecognized arguments: --layer 1"),
+        (("test", "--too-long", "blank"), "unrecognized arguments: --too-long blank"),
+        (("test", "--scores"), "unrecognized arguments: --scores"),
+        (("test", "--symmetrize", "soft"), "invalid choice: 'soft'"),
         (("test", "--train-source", "train.de"), "--train-source and --train-target go together"),
         (("test", "--append-test"), "--append-test goes with"),
-        (("--combine", "test", "test"), "--model is for a translation model: --combine has no use for it"),
+        (("-s", "train.de"), "-s/--source and -t/--target go together"),
+        (("--train-source", "-", "--train-target", "train.en"), "only one of the files can be stdin"),
+        (("-o", "test", "test"), "-o would replace the input test"),
     ],
 )
 def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], part: str) -> None:
     result = run(*arguments)
     assert (result.code, result.out) == (2, b"")
+    assert "usage: baseline-align" in result.err
     assert part in result.err
+
+
+def test_a_tool_must_be_named(run_main: Callable[..., Result]) -> None:
+    assert run_main(baseline.main).code == run_main(baseline.main, "berkeley").code == 2
+
+
+def test_options_may_stand_anywhere(run: Callable[..., Result]) -> None:
+    assert run("-q", *APART).out == run(*APART, "-q").out == run(*APART[1:], "-q", "test").out != b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("-m", "eflomal", "a b"),
+            "-m eflomal: statistical aligners have a program of their own: baseline-align eflomal 'a b'",
+        ),
+        (
+            ("-q", "-s", "a", "-t", "b", "--model=fast_align", "--train-source", "c", "--train-target", "d"),
+            "-m fast_align: statistical aligners have a program of their own: "
+            "baseline-align fast_align -q -s a -t b --train-source c --train-target d",
+        ),
+        (("-mgiza", "--append-test", "-f", "giza"), "baseline-align giza --append-test -f giza"),
+        (("-qm", "giza"), "giza is no translation model, but a statistical aligner: baseline-align giza"),
+        (("--reverse-model", "eflomal"), "eflomal is no translation model, but a statistical aligner"),
+    ],
+)
+def test_the_old_spelling_names_the_new_program(
+    run_main: Callable[..., Result], arguments: tuple[str, ...], message: str
+) -> None:
+    result = run_main(extract.main, *arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert message in result.err.splitlines()[-1]
 
 
 def test_bad_text_is_named(run: Callable[..., Result], write: Callable[..., None]) -> None:
@@ -94,8 +132,21 @@ def test_bad_text_is_named(run: Callable[..., Result], write: Callable[..., None
     assert result.out == b""
 
 
-def test_giza_needs_the_test_text_in_training(
+def test_what_giza_needs(
     run_main: Callable[..., Result], run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    train = ("--train-source", "train.de", "--train-target", "train.en")
+    wanted = "GIZA++ aligns only what it trains on: append the pairs to the training text (--append-test)"
+    failed(run_main(baseline.main, "giza", "test", *train), wanted)
     monkeypatch.setenv("PATH", "/nowhere")
-    failed(run_main(extract.main, "-m", "giza", "test"), "GIZA++ is not there: put mgiza")
+    failed(run_main(baseline.main, "giza", "test"), "GIZA++ is not there: put mgiza")
+
+
+def test_a_run_that_fails_leaves_no_file(
+    run: Callable[..., Result], write: Callable[..., None], tmp_path: Path
+) -> None:
+    write(none="\n\n")
+    failed(run("none", "--train-source", "none", "--train-target", "none", "-o", "out"), "no pair to train on")
+    assert not (tmp_path / "out").exists()
+    assert run(*APART, "-o", "out").out == b""
+    assert (tmp_path / "out").read_bytes() == run(*APART).out

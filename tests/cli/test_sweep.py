@@ -139,9 +139,11 @@ def test_flags_speak_of_the_forward_model_only(
     assert texts[1].startswith("en (keep case, none tokens, none pieces), de (keep case")
 
 
-def test_the_bundled_models_with_the_languages_of_the_forward_one(run: Callable[..., Any]) -> None:
+def test_the_bundled_models_with_the_languages_of_the_forward_one(
+    run: Callable[..., Any], toy_text: tuple[Path, Path, Path]
+) -> None:
     languages = ("--source-lang", "de", "--target-lang", "en")
-    code, out, err = run("-q", "-m", "de-en", *languages, "--reverse-model", "en-de", EXAMPLES)
+    code, out, err = run("-q", "-m", "de-en", *languages, "--reverse-model", "en-de", toy_text[1])
     assert (code, err) == (0, "")
     assert "fairseq:en-de@" in out.splitlines()[-1]
 

@@ -227,8 +227,6 @@ def test_a_bitext_is_warned_about_once(run: Callable[..., Result]) -> None:
         (("--translate", "-s", "a", "-t", "b"), "--translate writes the target side itself: leave out -t/--target"),
         (("--translate", "-s", "a", "b"), "either FILE or -s FILE"),
         (("--translate", "-f", "naacl"), "-f naacl has no room for translations"),
-        (("--translate", "--combine", "a", "b"), "--translate is for a translation model: --combine"),
-        (("--translate", "-m", "eflomal"), "--translate is for a translation model: -m eflomal"),
         (("--beam", "3"), "--beam goes with --translate"),
         (("--length-penalty", "0.5"), "--length-penalty goes with --translate"),
         (("--max-len-a", "2"), "--max-len-a goes with --translate"),

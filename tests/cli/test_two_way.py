@@ -1,4 +1,4 @@
-"""`extract-align --reverse-model` from the outside: soft links, two runs and `--combine`, and what is refused."""
+"""`extract-align --reverse-model` from the outside: soft links, two runs and `combine-align`, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 import align
 from align import Pair, TwoWayAligner
 from align.cli import extract
+from align.cli.combine import main as combine_main
 from tests import corpora, toy
 from tests.cli.conftest import Result, failed
 from tests.golden_files import assert_same_but_for_rounding
@@ -35,16 +36,24 @@ def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: P
     return partial(run_main, extract.main)
 
 
+@pytest.fixture
+def combine(run_main: Callable[..., Result]) -> Callable[..., Result]:
+    """The other command, which needs no model."""
+    return partial(run_main, combine_main, "-q")
+
+
 # What comes out
 
 
 @pytest.mark.parametrize("options", [(), ("--buffer", 30, "--score", "weight", "--null", "mask")])
-def test_the_bytes_of_two_runs_and_combine(run: Callable[..., Result], options: tuple[str, ...]) -> None:
+def test_the_bytes_of_two_runs_and_combine(
+    run: Callable[..., Result], combine: Callable[..., Result], options: tuple[str, ...]
+) -> None:
     assert run("-q", "-m", FORWARD, "text", *options, "-o", "forward").code == 0
     assert run("-q", "-m", REVERSE, "turned", *options, "-o", "reverse").code == 0
     for method in ("grow-diag-final-and", "intersection", "lilt-grow-diag-final"):
-        named = () if method == "grow-diag-final-and" else ("--symmetrize", method)  # the default of --combine
-        combined = run("-q", "--combine", "forward", "reverse", "--reverse-swapped", *named).out
+        named = () if method == "grow-diag-final-and" else ("--symmetrize", method)  # the default of combine-align
+        combined = combine("forward", "reverse", "--reverse-swapped", *named).out
         result = run("-q", *BOTH, "text", *options, "--symmetrize", method)
         assert (result.code, result.out) == (0, combined)
         assert result.out.count(b"\n") == 130
@@ -97,10 +106,12 @@ def test_a_threshold_in_one_direction(run: Callable[..., Result], tmp_path: Path
     assert run("-q", *BOTH, "--symmetrize", "forward", "--threshold", "0.3", "text").out.decode() == expected
 
 
-def test_heuristics_with_a_threshold_are_two_runs_and_combine(run: Callable[..., Result]) -> None:
+def test_heuristics_with_a_threshold_are_two_runs_and_combine(
+    run: Callable[..., Result], combine: Callable[..., Result]
+) -> None:
     assert run("-q", "-m", FORWARD, "text", "--threshold", "0.3", "-o", "forward").code == 0
     assert run("-q", "-m", REVERSE, "turned", "--threshold", "0.3", "-o", "reverse").code == 0
-    combined = run("-q", "--combine", "forward", "reverse", "--reverse-swapped", "--symmetrize", "union").out
+    combined = combine("forward", "reverse", "--reverse-swapped", "--symmetrize", "union").out
     assert run("-q", *BOTH, "text", "--symmetrize", "union", "--threshold", "0.3").out == combined
 
 
@@ -241,29 +252,19 @@ def test_errors_name_what_is_wrong(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--reverse-model", "x", "--combine", "a", "b"), "--reverse-model is for a translation model: --combine"),
-        (("--reverse-model", "x", "-m", "fast_align"), "--reverse-model is for a translation model: -m fast_align"),
-        (("--reverse-layer", "2", "-m", "eflomal"), "--reverse-layer is for a translation model: -m eflomal"),
-        (("--reverse-model", "eflomal"), "--reverse-model is a translation model: -m eflomal has both directions"),
         (("--reverse-layer", "2"), "--reverse-layer goes with --reverse-model"),
         (("--reverse-head", "all"), "--reverse-head goes with --reverse-model"),
         (("--reverse-layer", "0", "--reverse-model", "x"), "'0' is neither a number from 1 nor auto"),
-        (("--symmetrize", "union"), "--symmetrize with --reverse-model"),
-        (("--symmetrize", "forward"), "--symmetrize with --reverse-model"),
+        (("--symmetrize", "union"), "--symmetrize goes with --reverse-model"),
+        (("--symmetrize", "forward"), "--symmetrize goes with --reverse-model"),
         (("--symmetrize", "grow", "--reverse-model", "x"), "invalid choice: 'grow'"),
-        (("--symmetrize", "soft"), "--symmetrize with --reverse-model"),
-        (("--symmetrize", "soft", "--combine", "a", "b"), "--symmetrize soft needs the scores of two models: take one"),
-        (("--symmetrize", "soft", "-m", "fast_align"), "--symmetrize soft needs the scores of two models: take one"),
-        (("--symmetrize", "soft", "-m", "eflomal"), "take one of intersection, union, grow-diag,"),
-        (("--threshold", "0.4", "--combine", "a", "b"), "--threshold is for a translation model: --combine has no use"),
-        (("--threshold", "0", "--combine", "a", "b"), "--threshold is for a translation model: --combine has no use"),
-        (("--threshold", "0.4", "-m", "fast_align"), "--threshold is for a translation model: -m fast_align has no"),
+        (("--symmetrize", "soft"), "--symmetrize goes with --reverse-model"),
         (("--threshold", "-0.1"), "'-0.1' is not a number from 0 to 1"),
         (("--threshold", "1.5"), "'1.5' is not a number from 0 to 1"),
         (("--threshold", "nan", "--reverse-model", "x"), "'nan' is not a number from 0 to 1"),
         (("--threshold", "x"), "'x' is not a number from 0 to 1"),
-        (("--reverse-swapped", "--reverse-model", "x"), "--reverse-swapped goes with --combine"),
-        (("--train-source", "a", "--train-target", "b", "--reverse-model", "x"), "--train-source go with --combine or"),
+        (("--reverse-swapped", "--reverse-model", "x"), "unrecognized arguments: --reverse-swapped"),
+        (("--train-source", "a", "--reverse-model", "x"), "unrecognized arguments: --train-source"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(run_main: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:

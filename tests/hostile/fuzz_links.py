@@ -1,4 +1,4 @@
-"""Damaged files of links in every format, through `eval-align` and `extract-align --combine`.
+"""Damaged files of links in every format, through `eval-align` and `combine-align`.
 
 python -m tests.hostile.fuzz_links --count 2000 --seed 1 --keep DIR
 
@@ -26,11 +26,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from align.cli import evaluate, extract
+from align.cli import combine, evaluate
 from align.view.escape import printable
 from tests.hostile.link_cases import Case, load, make
 
-PROGRAMS: dict[str, Callable[[], int]] = {"eval-align": evaluate.main, "extract-align": extract.main}
+PROGRAMS: dict[str, Callable[[], int]] = {"eval-align": evaluate.main, "combine-align": combine.main}
 SLOW = 20.0
 """Seconds beyond which a case has failed."""
 

@@ -168,7 +168,7 @@ def make(seed: int, count: int) -> Case:
         whole = whole and intact
     shown = [f"./{name}" for name in names]
     if combining:
-        arguments = ["--combine", *shown, "-q", "--symmetrize", draw.choice(tuple(METHODS))]
+        arguments = [*shown, "-q", "--symmetrize", draw.choice(tuple(METHODS))]
     else:
         text = draw.random() < 0.4
         arguments = ["-g", *shown, *_options(draw, text, systems, base)]
@@ -178,5 +178,5 @@ def make(seed: int, count: int) -> Case:
             files[side] = _damaged(draw, files[side]) if draw.random() < 0.2 else files[side]
     kept = {name: raw.decode("utf-8", "surrogateescape") for name, raw in files.items()}
     if combining and whole:
-        return Case("extract-align", arguments, kept, lines=len(pairs), code=0)
-    return Case("extract-align" if combining else "eval-align", arguments, kept)
+        return Case("combine-align", arguments, kept, lines=len(pairs), code=0)
+    return Case("combine-align" if combining else "eval-align", arguments, kept)

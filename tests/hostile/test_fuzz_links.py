@@ -64,10 +64,10 @@ def test_the_judge(outcome: Outcome, part: str) -> None:
 
 def test_the_judge_holds_a_case_to_what_it_promises() -> None:
     done = Outcome(0, "0-0\n", "", 0.1)
-    combining = Case("extract-align", [], {"a": "0-0\n"}, lines=2, code=0)
+    combining = Case("combine-align", [], {"a": "0-0\n"}, lines=2, code=0)
     assert "1 lines, not 2" in judge(combining, done)
-    assert "exit code 1, not 0" in judge(combining, Outcome(1, "", "extract-align: error: a: no\n", 0.1))
-    assert "and not 'that'" in judge(Case("extract-align", [], {}, says="that"), done)
+    assert "exit code 1, not 0" in judge(combining, Outcome(1, "", "combine-align: error: a: no\n", 0.1))
+    assert "and not 'that'" in judge(Case("combine-align", [], {}, says="that"), done)
 
 
 def test_what_fails_is_kept_and_fails_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

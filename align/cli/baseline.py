@@ -1,0 +1,196 @@
+"""`baseline-align`: the links of a statistical aligner, to compare with."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count
+
+import align
+from align.cli.common import open_output, run, say, show_warnings, write_unscored
+from align.cli.inputs import add_input_options, check_inputs, input_names, open_pairs
+from align.cli.options import MAX_THREADS, Help, positive_up_to
+from align.links.formats import FORMATS
+from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
+from align.signature import signature
+from align.statistical.tools import TOOLS, Run, describe_tool, lower_case, open_run
+from align.text.preprocess import CASES
+from align.types import Alignment, Links, Pair, TextWarning
+
+PROGRAM = "baseline-align"
+
+WITH_WORDS = ("jsonl", "giza")
+"""Formats that have the words of a pair beside its links."""
+
+EXAMPLES = """examples:
+  baseline-align eflomal bitext.de-en > links            trained on the input itself
+  baseline-align fast_align -s test.de -t test.en --train-source train.de --train-target train.en
+  baseline-align giza -s test.de -t test.en --train-source train.de --train-target train.en --append-test
+"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `baseline-align` is asked for.
+
+    Attributes:
+        tool: a key of `align.statistical.tools.TOOLS`.
+        inputs: the file of both sides, or one for each side.
+        train: files of source and target to train on; None to train on the input.
+        append: whether to train on the input too.
+        lower: whether words are put into lower case.
+        method: a key of `align.links.symmetrize.METHODS`, or the direction whose links to give.
+        threads: how many the tool may use.
+        format: a key of `align.links.formats.FORMATS`.
+        output: a file; None for stdout.
+        signature: whether to print the signature alone.
+        quiet: whether to print nothing on stderr but warnings and errors.
+    """
+
+    tool: str
+    inputs: tuple[str, ...]
+    train: tuple[str, str] | None
+    append: bool
+    lower: bool
+    method: str
+    threads: int
+    format: str
+    output: str | None
+    signature: bool
+    quiet: bool
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All options, in groups."""
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Word alignments of a whole text by a statistical aligner, to compare with.",
+        epilog=EXAMPLES,
+        formatter_class=Help,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {align.__version__}")
+    parser.add_argument("--signature", action="store_true", help="print the signature of these settings and stop")
+    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
+    parser.add_argument(
+        "tool",
+        choices=tuple(TOOLS),
+        metavar="TOOL",
+        help=f"{', '.join(TOOLS)}: run in both directions (giza is GIZA++ or MGIZA)",
+    )
+    add_input_options(parser, too_long=False)
+    group = parser.add_argument_group("training (by default on the input)")
+    group.add_argument("--train-source", metavar="FILE", help="train on this text, not on the input")
+    group.add_argument("--train-target", metavar="FILE", help="goes with --train-source")
+    group.add_argument("--append-test", action="store_true", help="train on that text with the input appended")
+    group.add_argument("--case", choices=CASES, default="keep", help="of the words; eflomal always lowers it")
+    group.add_argument(
+        "--threads", type=positive_up_to(MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
+    )
+    group = parser.add_argument_group("two directions")
+    group.add_argument(
+        "--symmetrize",
+        choices=(*METHODS, *DIRECTIONS),
+        default=DEFAULT_METHOD,
+        help="how; forward and reverse: one direction, as it is",
+    )
+    group = parser.add_argument_group("output (one line for each line of input, in the same order)")
+    group.add_argument(
+        "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
+    )
+    group.add_argument(
+        "-f",
+        "--format",
+        choices=tuple(FORMATS),
+        default="pharaoh",
+        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, NULL words; "
+        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
+    )
+    return parser
+
+
+def read_options(parser: argparse.ArgumentParser) -> Options:
+    """The command line, checked."""
+    args = parser.parse_intermixed_args()  # so that options may stand between TOOL and the input
+    if (args.train_source is None) != (args.train_target is None):
+        parser.error("--train-source and --train-target go together")
+    if args.append_test and args.train_source is None:
+        parser.error("--append-test goes with --train-source and --train-target")
+    check_inputs(parser, args, args.train_source, args.train_target)
+    return Options(
+        tool=args.tool,
+        inputs=input_names(args),
+        train=None if args.train_source is None else (args.train_source, args.train_target),
+        append=args.append_test,
+        lower=args.case == "lower" or TOOLS[args.tool].lower,
+        method=args.symmetrize,
+        threads=args.threads or os.cpu_count() or 1,
+        format=args.format,
+        output=args.output,
+        signature=args.signature,
+        quiet=args.quiet,
+    )
+
+
+def sign(options: Options, trained: int | None = None) -> str:
+    """The signature, with how many pairs the tool was trained on where that is known."""
+    text = ("train" if options.train else "test") + ("" if trained is None else f"-{trained}")
+    parts = {
+        "tool": describe_tool(options.tool),
+        "case": "lower" if options.lower else "keep",
+        "trained": text,
+        "symmetrize": options.method,
+        "version": align.__version__,
+    }
+    return signature(parts)
+
+
+def align_statistically(options: Options) -> None:
+    """Train, align in both directions, symmetrise, and say on stderr what was done."""
+    if options.signature:
+        with open_output(options.output) as out:
+            out.write(sign(options).encode() + b"\n")
+        return
+    with open_output(options.output) as out, opened(options) as (pairs, run):
+        found = alignments(pairs, run.links, options.method)
+        summary = write_unscored(PROGRAM, found, out, options.format, options.quiet)
+    if not options.quiet:
+        say(f"{PROGRAM}: {summary}")
+        say(sign(options, run.trained))
+
+
+@contextmanager
+def opened(options: Options) -> Iterator[tuple[Iterable[Pair], Run]]:
+    """The pairs to align, with their words only where the output has them, and the tool's run on them."""
+    with ExitStack() as stack:
+        pairs: Iterable[Pair] = stack.enter_context(open_pairs(options.inputs))[0]
+        train: Iterable[Pair] | None = stack.enter_context(open_pairs(options.train))[0] if options.train else None
+        shown: Iterable[Pair] = (Pair((), (), number) for number in count(1))
+        if options.format in WITH_WORDS:
+            pairs = shown = list(pairs)
+        if options.lower:
+            pairs, train = map(lower_case, pairs), train and map(lower_case, train)
+        run = open_run(options.tool, pairs, train=train, append=options.append, threads=options.threads)
+        yield shown, stack.enter_context(run)
+
+
+def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], method: str) -> Iterator[Alignment]:
+    """Links of both directions, symmetrised, or those of one."""
+    for pair, (forward, reverse) in zip(pairs, links, strict=False):
+        chosen = {"forward": forward, "reverse": reverse}.get(method)
+        both = symmetrize(forward, reverse, method) if chosen is None else chosen
+        yield Alignment(pair, dict.fromkeys(both, 1.0))
+
+
+def main() -> int:
+    """Entry point of `baseline-align`."""
+    options = read_options(build_parser())
+    show_warnings(PROGRAM, TextWarning)
+    return run(PROGRAM, lambda: align_statistically(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

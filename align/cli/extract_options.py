@@ -1,0 +1,232 @@
+"""The command line of `extract-align`: its options, which of them go together, and what they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+
+import align
+from align.cli.inputs import add_input_options, check_inputs, input_names
+from align.cli.models import Models, requested_models
+from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, number_or, up_to
+from align.cli.translate import add_translate_options, check_translate, requested_search
+from align.links.formats import FORMATS
+from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD
+from align.statistical.tools import TOOLS
+from align.types import Positions, Score, Search, Settings
+
+PROGRAM = "extract-align"
+
+EXAMPLES = """examples:
+  extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
+  zcat big.tsv.gz | extract-align -o big.links           millions of lines, in a pipe
+  extract-align big.tsv.gz -o big.links.gz --resume      the same command goes on after a stop
+  extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl    two files and a fairseq model of your own
+  extract-align -m models/de-en --reverse-model models/en-de bitext.de-en    both directions, symmetrised
+  extract-align --translate -s test.de                   translate, and align: `translation ||| links`
+
+combine-align symmetrises two files of links; baseline-align runs a statistical aligner, to compare with.
+"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `extract-align` is asked for.
+
+    Attributes:
+        inputs: the file of both sides or of source sentences, or one for each side.
+        output: a file; None or "-" for stdout.
+        resume: whether to go on where an interrupted run was stopped.
+        format: a key of `align.links.formats.FORMATS`.
+        scores: whether to write them beside the links.
+        models: one, or one for each direction.
+        method: how two directions are symmetrised: "soft", a key of `align.links.symmetrize.METHODS`, or one direction.
+        threshold: of "soft".
+        search: how to translate; None where the translation is given.
+        signature: whether to print the signature alone.
+        quiet: whether to print nothing on stderr but warnings and errors.
+    """
+
+    inputs: tuple[str, ...]
+    output: str | None
+    resume: bool
+    format: str
+    scores: bool
+    models: Models
+    method: str
+    threshold: float
+    search: Search | None
+    signature: bool
+    quiet: bool
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All options, in groups."""
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Word alignments of translated sentences, out of a translation model's attention.",
+        epilog=EXAMPLES,
+        formatter_class=Help,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {align.__version__}")
+    parser.add_argument("--signature", action="store_true", help="print the signature of these settings and stop")
+    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
+    add_input_options(parser)
+    _output_options(parser)
+    add_model_options(parser)
+    _method_options(parser)
+    _direction_options(parser)
+    add_translate_options(parser)
+    add_speed_options(parser, "lines read ahead and sorted by length; 1 answers every line at once")
+    return parser
+
+
+def _output_options(parser: argparse.ArgumentParser) -> None:
+    """Where the links go, and in which form."""
+    group = parser.add_argument_group("output (one line for each line of input, in the same order)")
+    group.add_argument(
+        "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="with -o FILE: go on where an interrupted run with --resume was stopped, by whatever it was, to the same "
+        "bytes as without a stop. Until it is complete the output is FILE.part; remove that to begin anew. After that "
+        "FILE.run.json says what was run: given again for the same settings and input there is nothing to do, and any "
+        "other FILE that is there is refused",
+    )
+    group.add_argument(
+        "-f",
+        "--format",
+        choices=tuple(FORMATS),
+        default="pharaoh",
+        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, NULL words; "
+        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
+    )
+    group.add_argument(
+        "--scores", action="store_true", help="links as 0-1:0.83: shares of the target word's row, or soft scores"
+    )
+
+
+def _method_options(parser: argparse.ArgumentParser) -> None:
+    """How links are read off attention."""
+    group = parser.add_argument_group("method (Kobayashi et al., EMNLP 2020)")
+    group.add_argument(
+        "--score",
+        choices=get_args(Score),
+        default="norm",
+        help="attention weight, or norm of the attention-weighted vector",
+    )
+    group.add_argument(
+        "--position",
+        choices=get_args(Positions),
+        default="input",
+        help="align a target word by the decoder step that reads it (input), predicts it (output), or by both, "
+        "which is more accurate and costs a layer more; --layer and --head are then those of the input position",
+    )
+    group.add_argument(
+        "--layer",
+        type=number_or("auto"),
+        default="auto",
+        help="decoder layer, from 1; auto: by lexical consistency on the first buffer of lines",
+    )
+    group.add_argument(
+        "--head",
+        type=number_or("auto", "all"),
+        default="auto",
+        help="attention head, from 1; all: together; auto: as for --layer",
+    )
+    add_null_option(group)
+    group.add_argument(
+        "--threshold",
+        type=up_to(1),
+        metavar="T",
+        help="link all words whose soft score is above it, from 0 to 1, in place of each target word's best "
+        f"(default: {THRESHOLD:g} with --symmetrize soft, else none)",
+    )
+
+
+def _direction_options(parser: argparse.ArgumentParser) -> None:
+    """A second model, of the other direction."""
+    group = parser.add_argument_group("two directions")
+    group.add_argument(
+        "--reverse-model",
+        metavar="MODEL",
+        help="align with this model too, which translates target to source, and symmetrise; a bundled model, a folder, "
+        "or a checkpoint with its model.toml: --source-lang, --case and the like only speak of the forward model",
+    )
+    group.add_argument(
+        "--reverse-layer", metavar="N", type=number_or("auto"), default="auto", help="as --layer, of the reverse model"
+    )
+    group.add_argument(
+        "--reverse-head",
+        metavar="N",
+        type=number_or("auto", "all"),
+        default="auto",
+        help="as --head, of the reverse model",
+    )
+    group.add_argument(
+        "--symmetrize",
+        choices=(SOFT, *METHODS, *DIRECTIONS),
+        help=f"how; soft: by the scores of both models; forward and reverse: one direction, as it is (default: {SOFT})",
+    )
+
+
+def read_options(parser: argparse.ArgumentParser) -> Options:
+    """The command line, checked."""
+    _refuse_moved(parser, sys.argv[1:])
+    args = parser.parse_args()
+    check_inputs(parser, args, one_side=args.translate)
+    _check_directions(parser, args)
+    check_translate(parser, args)
+    if args.resume and args.output in (None, "-"):
+        parser.error("--resume goes with -o FILE")
+    if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
+        parser.error(f"--resume needs an ordinary file, and {args.output} is none")
+    method = args.symmetrize or SOFT
+    joined = args.reverse_model and method == SOFT  # which takes the threshold itself
+    threshold = None if joined else args.threshold
+    settings = Settings(args.score, args.position, args.layer, args.head, args.null, threshold)
+    reverse_settings = replace(settings, layer=args.reverse_layer, head=args.reverse_head)
+    return Options(
+        inputs=input_names(args),
+        output=args.output,
+        resume=args.resume,
+        format=args.format,
+        scores=args.scores,
+        models=requested_models(args, settings, reverse_settings),
+        method=method,
+        threshold=THRESHOLD if args.threshold is None else args.threshold,
+        search=requested_search(args) if args.translate else None,
+        signature=args.signature,
+        quiet=args.quiet,
+    )
+
+
+def _refuse_moved(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+    """Name the program that now does what --combine and `-m eflomal` did, with the arguments to give it."""
+    earlier = argparse.ArgumentParser(add_help=False)
+    earlier.add_argument("--combine", nargs="*")
+    earlier.add_argument("-m", "--model", nargs="?")
+    found, others = earlier.parse_known_args(arguments)
+    if found.combine is not None:
+        command = shlex.join(["combine-align", *found.combine, *others])
+        parser.error(f"--combine is a program of its own: {command}")
+    if found.model in TOOLS:
+        command = shlex.join(["baseline-align", found.model, *others])
+        parser.error(f"-m {found.model}: statistical aligners have a program of their own: {command}")
+
+
+def _check_directions(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Refuse what speaks of a second direction where there is none, with exit code 2."""
+    for model in (args.model, args.reverse_model):
+        if model in TOOLS:
+            parser.error(f"{model} is no translation model, but a statistical aligner: baseline-align {model}")
+    for name in ("reverse_layer", "reverse_head", "symmetrize"):
+        if getattr(args, name) != parser.get_default(name) and not args.reverse_model:
+            parser.error(f"--{name.replace('_', '-')} goes with --reverse-model")
