@@ -6,12 +6,12 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 
 import align
-from align.cli.common import open_output, run, say, show_warnings, write_unscored
+from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.inputs import add_input_options, check_inputs, input_names, open_pairs
 from align.cli.options import MAX_THREADS, Help, positive_up_to
 from align.links.formats import FORMATS
@@ -154,12 +154,15 @@ def align_statistically(options: Options) -> None:
         with open_output(options.output) as out:
             out.write(sign(options).encode() + b"\n")
         return
-    with open_output(options.output) as out, opened(options) as (pairs, run):
+    with (
+        closing(Progress(PROGRAM, options.quiet)) as progress,
+        open_output(options.output) as out,
+        opened(options) as (pairs, run),
+    ):
         found = alignments(pairs, run.links, options.method)
-        summary = write_unscored(PROGRAM, found, out, options.format, options.quiet)
-    if not options.quiet:
-        say(f"{PROGRAM}: {summary}")
-        say(sign(options, run.trained))
+        summary = write_unscored(found, out, options.format, progress)
+    progress.write(f"{PROGRAM}: {summary}")
+    progress.write(sign(options, run.trained))
 
 
 @contextmanager

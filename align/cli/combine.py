@@ -6,10 +6,11 @@ import argparse
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 import align
-from align.cli.common import open_output, run, say, show_warnings, write_unscored
+from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.inputs import check_files, name_shown
 from align.cli.options import Help
 from align.links.combine import better_readings, read_two
@@ -109,14 +110,14 @@ def read_options(parser: argparse.ArgumentParser) -> Options:
 def combine(options: Options) -> None:
     """Combine the files, and say on stderr what was done."""
     sign = signature({"method": "combine", "symmetrize": options.method, "version": align.__version__})
-    with open_output(options.output) as out:
-        if options.signature:
+    if options.signature:
+        with open_output(options.output) as out:
             out.write(sign.encode() + b"\n")
-            return
-        summary = write_unscored(PROGRAM, combined(options), out, options.format, options.quiet)
-    if not options.quiet:
-        say(f"{PROGRAM}: {summary}")
-        say(sign)
+        return
+    with closing(Progress(PROGRAM, options.quiet)) as progress, open_output(options.output) as out:
+        summary = write_unscored(combined(options), out, options.format, progress)
+    progress.write(f"{PROGRAM}: {summary}")
+    progress.write(sign)
 
 
 def combined(options: Options) -> Iterator[Alignment]:

@@ -145,26 +145,21 @@ class Progress:
             self._bar.close()
 
 
-def write_unscored(program: str, alignments: Iterable[Alignment], out: BinaryIO, format: str, quiet: bool) -> str:
+def write_unscored(alignments: Iterable[Alignment], out: BinaryIO, format: str, progress: Progress) -> str:
     """Write a line for each alignment whose links have no scores.
 
     Args:
-        program: whose job it is.
         alignments: one for each line of input.
         out: where to.
         format: a key of `align.links.formats.FORMATS`.
-        quiet: whether to say nothing on the way.
+        progress: counts the lines.
 
     Returns:
         How many there were, for a message.
     """
-    progress = Progress(program, quiet)
     blank = 0
-    try:
-        for alignment in alignments:
-            write_links(out, alignment, format)
-            blank += not alignment.scores
-            progress.add()
-    finally:
-        progress.close()
+    for alignment in alignments:
+        write_links(out, alignment, format)
+        blank += not alignment.scores
+        progress.add()
     return f"{progress.lines:,} lines, {blank:,} without links, {progress.rate:,.0f} lines/s"
