@@ -1,6 +1,6 @@
-"""What do `sweep-align` and `eval-align` cost? Prints a table and writes it to eval/results/benchmark_evaluator.tsv.
+"""What do `sweep-align` and `eval-align` cost? eval/results/benchmark_evaluator.tsv.
 
-    .venv/bin/python eval/benchmark_evaluator.py -s SOURCE -t TARGET [--lines 2000]
+    .venv/bin/python eval/run.py benchmark-evaluator -s SOURCE -t TARGET [--lines 2000]
 
 A sweep of all settings against the model's own forward pass, in turn on the same pairs in one process; and seconds of
 whole `eval-align` commands, start to end, on 500 sentences with three systems made up for it.
@@ -8,8 +8,6 @@ whole `eval-align` commands, start to end, on 500 sentences with three systems m
 
 from __future__ import annotations
 
-import argparse
-import platform
 import random
 import statistics
 import subprocess
@@ -17,17 +15,16 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import torch
-from benchmark_common import Row, cut, full_forward, in_turn, ratio, read, report
+from timing import Row, batches, full_forward, in_turn, ratio, read, write_rows
 
-from align import __version__, load
+from align import Aligner, Pair, load
+from align.aligners.choice import all_cells
 from align.aligners.sweep import sweep
+from align.aligners.swept import POSITIONS, SCORES
+from align.batching import chunks
 from align.children import module
 from align.links.formats import make_gold
-from align.memory import keep_freed_memory
-from align.types import Pair
 
 SENTENCES, SYSTEMS, SAMPLES = 500, 3, 1000
 
@@ -35,27 +32,20 @@ CHUNK = 250
 """Pairs that are swept and run through the model in turn."""
 
 
-def sweep_times(args: argparse.Namespace) -> tuple[list[Row], str]:
-    """A sweep of all settings with gold against one full forward pass, both from words; and the model's name."""
-    aligner: Any = load(args.model, device="cpu")
-    forward = full_forward(aligner)
-    pairs = read(args.source, args.target, args.lines)
+def sweep_times(aligner: Aligner, pairs: list[Pair], rounds: int) -> list[Row]:
+    """A sweep of all settings with gold against one full forward pass, both from words."""
+    forward = full_forward(aligner.recorder)
     gold = make_gold([(0, 0)])
-
-    def run_sweep(some: list[Pair]) -> object:
-        return sweep(aligner, some, [gold] * len(some))
-
-    def run_model(some: list[Pair]) -> object:
-        return [forward(batch) for batch in cut(aligner, some)]
-
-    data = [pairs[start : start + CHUNK] for start in range(0, len(pairs), CHUNK)]
-    ways: dict[str, Callable[[list[Pair]], object]] = {"sweep": run_sweep, "model": run_model}
+    ways: dict[str, Callable[[list[Pair]], object]] = {
+        "sweep": lambda some: sweep(aligner, some, [gold] * len(some)),
+        "model": lambda some: [forward(batch) for batch in batches(aligner, some)],
+    }
+    data = list(chunks(pairs, CHUNK))
     in_turn(ways, data[:1], 1)  # warm up
-    seconds = in_turn(ways, data, args.rounds)
-    recorder = aligner.recorder
-    settings = 4 * recorder.layers * (recorder.heads + 1)
+    seconds = in_turn(ways, data, rounds)
+    settings = len(SCORES) * len(POSITIONS) * len(all_cells(aligner.recorder))
     what = f"sweep of {settings} settings with gold / full forward pass, both from words"
-    return [("a", what, ratio(seconds, "sweep", "model"), "x")], recorder.name
+    return [("a", what, ratio(seconds, "sweep", "model"), "x")]
 
 
 def evaluator_times(rounds: int) -> list[Row]:
@@ -81,26 +71,9 @@ def evaluator_times(rounds: int) -> list[Row]:
     return rows
 
 
-def main() -> None:
+def run(source: str, target: str, model: str, lines: int, rounds: int, output: Path) -> None:
     """Measure both, print it, write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-s", "--source", required=True)
-    parser.add_argument("-t", "--target", required=True)
-    parser.add_argument("-m", "--model", default="de-en")
-    parser.add_argument("--lines", type=int, default=2_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    output = Path(__file__).parent / "results" / "benchmark_evaluator.tsv"
-    parser.add_argument("-o", "--output", type=Path, default=output)
-    args = parser.parse_args()
-    keep_freed_memory()
-    rows, name = sweep_times(args)
-    about = (
-        f"python eval/benchmark_evaluator.py -s {Path(args.source).name} -t {Path(args.target).name} "
-        f"--lines {args.lines} --rounds {args.rounds}; {name}, v:{__version__}; Python {platform.python_version()}, "
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads; medians"
-    )
-    report([*rows, *evaluator_times(args.rounds)], about, args.output)
-
-
-if __name__ == "__main__":
-    main()
+    aligner = load(model, device="cpu")
+    rows = [*sweep_times(aligner, read(source, target, lines), rounds), *evaluator_times(rounds)]
+    arguments = ["-s", Path(source).name, "-t", Path(target).name, "--lines", lines, "--rounds", rounds]
+    write_rows(rows, output / "benchmark_evaluator.tsv", *arguments, about=aligner.recorder.name)

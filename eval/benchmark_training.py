@@ -1,6 +1,6 @@
-"""How fast does training go? Prints a table and writes it to eval/results/benchmark_training.tsv.
+"""How fast does training go? eval/results/benchmark_training.tsv.
 
-    .venv/bin/python eval/benchmark_training.py BIN -s de -t en
+    .venv/bin/python eval/run.py benchmark-training BIN -s de -t en
 
 fairseq-train as it comes, in float32, and with the plugin, one after the other and again, on the same binary text BIN
 (what fairseq-preprocess wrote; scripts/train_model leaves it in `bin`) and the same cores: the same architecture,
@@ -9,19 +9,15 @@ batches and seed, from the same start.
 
 from __future__ import annotations
 
-import argparse
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import torch
-from benchmark_common import Row, report
+from timing import Row, write_rows
 
-from align import __version__
 from align.children import module
 from align.fairseq_plugin import FOLDER
 from align.training.run import read_point
@@ -34,7 +30,6 @@ SIDES = [
 SHAPE = ["--arch", "transformer_iwslt_de_en", *SIDES, "--share-decoder-input-output-embed", "--dropout", "0.1"]
 """The bundled models' shape in fairseq's own words."""
 
-RESULTS = Path(__file__).parent / "results"
 PLUGIN = ["--user-dir", FOLDER, "--task", "translation_align"]
 BLOCKWISE = ["--criterion", "blockwise_label_smoothed_cross_entropy"]
 WAYS: dict[str, list[str]] = {
@@ -69,32 +64,19 @@ def speed(binary: Path, languages: tuple[str, str], way: list[str], updates: int
     return statistics.median(speeds)
 
 
-def main() -> None:
+def run(
+    binary: Path, source_lang: str, target_lang: str, updates: int, rounds: int, threads: int, output: Path
+) -> None:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary", type=Path, help="what fairseq-preprocess wrote")
-    parser.add_argument("-s", "--source-lang", default="de")
-    parser.add_argument("-t", "--target-lang", default="en")
-    parser.add_argument("--updates", type=int, default=60)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "benchmark_training.tsv")
-    args = parser.parse_args()
-    languages = (args.source_lang, args.target_lang)
     found: dict[str, list[float]] = {name: [] for name in WAYS}
-    for _ in range(args.rounds):
+    for _ in range(rounds):
         for name, way in WAYS.items():
-            found[name].append(speed(args.binary.resolve(), languages, way, args.updates, args.threads))
+            found[name].append(speed(binary.resolve(), (source_lang, target_lang), way, updates, threads))
             print(f"{name}: {found[name][-1]:,.0f} target pieces/s", file=sys.stderr)
     rows: list[Row] = [("a", name, statistics.median(speeds), "target pieces/s") for name, speeds in found.items()]
     for name, speeds in found.items():
         if name != STOCK:
             ratios = [ours / stock for ours, stock in zip(speeds, found[STOCK], strict=True)]
             rows.append(("b", f"{name} / {STOCK}", statistics.median(ratios), "x"))
-    command = f"python eval/benchmark_training.py BIN -s {languages[0]} -t {languages[1]} --updates {args.updates}"
-    versions = f"v:{__version__}; Python {platform.python_version()}, torch {torch.__version__}, {args.threads} threads"
-    report(rows, f"{command} --rounds {args.rounds}; {versions}; medians", args.output)
-
-
-if __name__ == "__main__":
-    main()
+    arguments = ["BIN", "-s", source_lang, "-t", target_lang, "--updates", updates, "--rounds", rounds]
+    write_rows(rows, output / "benchmark_training.tsv", *arguments, threads=threads)

@@ -1,10 +1,10 @@
 """How many lines choosing layer and head takes, and by which rule: eval/results/calibration.tsv.
 
-    .venv/bin/python eval/calibration.py --data DIR
+    .venv/bin/python eval/run.py calibration --data DIR
 
 Lines are drawn at random, again and again, from the text that the models of the experiment "bundled" were trained on,
 and from each of its larger sources by itself; norms in the input position choose. AER of what is chosen is that on the
-experiment's gold, of both directions made one.
+experiment's gold, of both directions symmetrised.
 
 - lexical consistency: of each model's own links, as `extract-align` has it;
 - of both: of the links that two directions have in common, for each pair of cells;
@@ -13,8 +13,7 @@ experiment's gold, of both directions made one.
 
 from __future__ import annotations
 
-import argparse
-import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -22,10 +21,21 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from common import (
+    Text,
+    find_experiment,
+    load_directions,
+    read_at,
+    read_config,
+    read_text,
+    read_train,
+    signature,
+    swapped,
+    write_table,
+)
 from numpy.typing import NDArray
-from reproduce import HERE, parse_with_data, read_config, read_gold, read_train
 
-from align import Aligner, Pair, Settings, TwoWayAligner, __version__, load
+from align import Aligner, Pair, TwoWayAligner
 from align.aligners.choice import all_cells
 from align.aligners.encoding import encode
 from align.aligners.sweep import link_all
@@ -33,9 +43,8 @@ from align.aligners.swept import POSITIONS, SCORES
 from align.attention.consistency import Vocabulary, lexical_consistency
 from align.batching import chunks
 from align.links.metrics import SEED, count_all, estimate
-from align.memory import keep_freed_memory
 from align.types import Cell, TextWarning
-from align.view.tables import Column, Value, as_text, as_tsv
+from align.view.tables import Column, Value
 
 Ints = NDArray[np.int64]
 SIZES = (20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -54,22 +63,23 @@ class Lines:
         self.ids: list[int] = []
         s, p = SCORES.index("norm"), POSITIONS.index("input")
         for chunk in chunks(iter(pairs), aligners[0].buffer):
-            swapped = [Pair(pair.target, pair.source, pair.id) for pair in chunk]
-            back = link_all(aligners[1], [encode(aligners[1].recorder, pair, "blank") for pair in swapped])
-            forth = link_all(aligners[0], [encode(aligners[0].recorder, pair, "blank") for pair in chunk])
-            for pair, there, again in zip(chunk, forth, back, strict=True):
-                if there and again:
+            linked = (
+                link_all(aligner, [encode(aligner.recorder, pair, "blank") for pair in pairs])
+                for aligner, pairs in zip(aligners, (chunk, swapped(chunk)), strict=True)
+            )
+            for pair, forward, reverse in zip(chunk, *linked, strict=True):
+                if forward and reverse:
                     numbers = words[0].numbers(pair.source), words[1].numbers(pair.target)
                     self.ids.append(pair.id)
-                    self.lines.append((there.words[s, p], again.words[s, p], *numbers))
+                    self.lines.append((forward.words[s, p], reverse.words[s, p], *numbers))
 
     def sample(self, numbers: list[int]) -> tuple[Ints, Ints, Ints, Ints]:
         """These lines one behind the other: `[C, J]` source words of target words, `[C', I]`, and words' numbers."""
         forward, reverse, offsets = [], [], [0, 0]
         some = [self.lines[n] for n in numbers]
-        for there, back, source, target in some:
-            forward.append(np.where(there >= 0, there + offsets[0], -1))
-            reverse.append(np.where(back >= 0, back + offsets[1], -1))
+        for sources, targets, source, target in some:
+            forward.append(np.where(sources >= 0, sources + offsets[0], -1))
+            reverse.append(np.where(targets >= 0, targets + offsets[1], -1))
             offsets = [offsets[0] + len(source), offsets[1] + len(target)]
         source, target = (np.concatenate([line[side] for line in some]) for side in (2, 3))
         return np.concatenate(forward, axis=1), np.concatenate(reverse, axis=1), source, target
@@ -77,9 +87,9 @@ class Lines:
 
 def by_consistency(forward: Ints, reverse: Ints, source: Ints, target: Ints) -> Chosen:
     """Each model's own."""
-    there = [lexical_consistency(source[f[f >= 0]], target[f >= 0], len(target)) for f in forward]
-    back = [lexical_consistency(target[r[r >= 0]], source[r >= 0], len(source)) for r in reverse]
-    return int(np.argmax(there)), int(np.argmax(back))
+    of_forward = [lexical_consistency(source[f[f >= 0]], target[f >= 0], len(target)) for f in forward]
+    of_reverse = [lexical_consistency(target[r[r >= 0]], source[r >= 0], len(source)) for r in reverse]
+    return int(np.argmax(of_forward)), int(np.argmax(of_reverse))
 
 
 def best_pair(forward: Ints, reverse: Ints, value: Callable[[Ints, Ints, NDArray[np.bool_]], float]) -> Chosen:
@@ -108,7 +118,7 @@ RULES = {"lexical consistency": by_consistency, "of both": by_both, "agreement":
 
 
 def rows(
-    lines: Lines, labels: list[str], rate: Callable[[Chosen], float], cells: list[Cell]
+    lines: Lines, labels: list[str], rate: Callable[[Chosen], float], cells: tuple[list[Cell], list[Cell]]
 ) -> Iterator[dict[str, Value]]:
     """The table: what each rule chooses from how many lines of which text, and what that is worth."""
     random = np.random.default_rng(SEED)
@@ -126,49 +136,56 @@ def rows(
             yield {
                 **{"text": text, "lines": size, "rule": rule, "draws": draws},
                 **{"mean": float(np.mean(rates)), "worst": max(rates)},
-                **{"most": f"{cells[most[0]]}; {cells[most[1]]}", "share": 100 * times / draws},
+                **{"most": f"{cells[0][most[0]]}; {cells[1][most[1]]}", "share": 100 * times / draws},
             }
 
 
-def main() -> int:
-    """Choose, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", type=int, default=12_000, help="to draw from")
-    parser.add_argument("-o", "--output", type=Path, default=HERE / "results" / "calibration.tsv")
-    args = parse_with_data(parser)
-    config = read_config(HERE / "experiments.toml")
-    experiment = config["experiment"]["bundled"]
-    keep_freed_memory()
-    text = read_gold(config, experiment["gold"], args.data)
-    forward, reverse = (load(experiment[key][0], device="cpu") for key in ("models", "reverse_models"))
-    about = config["train"][experiment["train"][0]]
-    sources = (args.data / about["labels"]).read_text(encoding="utf-8").split("\n")
-    train = [pair for pair in read_train(about, args.data) if not pair.blank]
-    taken = np.random.default_rng(SEED).permutation(len(train))[: args.lines].tolist()
-    lines = Lines((forward, reverse), [train[n] for n in taken])
-    cells = all_cells(forward.recorder)  # the reverse model has the same
-
-    @lru_cache
-    def rate(chosen: Chosen) -> float:
-        a, b = (Settings(layer=cells[n].layer, head=cells[n].head) for n in chosen)
-        both = TwoWayAligner(Aligner(forward.recorder, a), Aligner(reverse.recorder, b))
-        found = [alignment.links for alignment in both(text.pairs)]
-        return estimate(count_all(found, text.gold), samples=0).value or 0.0
-
-    names = [sources[n - 1] for n in lines.ids]
-    table = list(rows(lines, names, rate, cells))
-    columns = [Column("text", "text"), Column("lines", "lines"), Column("rule", "rule"), Column("draws", "draws")]
-    columns += [Column("mean", "mean AER", 1), Column("worst", "worst", 1), Column("most", "chosen most often")]
-    columns += [Column("share", "% of draws", 0)]
-    sign = f"calibration|{forward.recorder.name}|{reverse.recorder.name}|lines:{len(lines.lines)}|seed:{SEED}"
-    sign += f"|v:{__version__}"
-    print(as_text(columns, table, sign))
-    args.output.write_text(as_tsv(columns, table, sign) + "\n", encoding="utf-8")
-    return 0
+def error_rate(aligners: tuple[Aligner, Aligner], cells: tuple[Cell, Cell], text: Text) -> float:
+    """AER of both directions symmetrised, each read at its cell; 0 where it is not defined."""
+    forward, reverse = (read_at(aligner, cell) for aligner, cell in zip(aligners, cells, strict=True))
+    links = [alignment.links for alignment in TwoWayAligner(forward, reverse)(text.pairs)]
+    return estimate(count_all(links, text.gold), samples=0).value or 0.0
 
 
-if __name__ == "__main__":
-    import warnings
+COLUMNS = [
+    Column("text", "text"),
+    Column("lines", "lines"),
+    Column("rule", "rule"),
+    Column("draws", "draws"),
+    Column("mean", "mean AER", 1),
+    Column("worst", "worst", 1),
+    Column("most", "chosen most often"),
+    Column("share", "% of draws", 0),
+]
 
-    warnings.simplefilter("ignore", TextWarning)
-    sys.exit(main())
+
+def run(data: Path, config: Path, experiment: str, lines: int, output: Path) -> None:
+    """Choose, print, write.
+
+    Raises:
+        ArgumentError: there is no such experiment.
+        ValueError: its training text does not say where its lines are from.
+    """
+    settings = read_config(config)
+    about = find_experiment(settings, experiment)
+    train_about = settings["train"][about["train"][0]]
+    if "labels" not in train_about:
+        raise ValueError(f"{config}: the training text {about['train'][0]} has no labels")
+    text = read_text(settings, about["gold"], data)
+    aligners = load_directions(about, data, too_long="blank")
+    labels = (data / train_about["labels"]).read_text(encoding="utf-8").split("\n")
+    train = [pair for pair in read_train(train_about, data) if not pair.blank]
+    taken = np.random.default_rng(SEED).permutation(len(train))[:lines].tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TextWarning)  # of training text, and again for each pair of cells
+        drawn = Lines(aligners, [train[n] for n in taken])
+        cells = all_cells(aligners[0].recorder), all_cells(aligners[1].recorder)
+
+        @lru_cache
+        def rate(chosen: Chosen) -> float:
+            return error_rate(aligners, (cells[0][chosen[0]], cells[1][chosen[1]]), text)
+
+        table = list(rows(drawn, [labels[n - 1] for n in drawn.ids], rate, cells))
+    names = [aligner.recorder.name for aligner in aligners]
+    sign = signature("calibration", *names, f"lines:{len(drawn.lines)}", f"seed:{SEED}")
+    write_table(COLUMNS, table, sign, output / "calibration.tsv")

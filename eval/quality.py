@@ -1,6 +1,8 @@
 """How well do models translate? Validation loss and BLEU of any of them on one text, printed and written.
 
-    .venv/bin/python eval/quality.py PREFIX MODEL ...        text: PREFIX.de, PREFIX.en, ... by the models' languages
+    .venv/bin/python eval/run.py quality PREFIX MODEL ...
+
+The text is in PREFIX.de, PREFIX.en and so on, by the models' languages.
 
 Losses are fairseq-validate's and translations fairseq-generate's. Models differ in their pieces, and a loss per piece
 is not comparable between them: that per word of the text is. BLEU is of Moses tokens in the model's case.
@@ -8,21 +10,18 @@ is not comparable between them: that per word of the text is. BLEU is of Moses t
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
 import tempfile
 from pathlib import Path
 
 import torch
+from common import signature, write_table
 
-from align import __version__
 from align.backends.model_folder import ModelOptions, find_model
 from align.training.corpus import read_pairs
 from align.training.prepare import binarise, write_pieces
 from align.training.run import Machine
-from align.training.score import measure
-from align.view.tables import TABLES, Column, Value, as_tsv
+from align.training.score import BEAM, measure
+from align.view.tables import Column, Value
 
 COLUMNS = [
     Column("model", "model"),
@@ -63,30 +62,19 @@ def score(model: str, prefix: Path, options: ModelOptions, machine: Machine) -> 
     }
 
 
-def main() -> int:
+def run(
+    prefix: Path,
+    models: list[str],
+    source_lang: str | None,
+    target_lang: str | None,
+    case: str | None,
+    tokenizer: str | None,
+    threads: int,
+    output: Path,
+) -> None:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("prefix", type=Path)
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="as for extract-align -m")
-    parser.add_argument("--source-lang", help="where a model does not say it; so are the others")
-    parser.add_argument("--target-lang")
-    parser.add_argument("--case")
-    parser.add_argument("--tokenizer")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "results" / "quality.tsv")
-    args = parser.parse_args()
-    options = ModelOptions(args.source_lang, args.target_lang, case=args.case, tokenizer=args.tokenizer)
-    machine = Machine("cuda" if torch.cuda.is_available() else "cpu", args.threads)
-    try:
-        rows = [score(model, args.prefix, options, machine) for model in args.models]
-    except (OSError, ValueError) as error:
-        print(f"quality: {error}", file=sys.stderr)
-        return 1
-    sign = f"quality|{args.prefix.name}|beam:5|v:{__version__}|torch:{torch.__version__}"
-    print(TABLES["text"](COLUMNS, rows, sign, ()))
-    args.output.write_text(as_tsv(COLUMNS, rows, sign) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    options = ModelOptions(source_lang, target_lang, case=case, tokenizer=tokenizer)
+    machine = Machine("cuda" if torch.cuda.is_available() else "cpu", threads)
+    rows = [score(model, prefix, options, machine) for model in models]
+    sign = signature("quality", prefix.name, f"beam:{BEAM}", after=f"torch:{torch.__version__}")
+    write_table(COLUMNS, rows, sign, output / "quality.tsv")

@@ -1,18 +1,18 @@
-"""Those tables of `eval/reproduce.py` that only need sweeps: by layer, by rules, and scores and positions paired."""
+"""Those tables of `reproduce` that only need sweeps: by layer, by rules, and scores and positions paired."""
 
 from __future__ import annotations
 
 from itertools import product
 
 import numpy as np
+from common import PERMUTATIONS, rules_of
 from numpy.typing import NDArray
 
 from align.aligners.rules import choose
 from align.aligners.swept import POSITIONS, SCORES, Sweep
-from align.links.metrics import SAMPLES, SEED, compare, estimate
+from align.links.metrics import compare, estimate
 from align.types import Position, Score
-from align.view.sweep_tables import rule_table
-from align.view.tables import Column, Rows, Value, show_interval
+from align.view.tables import Column, Rows, Value, percent, show_interval
 
 COMPARISONS: dict[str, tuple[tuple[Score, Position], tuple[Score, Position]]] = {
     "norm and weight, input": (("norm", "input"), ("weight", "input")),
@@ -43,7 +43,7 @@ def _mean_sd(values: NDArray[np.float64]) -> str:
 
 def rule_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
     """What every rule takes in each model."""
-    found = [(n, rule_table(some, SAMPLES, SEED)) for n, some in enumerate(sweeps, 1)]
+    found = [(n, rules_of(some)) for n, some in enumerate(sweeps, 1)]
     columns = [Column("model", "model"), *found[0][1][0]]
     return columns, [{"model": n, **row} for n, (_, rows) in found for row in rows]
 
@@ -67,10 +67,10 @@ def comparison_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
                 row: dict[str, Value] = {"model": n, "at": at, "what": what}
                 values = []
                 for name, some in zip(("first", "second"), counts, strict=True):
-                    value, low, high = (x if x is None else 100 * x for x in estimate(some))
+                    value, low, high = map(percent, estimate(some))
                     values.append(value or 0.0)
                     row |= {f"{name}_aer": value, f"{name}_interval": show_interval(low, high, 1)}
                 row["difference"] = values[0] - values[1]
-                row["p"] = compare(counts[0], counts[1], "permutation", samples=10_000)[1]
+                row["p"] = compare(counts[0], counts[1], "permutation", samples=PERMUTATIONS)[1]
                 rows.append(row)
     return columns, rows

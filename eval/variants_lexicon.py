@@ -1,8 +1,6 @@
-"""A lexicon of a text's own links, for `eval/variants.py`: tried for rescoring, and not kept."""
+"""A lexicon of a text's own links, for `variants`: tried for rescoring, and not kept."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +17,16 @@ class Lexicon:
     """Expected counts of linked words: sums of soft scores above PRUNE over all pairs, `p(t|s)/p(t)` from them.
 
     Args:
-        aligners: forward and reverse, as they come.
+        forward: aligns the text.
+        reverse: aligns it the other way round.
         text: pairs to count in; those to be rescored first.
     """
 
-    def __init__(self, aligners: tuple[Aligner, Aligner], text: list[Pair]) -> None:
+    def __init__(self, forward: Aligner, reverse: Aligner, text: list[Pair]) -> None:
         self.pairs = len(text)
         words = Vocabulary(), Vocabulary()
         self._words = [(words[0].numbers(pair.source), words[1].numbers(pair.target)) for pair in text]
-        forward, reverse = (replace(aligner, too_long="blank") for aligner in aligners)
-        both = TwoWayAligner(forward, reverse, threshold=PRUNE)
-        self._links = [found.scores for found in both(text)]
+        self._links = [found.scores for found in TwoWayAligner(forward, reverse, threshold=PRUNE)(text)]
         keys: list[int] = []
         scores: list[float] = []
         for (source, target), links in zip(self._words, self._links, strict=True):

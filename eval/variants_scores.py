@@ -1,33 +1,87 @@
-"""Scores of word pairs in every way that `eval/variants.py` tries, in plain numpy, a pair at a time.
+"""Scores of word pairs in every way that `variants` tries: the library's functions, and beside them what it has not.
 
-Letters: H heads, T target pieces, S source pieces, d head size, D model size, J target words, I source words.
+Letters: H heads, T target pieces, S source pieces, d head size, D model size, J target words, I source words. Each
+pair is a batch of its own, so that all shapes begin with 1.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-import numpy as np
+import torch
+from common import chosen_cell
+from torch import Tensor
 
 from align import Aligner, Pair
-from align.aligners.encoding import encode
-from align.aligners.single import choose_for
-from align.attention.merging import collate
-from align.types import Cell, Links, Pieces
+from align.attention.consistency import LinkedWords
+from align.attention.merging import collate, merge_words
+from align.attention.norms import gram, head_norms
+from align.attention.scores import TINY, best_words, cell_scores, hide_eos, shares, target_rows
+from align.attention.soft import soft_scores
+from align.backends.fairseq.recorder import FairseqRecorder
+from align.types import Batch, Cell, CrossAttention, Links, Null, Position
 
-Array = Any
-"""A numpy array of floats, of the shape that is said beside it."""
+Scores = list[Tensor]
+"""Scores of all pairs, each `[1, J, I]`."""
 
-SCORES = ("norm", "weight", "l1 norm", "norm after layer norm", "l1 norm after layer norm", "sum of heads' norms")
-TINY = 1e-12
+Merge = tuple[str, str]
+"""How scores of a source and of a target word's pieces become the word's, by their names in JOIN."""
+
+JOIN: dict[str, Callable[[Tensor, int], Tensor]] = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}
+MERGE: Merge = ("sum", "mean")
 
 
-class Recorded(NamedTuple):
-    """One layer of one pair: attention weights `[H, T+1, S]`, value vectors `[H, S, d]`, and its pieces."""
+def normalised(attention: CrossAttention, gain: Tensor) -> CrossAttention:
+    """Attention whose vectors are as the layer norm behind it leaves them, but for a factor that a row shares."""
+    out_proj = attention.out_proj  # [H, d, D]
+    return replace(attention, out_proj=(out_proj - out_proj.mean(-1, keepdim=True)) * gain)
 
-    weights: Array
-    values: Array
-    pieces: Pieces
+
+def l1_norms(attention: CrossAttention, cell: Cell) -> Tensor:
+    """The sum of absolute values in place of the norm `[1, T, S]`."""
+    vectors = torch.einsum("bhsd,hdD->bhsD", attention.values, attention.out_proj)
+    weights = attention.weights
+    if cell.head != "all":
+        return weights[:, cell.head - 1] * vectors[:, cell.head - 1].abs().sum(-1)[:, None]
+    return torch.einsum("bhts,bhsD->btsD", weights, vectors).abs().sum(-1)
+
+
+def summed_norms(attention: CrossAttention, cell: Cell) -> Tensor:
+    """The sum of all heads' norms, in place of the norm of their sum `[1, T, S]`; of one head there is but one."""
+    if cell.head != "all":
+        return norms(attention, cell)
+    return head_norms(attention.weights, gram(attention.values, attention.out_proj)).sum(1)
+
+
+def norms(attention: CrossAttention, cell: Cell) -> Tensor:
+    """The library's norms `[1, T, S]`."""
+    return cell_scores(attention, [cell.head], "norm")[:, 0]
+
+
+SCORES: dict[str, Callable[[CrossAttention, Cell, Tensor], Tensor]] = {
+    "norm": lambda attention, cell, gain: norms(attention, cell),
+    "weight": lambda attention, cell, gain: cell_scores(attention, [cell.head], "weight")[:, 0],
+    "l1 norm": lambda attention, cell, gain: l1_norms(attention, cell),
+    "norm after layer norm": lambda attention, cell, gain: norms(normalised(attention, gain), cell),
+    "l1 norm after layer norm": lambda attention, cell, gain: l1_norms(normalised(attention, gain), cell),
+    "sum of heads' norms": lambda attention, cell, gain: summed_norms(attention, cell),
+}
+"""Scores of pieces `[1, T, S]` out of a layer's attention, T rows, at a cell; the gain is its layer norm's `[D]`."""
+
+
+def merge_by(scores: Tensor, batch: Batch, merge: Merge) -> Tensor:
+    """Scores of words `[1, J, I+1]`, the last column being `</s>`; of words without a piece 0."""
+    over_source, over_target = (JOIN[name] for name in merge)
+    sources, targets = batch.words
+    source_words = batch.source_words[0].where(batch.source_words[0] >= 0, sources)
+    by_source = scores.new_zeros(scores.shape[1], sources + 1)  # [T, I+1]
+    for i in set(source_words.tolist()):
+        by_source[:, i] = over_source(scores[0, :, source_words == i], 1)
+    words = scores.new_zeros(1, targets, sources + 1)
+    for j in set(batch.target_words[0].tolist()):
+        words[0, j] = over_target(by_source[batch.target_words[0] == j], 0)
+    return words
 
 
 class Way:
@@ -36,85 +90,110 @@ class Way:
     Args:
         aligner: of the model; left on "auto", as it comes.
         pairs: with the model's source first.
+
+    Raises:
+        ValueError: the model has no layer norm to look at, or no pair can be aligned.
     """
 
-    def __init__(self, aligner: Aligner, pairs: list[Pair]) -> None:
-        place = choose_for(aligner, [encode(aligner.recorder, pair, "blank") for pair in pairs]).place
-        self.cell, self.heads = place.cells()["input"], aligner.recorder.heads
-        recorder: Any = aligner.recorder
-        self.layers: dict[int, list[Recorded]] = {}
-        self.out_proj: dict[int, Array] = {}
-        for pair in pairs:
-            pieces = recorder.encode(pair)
-            batch = collate([pieces], recorder.pad)
-            for found in recorder.record(batch, [self.cell.layer, min(self.cell.layer + 1, recorder.layers)]):
-                kept = Recorded(found.weights[0].numpy(), found.values[0].numpy(), pieces)
-                self.layers.setdefault(found.layer, []).append(kept)
-                self.out_proj[found.layer] = found.out_proj.numpy()
-        norms = [layer.encoder_attn_layer_norm.weight.detach().numpy() for layer in recorder.model.decoder.layers]
-        self.gains: dict[int, Array] = dict(enumerate(norms, 1))
+    def __init__(self, aligner: Aligner, pairs: Sequence[Pair]) -> None:
+        recorder = aligner.recorder
+        if not isinstance(recorder, FairseqRecorder):
+            raise ValueError(f"{recorder.name}: some variants look at a fairseq model's layer norms")
+        self.cell = chosen_cell(aligner, pairs)
+        self.heads = recorder.heads
+        self.next_layer = Cell(min(self.cell.layer + 1, recorder.layers), "all")
+        self.pairs = pairs
+        layers = sorted({self.cell.layer, self.next_layer.layer})
+        self._batches = [collate([recorder.encode(pair)], recorder.pad) for pair in pairs]
+        recorded = [{found.layer: found for found in recorder.record(batch, layers)} for batch in self._batches]
+        self._attention = {layer: [found[layer] for found in recorded] for layer in layers}
+        decoder = recorder.model.decoder.layers
+        self._gains = {layer: decoder[layer - 1].encoder_attn_layer_norm.weight.detach() for layer in layers}
 
     def shares(
         self,
         score: str = "norm",
         cell: Cell | None = None,
-        position: str = "input",
-        null: str = "eos",
-        merge: tuple[str, str] = ("sum", "mean"),
-    ) -> list[Array]:
-        """Shares of each target word's row for every pair `[J, I]`, as `align.attention.scores.shares` has them."""
-        cell = cell or self.cell
+        position: Position = "input",
+        null: Null = "eos",
+        merge: Merge = MERGE,
+    ) -> Scores:
+        """What each source word holds of its target word's row."""
+        return [shares(words, null) for words in self.word_scores(score, cell, position, null, merge)]
+
+    def word_scores(
+        self,
+        score: str = "norm",
+        cell: Cell | None = None,
+        position: Position = "input",
+        null: Null = "eos",
+        merge: Merge = MERGE,
+    ) -> list[Tensor]:
+        """Scores of words for every pair `[1, J, I+1]`, the last column being `</s>`."""
         found = []
-        for one in self.layers[cell.layer]:
-            rows = self._merge(self._score(one, score, cell, position, null == "mask"), one.pieces, merge)
-            total = (rows if null == "eos" else rows[:, :-1]).sum(1, keepdims=True)
-            found.append(rows[:, :-1] / np.maximum(total, TINY))
+        for n, batch in enumerate(self._batches):
+            pieces = self._piece_scores(n, score, cell or self.cell, position, null)
+            if merge == MERGE:
+                found.append(merge_words(pieces[:, None], batch.source_words, batch.target_words, batch.words)[:, 0])
+            else:
+                found.append(merge_by(pieces, batch, merge))
         return found
 
-    def _score(self, one: Recorded, score: str, cell: Cell, position: str, mask: bool) -> Array:
-        """Scores of pieces `[T, S]`."""
-        weights = one.weights[:, 1:] if position == "input" else one.weights[:, :-1]
-        if mask:
-            weights = weights * (np.array(one.pieces.source_words) >= 0)
-            weights = weights / np.maximum(weights.sum(-1, keepdims=True), TINY)
-        if score == "weight":
-            return weights.mean(0) if cell.head == "all" else weights[cell.head - 1]
-        out_proj = self.out_proj[cell.layer]  # [H, d, D]
-        if "after layer norm" in score:  # linear but for a factor that a row's scores share
-            out_proj = (out_proj - out_proj.mean(-1, keepdims=True)) * self.gains[cell.layer]
-        vectors = np.einsum("hsd,hdD->hsD", one.values, out_proj)
-        if score == "sum of heads' norms" and cell.head == "all":
-            return (weights * np.linalg.norm(vectors, axis=-1)[:, None]).sum(0)
-        order = 1 if score.startswith("l1") else 2
-        if cell.head != "all":
-            return weights[cell.head - 1] * np.linalg.norm(vectors[cell.head - 1], order, axis=-1)
-        return np.linalg.norm(np.einsum("hts,hsD->tsD", weights, vectors), order, axis=-1)
-
-    @staticmethod
-    def _merge(scores: Array, pieces: Pieces, merge: tuple[str, str]) -> Array:
-        """Scores of words `[J, I+1]`, the last column being `</s>`."""
-        words = pieces.words
-        columns = np.array([word if word >= 0 else words[0] for word in pieces.source_words])
-        join: dict[str, Any] = {"sum": np.sum, "mean": np.mean, "max": np.max}
-        by_source = np.zeros((len(scores), words[0] + 1), np.float32)
-        for i in set(columns.tolist()):
-            by_source[:, i] = join[merge[0]](scores[:, columns == i], axis=1)
-        found = np.zeros((words[1], words[0] + 1), np.float32)
-        rows = np.array(pieces.target_words)
-        for j in set(pieces.target_words):
-            found[j] = join[merge[1]](by_source[rows == j], axis=0)
-        return found
+    def _piece_scores(self, n: int, score: str, cell: Cell, position: Position, null: Null) -> Tensor:
+        """Scores of the pieces of one pair `[1, T, S]`."""
+        attention = self._attention[cell.layer][n]
+        weights = target_rows(attention.weights, position)
+        if null == "mask":
+            weights = hide_eos(weights, self._batches[n].source_words)
+        return SCORES[score](replace(attention, weights=weights), cell, self._gains[cell.layer])
 
     def piece_links(self) -> list[Links]:
         """The best source piece of each target piece, and the words that these are parts of."""
         found = []
-        for one in self.layers[self.cell.layer]:
-            best = self._score(one, "norm", self.cell, "input", False).argmax(1)
-            words = [(one.pieces.source_words[s], one.pieces.target_words[t]) for t, s in enumerate(best)]
+        for n, batch in enumerate(self._batches):
+            best = self._piece_scores(n, "norm", self.cell, "input", "eos")[0].argmax(1)  # [T]
+            words = zip(batch.source_words[0, best].tolist(), batch.target_words[0].tolist(), strict=True)
             found.append(frozenset((i, j) for i, j in words if i >= 0))
         return found
 
+    def second_head(self) -> Cell:
+        """The head of the chosen layer whose links are the most consistent but for the head that was chosen."""
+        cells = [Cell(self.cell.layer, head) for head in range(1, self.heads + 1) if head != self.cell.head]
+        scores = [self.word_scores(cell=cell) for cell in cells]
+        linked = LinkedWords((len(cells),))
+        for pair, *words in zip(self.pairs, *scores, strict=True):
+            linked.add(pair, best_words(torch.cat(words), "eos")[0].numpy())  # [C, J]
+        return cells[int(linked.consistency().argmax())]
 
-def claims(product: Array) -> Array:
-    """`align.attention.soft.soft_scores` of one pair `[J, I]`."""
-    return product / np.sqrt(np.maximum(product.sum(1, keepdims=True) * product.sum(0, keepdims=True), TINY))
+
+def soft(forward: Scores, reverse: Scores) -> Scores:
+    """Soft scores of every pair."""
+    return [soft_scores(f, r) for f, r in zip(forward, reverse, strict=True)]
+
+
+def with_null(row_shares: Tensor) -> Tensor:
+    """Shares with those of `</s>`, which has what is left of a row `[1, J, I+1]`."""
+    return torch.cat([row_shares, (1 - row_shares.sum(-1, keepdim=True)).clamp(min=0)], -1)
+
+
+def best(word_scores: Sequence[Tensor]) -> list[Links]:
+    """Each target word's best source word, unless `</s>` has more than it."""
+    index = [best_words(words, "eos")[0][0].tolist() for words in word_scores]  # J each
+    return [frozenset((i, j) for j, i in enumerate(row) if i >= 0) for row in index]
+
+
+def both_positions(read: Tensor, predicted: Tensor, power: float) -> Tensor:
+    """Shares of both positions merged, the second to the power of this `[1, J, I]`."""
+    return shares(with_null(read) * with_null(predicted) ** power, "eos")
+
+
+FORMULAS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "2fr/(f+r)": lambda f, r: 2 * f * r / (f + r).clamp(min=TINY),
+    "sqrt(fr)": lambda f, r: (f * r).sqrt(),
+    "(f+r)/2": lambda f, r: (f + r) / 2,
+    "min(f,r)": torch.minimum,
+    "soft of sqrt(fr)": lambda f, r: soft_scores((f * r).sqrt()),
+    "soft of 2fr/(f+r)": lambda f, r: soft_scores(2 * f * r / (f + r).clamp(min=TINY)),
+    "soft of (f+r)/2": lambda f, r: soft_scores((f + r) / 2),
+}
+"""Scores out of both directions' shares, each `[1, J, I]`."""

@@ -1,4 +1,4 @@
-"""`eval/reproduce.py` on toy models, a toy text and toy gold: all its tables, and what is missing."""
+"""`eval/run.py reproduce` on toy models, a toy text and toy gold: all its tables, and what is missing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def data(tmp_path: Path) -> Path:
 
 def reproduce(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     options = ("--data", str(data), "--config", str(data / "experiments.toml"), "-o", str(data / "results"))
-    command = [sys.executable, str(ROOT / "eval" / "reproduce.py"), *options, *arguments]
+    command = [sys.executable, str(ROOT / "eval" / "run.py"), "reproduce", *options, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 

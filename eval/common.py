@@ -1,0 +1,212 @@
+"""What the commands share: the data that experiments.toml names, where models are read, tables, signatures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import align
+from align import Aligner, Pair, Settings, __version__, load
+from align.aligners.encoding import TooLong, encode
+from align.aligners.single import choose_for
+from align.aligners.swept import Sweep
+from align.links.metrics import Counts, compare, estimate
+from align.text.preprocess import Preprocessor, TextRules
+from align.training.corpus import read_pairs as read_bitext
+from align.types import Cell, Choice, Gold
+from align.view.sweep_tables import rule_table
+from align.view.tables import TABLES, Column, Rows, Value, as_tsv, percent, show_interval
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PERMUTATIONS = 10_000
+
+
+def signature(command: str, *parts: str, after: str = "") -> str:
+    """What was run, as one line to stand beside the numbers."""
+    return "|".join([command, *parts, f"v:{__version__}", *([after] if after else [])])
+
+
+def write_table(columns: Sequence[Column], rows: Rows, sign: str, path: Path, format: str = "text") -> None:
+    """Print a table, and write it as TSV."""
+    print(TABLES[format](columns, rows, sign, ()), flush=True)
+    path.write_text(as_tsv(columns, rows, sign) + "\n", encoding="utf-8")
+
+
+# Experiments: the files that they name, read.
+
+
+@dataclass(frozen=True)
+class Text:
+    """Gold sets one behind the other: their names, pairs, gold, and how many sentences each has."""
+
+    names: list[str]
+    pairs: list[Pair]
+    gold: list[Gold]
+    sizes: list[int]
+
+    def parts(self) -> Iterator[tuple[str, slice]]:
+        """Each set's place, and that of all together where there are several."""
+        ends = np.cumsum(self.sizes).tolist()
+        for name, size, end in zip(self.names, self.sizes, ends, strict=True):
+            yield name, slice(end - size, end)
+        if len(self.names) > 1:
+            yield "all", slice(0, len(self.pairs))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The experiments, and the gold and texts that they name."""
+    config: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    return config
+
+
+def find_experiment(config: dict[str, Any], name: str) -> dict[str, Any]:
+    """One experiment.
+
+    Raises:
+        ArgumentError: there is no such one.
+    """
+    if name not in config["experiment"]:
+        raise argparse.ArgumentError(None, f"no experiment {name}, only {', '.join(config['experiment'])}")
+    experiment: dict[str, Any] = config["experiment"][name]
+    return experiment
+
+
+def files_of(config: dict[str, Any], experiment: dict[str, Any], data: Path) -> Iterator[Path]:
+    """Every file or folder that an experiment reads."""
+    for name in experiment["gold"]:
+        yield from (data / config["gold"][name][key] for key in ("source", "target", "links"))
+    if experiment["baselines"]:
+        for train in (config["train"][name] for name in experiment["train"]):
+            yield from (data / train[key] for key in ("source", "target", "labels") if key in train)
+    for model in (*experiment["models"], *experiment.get("reverse_models", ())):
+        if "/" in model:
+            yield data / model
+
+
+def load_model(name: str, data: Path, device: str = "auto", too_long: TooLong = "stop") -> Aligner:
+    """A bundled model, or one of the data folder's."""
+    return load(str(data / name) if "/" in name else name, device=device, too_long=too_long)
+
+
+def load_directions(experiment: dict[str, Any], data: Path, too_long: TooLong = "stop") -> tuple[Aligner, Aligner]:
+    """The experiment's first model and its reverse one, on the CPU."""
+    forward, reverse = (
+        load_model(experiment[key][0], data, "cpu", too_long=too_long) for key in ("models", "reverse_models")
+    )
+    return forward, reverse
+
+
+def read_text(config: dict[str, Any], names: list[str], data: Path) -> Text:
+    """The gold sets of an experiment, each checked against its text."""
+    text = Text(names, [], [], [])
+    for name in names:
+        about = config["gold"][name]
+        pairs = align.read_text(str(data / about["source"]), str(data / about["target"]))
+        gold = align.read_gold(
+            data / about["links"],
+            format=about["format"],
+            base=about["base"],
+            out_of_range=about.get("out_of_range", "stop"),
+            text=pairs,
+        ).pairs
+        text.pairs.extend(Pair(p.source, p.target, len(text.pairs) + n) for n, p in enumerate(pairs, 1))
+        text.gold.extend(gold)
+        text.sizes.append(len(gold))
+    return text
+
+
+class Tokens:
+    """Moses tokens of one side, lower-cased."""
+
+    def __init__(self, language: str) -> None:
+        self._numbers: dict[str, int] = {}
+        self._tokens: list[str] = []
+        self._prepare = Preprocessor(TextRules(language, "lower", "moses"), self._number)
+
+    def _number(self, token: str) -> int:
+        if token not in self._numbers:
+            self._numbers[token] = len(self._tokens)
+            self._tokens.append(token)
+        return self._numbers[token]
+
+    def __call__(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The tokens of a sentence's words."""
+        return tuple(self._tokens[number] for number in self._prepare(words)[0])
+
+
+def read_train(about: dict[str, Any], data: Path) -> Iterator[Pair]:
+    """The training text, tokenised and lower-cased: all of it, or the pairs with one of the labels to take."""
+    source_tokens, target_tokens = (Tokens(language) for language in about["languages"])
+    labels = data / about["labels"] if "labels" in about else None
+    bitext = read_bitext(data / about["source"], data / about["target"], labels)
+    for number, (source, target, label) in enumerate(bitext, 1):
+        if labels is None or any(fnmatchcase(label, pattern) for pattern in about["take"]):
+            yield Pair(source_tokens(source), target_tokens(target), number)
+
+
+def letters(pair: Pair) -> tuple[str, str]:
+    """Both sides without blanks, to find test pairs in training text that is tokenised otherwise."""
+    return "".join(pair.source), "".join(pair.target)
+
+
+def swapped(pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs with their sides swapped, as the reverse model reads them."""
+    return [Pair(pair.target, pair.source, pair.id) for pair in pairs]
+
+
+# Where a model is read.
+
+
+def chosen(aligner: Aligner, pairs: Sequence[Pair]) -> Choice:
+    """Where an aligner reads a text, and why; nothing is aligned."""
+    return choose_for(aligner, [encode(aligner.recorder, pair, "blank") for pair in pairs[: aligner.buffer]])
+
+
+def chosen_cell(aligner: Aligner, pairs: Sequence[Pair]) -> Cell:
+    """The layer and head that an aligner chooses in the one position that it reads."""
+    (cell,) = chosen(aligner, pairs).place.cells().values()
+    return cell
+
+
+def read_at(aligner: Aligner, cell: Cell, too_long: TooLong = "stop") -> Aligner:
+    """An aligner with the same model that reads this layer and head."""
+    return Aligner(aligner.recorder, Settings(layer=cell.layer, head=cell.head), too_long=too_long)
+
+
+# Tables of error rates.
+
+
+def score_columns(text: Text) -> list[Column]:
+    """Those of `score_row`."""
+    columns = []
+    for name, _ in text.parts():
+        columns += [Column(f"aer_{name}", f"AER {name}", 1), Column(f"interval_{name}", "95 % interval")]
+    return [*columns, Column("precision", "P", 1), Column("recall", "R", 1), Column("p", "p against the default", 4)]
+
+
+def score_row(counts: Counts, text: Text, default: Counts | None) -> dict[str, Value]:
+    """AER with interval on each set, and on all of them precision, recall and a paired test against the default."""
+    row: dict[str, Value] = {}
+    for name, part in text.parts():
+        value, low, high = map(percent, estimate(counts[part]))
+        row |= {f"aer_{name}": value, f"interval_{name}": show_interval(low, high, 1)}
+    for metric in ("precision", "recall"):
+        row[metric] = percent(estimate(counts, metric, samples=0).value)
+    row["p"] = None if default is None else compare(counts, default, "permutation", samples=PERMUTATIONS)[1]
+    return row
+
+
+def rules_of(sweep: Sweep) -> tuple[list[Column], Rows]:
+    """What every rule takes in a sweep."""
+    return rule_table(sweep)

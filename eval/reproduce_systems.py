@@ -1,0 +1,117 @@
+"""The systems that `reproduce` compares: models at a place chosen without gold, and statistical aligners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from common import Text, chosen_cell, letters, load_model, read_train, score_columns, score_row, swapped
+
+from align import Aligner, Alignment, TwoWayAligner
+from align.aligners.rules import choose
+from align.aligners.swept import POSITIONS, SCORES, Sweep
+from align.links.metrics import Counts, count_all
+from align.links.symmetrize import METHODS, SOFT, THRESHOLD
+from align.statistical.tools import align_with, lower_case
+from align.types import Links, Settings
+from align.view.tables import Column, Rows, Value
+
+SYMMETRIZED = ("grow-diag", "grow-diag-final-and")
+BOTH = Settings(position="both", threshold=THRESHOLD)
+
+System = tuple[str, Counts]
+"""A name and the counts `[N, 4]`."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """A model and its reverse one, if it has any, by the experiment's names for them."""
+
+    name: str
+    forward: Aligner
+    reverse_name: str | None
+    reverse: Aligner | None
+
+    def signature(self) -> list[str]:
+        """The models' own names."""
+        return [aligner.recorder.name for aligner in (self.forward, self.reverse) if aligner]
+
+
+def load_models(name: str, reverse_name: str | None, data: Path) -> Models:
+    """A model, and its reverse one if there is any."""
+    reverse = load_model(reverse_name, data) if reverse_name else None
+    return Models(name, load_model(name, data), reverse_name, reverse)
+
+
+def systems(
+    experiment: dict[str, Any],
+    config: dict[str, Any],
+    data: Path,
+    text: Text,
+    models: Sequence[Models],
+    sweeps: Sequence[Sweep],
+) -> Iterator[System]:
+    """All systems: models at the cell that lexical consistency takes, then statistical aligners."""
+    for some, found in zip(models, sweeps, strict=True):
+        yield from at_best_cells(some.name, found)
+        yield from one_way(some, text)
+        if some.reverse:
+            yield from two_ways(some, some.reverse, text)
+    tested = {letters(pair) for pair in map(lower_case, text.pairs)}
+    for tool, trained in product(experiment["baselines"], experiment["train"]):
+        train = (p for p in read_train(config["train"][trained], data) if letters(p) not in tested)
+        both = list(align_with(tool, map(lower_case, text.pairs), train=train, append=True))
+        directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [r for _, r in both]}
+        directions |= {method: [METHODS[method](f, r) for f, r in both] for method in SYMMETRIZED}
+        for name, links in directions.items():
+            yield f"{tool} ({trained} text): {name}", count_all(links, text.gold)
+
+
+def counted(alignments: Iterable[Alignment], text: Text) -> Counts:
+    """Counts of alignments against the gold `[N, 4]`."""
+    return count_all([alignment.links for alignment in alignments], text.gold)
+
+
+def at_best_cells(model: str, sweep: Sweep) -> Iterator[System]:
+    """Every score and position at the cell that lexical consistency takes."""
+    assert sweep.counts is not None
+    for choice in choose(sweep):
+        if choice.rule == "lexical consistency, layers and heads":
+            s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
+            cell = sweep.cells[choice.cell]
+            yield f"{model}: {choice.score}, {choice.position}, {cell}", sweep.counts[:, s, p, choice.cell]
+
+
+def one_way(models: Models, text: Text) -> Iterator[System]:
+    """One direction with a threshold, with both positions, and with both of these."""
+    for settings in (Settings(threshold=THRESHOLD), Settings(position="both"), BOTH):
+        aligner = Aligner(models.forward.recorder, settings)
+        threshold = "" if settings.threshold is None else f", threshold {settings.threshold:g}"
+        yield f"{models.name}: norm, {settings.position}{threshold}", counted(aligner(text.pairs), text)
+
+
+def two_ways(models: Models, reverse_model: Aligner, text: Text) -> Iterator[System]:
+    """The reverse model's links, and both directions symmetrised, by either score, each model where it chooses to."""
+    ways = list(product([Settings(score) for score in SCORES], ("reverse", *SYMMETRIZED, SOFT)))
+    for settings, method in [*ways, (Settings(position="both"), SOFT)]:
+        forward, reverse = (Aligner(some.recorder, settings) for some in (models.forward, reverse_model))
+        counts = counted(TwoWayAligner(forward, reverse, method)(text.pairs), text)
+        if method == "reverse":
+            cell = chosen_cell(reverse, swapped(text.pairs))
+            yield f"{models.reverse_name} (reverse): {settings.score}, input, {cell}", counts
+        else:
+            names = f"{models.name} and {models.reverse_name}"
+            yield f"{names}: {settings.score}, {settings.position}, {method}", counts
+
+
+def system_rows(found: Sequence[System], default: str, text: Text) -> tuple[list[Column], Rows]:
+    """Error rates of every system, each tested against the default."""
+    base = dict(found)[default]
+    rows = []
+    for system, counts in found:
+        row: dict[str, Value] = {"system": f"{system} (default)" if system == default else system}
+        rows.append(row | score_row(counts, text, None if system == default else base))
+    return [Column("system", "system"), *score_columns(text)], rows

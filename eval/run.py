@@ -1,0 +1,159 @@
+"""The programs behind this project's figures: each command prints its tables and writes them to eval/results/."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from align.cli.common import run, show_warnings
+from align.memory import keep_freed_memory
+from align.types import TextWarning
+from align.view.tables import TABLES
+
+HERE = Path(__file__).parent
+DATA = "EXTRACT_ALIGN_DATA"
+
+
+def experiment_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Where the data is, and which of the experiments to run."""
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=os.environ.get(DATA),
+        required=DATA not in os.environ,
+        help=f"folder of the data (default: ${DATA})",
+    )
+    parser.add_argument("--config", type=Path, default=HERE / "experiments.toml", help="experiments and their files")
+    if several:
+        parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="default: all whose files are there")
+    else:
+        parser.add_argument("--experiment", default="bundled", help="whose first models, gold and text are used")
+
+
+def text_options(parser: argparse.ArgumentParser, lines: int, rounds: int = 5) -> None:
+    """A model, a text, and how often to measure."""
+    parser.add_argument("-s", "--source", required=True)
+    parser.add_argument("-t", "--target", required=True)
+    parser.add_argument("-m", "--model", default="de-en")
+    parser.add_argument("--lines", type=int, default=lines)
+    parser.add_argument("--rounds", type=int, default=rounds)
+
+
+def reproduce(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser, several=True)
+    parser.add_argument("-f", "--format", choices=tuple(TABLES), default="text", help="of what is printed")
+
+
+def variants(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+    parser.add_argument("--pairs", type=int, default=100_000, help="of the training text, for the lexicon; 0: none")
+
+
+def calibration(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+    parser.add_argument("--lines", type=int, default=12_000, help="to draw from")
+
+
+def quality(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("prefix", type=Path)
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="as for extract-align -m")
+    parser.add_argument("--source-lang", help="for models that do not say it, as are the next three")
+    parser.add_argument("--target-lang")
+    parser.add_argument("--case")
+    parser.add_argument("--tokenizer")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+
+
+def benchmark(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    text_options(parser, lines=20_000)
+    parser.add_argument("--reverse-model", default="en-de")
+    parser.add_argument("--naive-lines", type=int, default=2_000, help="for the naive method, which is slow")
+
+
+def benchmark_memory(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    text_options(parser, lines=2_000, rounds=3)
+    parser.add_argument(
+        "--whole-lines", type=int, nargs="*", default=[20_000, 200_000], help="texts for extract-align itself"
+    )
+    parser.add_argument("--only", metavar="METHOD", help="score with this method and print nothing: what is measured")
+
+
+def benchmark_evaluator(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    text_options(parser, lines=2_000)
+
+
+def benchmark_training(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("binary", type=Path, help="what fairseq-preprocess wrote")
+    parser.add_argument("-s", "--source-lang", default="de")
+    parser.add_argument("-t", "--target-lang", default="en")
+    parser.add_argument("--updates", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+
+
+COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+    "reproduce": reproduce,
+    "variants": variants,
+    "calibration": calibration,
+    "quality": quality,
+    "benchmark": benchmark,
+    "benchmark-memory": benchmark_memory,
+    "benchmark-evaluator": benchmark_evaluator,
+    "benchmark-training": benchmark_training,
+}
+"""The options of each command; its work is `run` in the module of its name, which takes them as arguments."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands. What each is for stands at the top of its module, which is read, not imported: that takes long."""
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, add_options in COMMANDS.items():
+        source = (HERE / f"{module_of(name)}.py").read_text(encoding="utf-8")
+        about = ast.get_docstring(ast.parse(source)) or ""
+        summary = about.partition("\n")[0].replace("%", "%%")
+        command = commands.add_parser(name, help=summary, description=about, formatter_class=layout)
+        add_options(command)
+        command.add_argument("-o", "--output", type=Path, default=HERE / "results", help="folder of the results")
+    return parser
+
+
+def module_of(command: str) -> str:
+    """The module that does a command's work."""
+    return command.replace("-", "_")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command."""
+    parser = build_parser()
+    options = vars(parser.parse_args(arguments))
+    command = options.pop("command")
+
+    def job() -> None:
+        options["output"].mkdir(parents=True, exist_ok=True)
+        importlib.import_module(module_of(command)).run(**options)
+
+    keep_freed_memory()
+    show_warnings(command, TextWarning)
+    try:
+        return run(command, job)
+    except argparse.ArgumentError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
