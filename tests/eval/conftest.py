@@ -1,0 +1,103 @@
+"""The commands of eval/run.py in this process, on toy models, a toy text and toy gold."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests import corpora, toy
+from tests.conftest import ROOT
+
+CONFIG = """
+[gold.toy]
+source = "gold.de"
+target = "gold.en"
+links = "gold.talp"
+format = "talp"
+base = 1
+
+[train.toy]
+source = "train.de"
+target = "train.en"
+languages = ["de", "en"]
+labels = "train.source"
+take = ["good-*"]
+
+[experiment.toy]
+models = ["models/one", "models/two"]
+reverse_models = ["models/back", "models/back"]
+gold = ["toy"]
+train = ["toy"]
+baselines = ["fast_align", "eflomal", "giza"]
+
+[experiment.absent]
+models = ["models/none"]
+gold = ["toy"]
+baselines = []
+"""
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Sentences whose words are translated one by one, in order; training text with as many pairs that teach nonsense.
+
+    Of the two models one is left to right in each language; the reverse model goes the other way.
+    """
+    for model in ("one", "two"):
+        toy.save_model(tmp_path / "models" / model, {"decoder_normalize_before": model == "two"})
+    toy.save_reverse_model(tmp_path / "models" / "back")
+    pairs = corpora.word_by_word(360)
+    gold, train = pairs[:60], pairs[60:]
+    nonsense = [re.sub(r"\S+", toy.TARGET_WORDS[0], " ".join(pair.source)).split(" ") for pair in train]
+    texts = {
+        "gold.de": [pair.source for pair in gold],
+        "gold.en": [pair.target for pair in gold],
+        "gold.talp": [[f"{i}-{i}" for i, _ in enumerate(pair.source, 1)] for pair in gold],
+        "train.de": [pair.source for pair in train] * 2,
+        "train.en": [*(pair.target for pair in train), *nonsense],
+        "train.source": [["good-1"]] * len(train) + [["bad"]] * len(train),
+    }
+    for name, lines in texts.items():
+        (tmp_path / name).write_text(corpora.as_text(lines), encoding="utf-8")
+    (tmp_path / "experiments.toml").write_text(CONFIG, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def door(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module eval/run.py, and its folder among those that modules come from, as for the script."""
+    monkeypatch.syspath_prepend(str(ROOT / "eval"))
+    return importlib.import_module("run")
+
+
+@pytest.fixture
+def command(door: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Runs a command, with the folder "results" for its output."""
+
+    def call(*arguments: object) -> Result:
+        capfd.readouterr()
+        try:
+            code = door.main([*map(str, arguments), "-o", str(tmp_path / "results")])
+        except SystemExit as stop:
+            code = stop.code
+        return Result(code, *capfd.readouterr())
+
+    return call
+
+
+def read_table(path: Path) -> tuple[str, list[dict[str, str]]]:
+    """The signature and the rows of a table that a command has written."""
+    sign, *lines = path.read_text(encoding="utf-8").splitlines()
+    keys, *rows = (line.split("\t") for line in lines)
+    return sign, [dict(zip(keys, row, strict=True)) for row in rows]

@@ -1,0 +1,126 @@
+"""`eval/run.py benchmark` and its kin, and `quality`: what they measure adds up, and says how it was made."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from align.backends.fairseq.recorder import FairseqRecorder
+from align.training.prepare import binarise
+from tests import corpora
+from tests.conftest import example_pairs
+from tests.eval.conftest import Result, read_table
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ARGUMENTS = ("--lines", 40, "--rounds", 1)
+
+
+def text_of(data: Path) -> tuple[object, ...]:
+    return "-s", data / "gold.de", "-t", data / "gold.en", "-m", data / "models" / "one"
+
+
+def values(path: Path, command: str) -> tuple[str, dict[tuple[str, str], float]]:
+    """The signature of a benchmark's table, which names its command, and its numbers."""
+    sign, rows = read_table(path)
+    assert sign.startswith(f"# python eval/run.py {command} ")
+    assert sign.endswith("; medians")
+    assert list(rows[0]) == ["part", "what", "value", "unit"]
+    return sign, {(row["what"], row["unit"]): float(row["value"]) for row in rows}
+
+
+def test_benchmark(data: Path, command: Callable[..., Result]) -> None:
+    result = command(
+        "benchmark", *text_of(data), *ARGUMENTS, "--naive-lines", 10, "--reverse-model", data / "models" / "back"
+    )
+    assert result.code == 0, result.err
+    sign, found = values(data / "results" / "benchmark.tsv", "benchmark")
+    assert "-s gold.de -t gold.en --lines 40 --rounds 1; fairseq:de-en@" in sign
+    assert sign[2:] in result.out
+    stages = [value for (what, unit), value in found.items() if unit == "%"]
+    assert sum(stages) == pytest.approx(100, abs=0.1)
+    assert len(stages) == 4
+    assert all(value > 0 for value in found.values())
+    assert len(found) == 5 + 5 + 2
+
+
+def test_benchmark_of_the_evaluator(data: Path, command: Callable[..., Result]) -> None:
+    result = command("benchmark-evaluator", *text_of(data), *ARGUMENTS)
+    assert result.code == 0, result.err
+    sign, found = values(data / "results" / "benchmark_evaluator.tsv", "benchmark-evaluator")
+    assert sign[2:] in result.out
+    what = "sweep of 40 settings with gold / full forward pass, both from words"  # 2 x 2 x 2 layers of 4 + 1
+    assert found[what, "x"] > 0
+    assert len([unit for _, unit in found if unit == "s"]) == 2
+
+
+def test_peaks_are_those_of_the_process_itself(door: Any) -> None:
+    memory = importlib.import_module("benchmark_memory")
+    grown = bytearray(200_000_000)  # this process is larger than what it measures
+    small, large = (memory.peak_memory([sys.executable, "-c", f"bytearray({size})"]) for size in (0, 100_000_000))
+    assert len(grown) / 1e6 > small
+    assert small < 60
+    assert large - small == pytest.approx(100e6 / 2**20, abs=5)
+
+
+def test_memory_benchmark(data: Path, command: Callable[..., Result]) -> None:
+    result = command("benchmark-memory", *text_of(data), *ARGUMENTS, "--whole-lines")
+    assert result.code == 0, result.err
+    _, found = values(data / "results" / "benchmark_memory.tsv", "benchmark-memory")
+    peaks = [value for (what, _), value in found.items() if " above " not in what]
+    assert len(peaks) == 3
+    assert all(100 < peak < 2000 for peak in peaks)
+    base = found["word scores, all heads, attention weights", "MB"]
+    naive = found["word scores, all heads, norms, naive vectors", "MB"]
+    assert found["norms, naive vectors, above attention weights", "MB"] == pytest.approx(naive - base, abs=0.2)
+
+
+def test_memory_of_a_whole_command(data: Path, door: Any) -> None:
+    memory = importlib.import_module("benchmark_memory")
+    peak = memory.whole(str(data / "models" / "one"), str(data / "gold.de"), str(data / "gold.en"), 20)
+    assert 100 < peak < 2000  # torch itself has more than the one, and a toy less than the other
+
+
+def test_an_unknown_method_is_named(data: Path, command: Callable[..., Result]) -> None:
+    result = command("benchmark-memory", *text_of(data), "--only", "magic")
+    assert (result.code, result.out) == (1, "")
+    assert "one of weight, gram, naive; not 'magic'" in result.err
+
+
+def test_quality(tmp_path: Path, command: Callable[..., Result], recorder: FairseqRecorder) -> None:
+    pairs = example_pairs()[:6]
+    for side, sentences in (("de", [pair.source for pair in pairs]), ("en", [pair.target for pair in pairs])):
+        (tmp_path / f"text.{side}").write_text(corpora.as_text(sentences), encoding="utf-8")
+    result = command("quality", tmp_path / "text", "de-en", "--threads", 1)
+    assert result.code == 0, result.err
+    sign, (row,) = read_table(tmp_path / "results" / "quality.tsv")
+    assert sign.startswith("# quality|text|beam:5|v:")
+    assert sign[2:] in result.out
+    assert row["model"] == "de-en"
+    assert float(row["bleu"]) > 5
+    pieces = sum(len(recorder.encode(pair).target) + 1 for pair in pairs)
+    words = sum(len(pair.target) for pair in pairs)
+    assert float(row["per_word"]) == pytest.approx(float(row["per_piece"]) * pieces / words, abs=0.01)
+
+
+def test_benchmark_of_training(data: Path, command: Callable[..., Result]) -> None:
+    work = data / "prepared"
+    work.mkdir()
+    for side in ("de", "en"):
+        shutil.copy(data / f"gold.{side}", work / f"train.{side}")
+    binarise(("de", "en"), work, {"train": "train", "valid": "train"}, [])
+    result = command("benchmark-training", work / "bin", "--updates", 3, "--rounds", 1, "--threads", 1)
+    assert result.code == 0, result.err
+    sign, found = values(data / "results" / "benchmark_training.tsv", "benchmark-training")
+    assert "BIN -s de -t en --updates 3 --rounds 1; v:" in sign
+    assert ", 1 threads; medians" in sign
+    speeds = {what: value for (what, unit), value in found.items() if unit == "target pieces/s"}
+    assert len(speeds) == 3
+    stock, plugin = speeds["fairseq-train, float32"], speeds["with the plugin, float32"]
+    assert found["with the plugin, float32 / fairseq-train, float32", "x"] == pytest.approx(plugin / stock, rel=0.01)

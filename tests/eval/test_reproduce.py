@@ -1,0 +1,69 @@
+"""`eval/run.py reproduce`: all its tables, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import needs_fast_align
+from tests.eval.conftest import Result, read_table
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def reproduce(data: Path, command: Callable[..., Result]) -> Callable[..., Result]:
+    def call(*arguments: str) -> Result:
+        return command("reproduce", "--data", data, "--config", data / "experiments.toml", *arguments)
+
+    return call
+
+
+@needs_fast_align
+def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[..., Result]) -> None:
+    result = reproduce("-f", "markdown")
+    assert result.code == 0, result.err
+    assert "absent: missing" in result.err
+    assert "toy: without giza: GIZA++ is not there" in result.err
+    tables = {}
+    for name in ("layers", "rules", "comparisons", "systems"):
+        sign, tables[name] = read_table(data / "results" / f"toy.{name}.tsv")
+        assert sign.startswith("# reproduce|toy|gold:toy|fairseq:de-en@")
+        assert "|trained:train+test|ci:percentile-1000|test:permutation-10000|seed:12345|v:" in sign
+        assert f"| {next(iter(tables[name][0].values()))} " in result.out
+    assert len(tables["layers"]) == 4
+    assert all("(" in row["layer_1"] for row in tables["layers"])  # a deviation over the two models
+    assert {row["model"] for row in tables["rules"]} == {"1", "2"}
+    assert sum(row["rule"].startswith("agreement") for row in tables["rules"]) == 2 * 8
+    rates = {row["system"]: float(row["aer_toy"]) for row in tables["systems"]}
+    # one direction, also with a threshold and both positions; the reverse and three methods by two scores; aligners
+    assert len(tables["systems"]) == 2 * (4 + 3) + 2 * (2 * 4 + 1) + 2 * 4
+    assert "models/one and models/back: norm, input, grow-diag" in rates
+    for row in tables["comparisons"]:
+        assert float(row["difference"]) == pytest.approx(float(row["first_aer"]) - float(row["second_aer"]), abs=0.11)
+        assert 0 < float(row["p"]) <= 1
+    assert len(tables["comparisons"]) == 2 * 2 * 4
+    assert rates["fast_align (toy text): grow-diag-final-and"] < 20
+    assert rates["eflomal (toy text): grow-diag-final-and"] < 20
+    default = [row for row in tables["systems"] if row["system"].endswith(" (default)")]
+    assert [(row["system"], row["p"]) for row in default] == [
+        ("models/one and models/back: norm, input, soft (default)", "n/a")
+    ]
+    drawn = {path.name for path in (data / "results").iterdir() if path.suffix != ".tsv"}
+    assert drawn == {f"toy.{name}.{kind}" for name in ("layers", "heads") for kind in ("png", "pdf")}
+
+
+def test_an_experiment_that_was_asked_for_must_be_there(data: Path, reproduce: Callable[..., Result]) -> None:
+    result = reproduce("absent")
+    assert (result.code, result.out) == (1, "")
+    assert f"absent: missing {data / 'models' / 'none'}" in result.err
+    assert "scripts/get_data" in result.err
+
+
+@pytest.mark.parametrize(("arguments", "part"), [(("frobnicate",), "no experiment frob"), (("-f", "x"), "choice")])
+def test_wrong_usage(reproduce: Callable[..., Result], arguments: tuple[str, ...], part: str) -> None:
+    result = reproduce(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert part in result.err

@@ -1,0 +1,122 @@
+"""`eval/run.py variants` and `calibration`: the default is the library's own, and so are the numbers of what it has."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from align import Aligner, Alignment, Pair, Settings, TwoWayAligner, load
+from align.links.metrics import aer, count_all
+from align.links.symmetrize import METHODS
+from align.types import Gold
+from tests.eval.conftest import Result, read_table
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def text(data: Path) -> list[Pair]:
+    sides = [(data / f"gold.{side}").read_text(encoding="utf-8").splitlines() for side in ("de", "en")]
+    lines = zip(*sides, strict=True)
+    return [Pair(tuple(de.split()), tuple(en.split()), n) for n, (de, en) in enumerate(lines, 1)]
+
+
+@pytest.fixture
+def models(data: Path) -> tuple[Aligner, Aligner]:
+    return load(str(data / "models" / "one"), device="cpu"), load(str(data / "models" / "back"), device="cpu")
+
+
+def rate(alignments: Iterable[Alignment]) -> str:
+    """AER in percent against links of each word to the one in its place, as tables show it."""
+    found = list(alignments)
+    links = [frozenset((i, i) for i in range(len(alignment.pair.source))) for alignment in found]
+    counts = count_all([alignment.links for alignment in found], [Gold(some, some) for some in links])
+    return f"{100 * float(aer(counts.sum(0))):.1f}"
+
+
+def settings_at(cell: str) -> Settings:
+    """Those that read a cell, out of its `str()`."""
+    layer, head = cell.split(", ")
+    head = head.removeprefix("head ")
+    return Settings(layer=int(layer.removeprefix("layer ")), head="all" if head == "all heads" else int(head))
+
+
+def test_variants_that_the_library_has_are_its_own(
+    data: Path, command: Callable[..., Result], text: list[Pair], models: tuple[Aligner, Aligner]
+) -> None:
+    result = command(
+        "variants", "--data", data, "--config", data / "experiments.toml", "--experiment", "toy", "--pairs", "100"
+    )
+    assert result.code == 0, result.err
+    sign, rows = read_table(data / "results" / "variants.tsv")
+    assert sign.startswith("# variants|fairseq:de-en@")
+    assert sign[2:] in result.out
+    rates = {(row["part"], row["variant"], row["threshold"]): row["aer_toy"] for row in rows}
+    assert len(rates) == len(rows) == 60
+    ours = TwoWayAligner(*models)
+    assert rates["soft", "default", "0.4"] == rate(ours(text))
+    assert next(row["p"] for row in rows if row["variant"] == "default") == "1.0000"
+    for method in METHODS:
+        assert rates["heuristics", method, ""] == rate(TwoWayAligner(*models, method)(text))
+    forward, reverse = (settings_at(cell) for cell in sign.split("|")[3].removeprefix("forward:").split(", reverse:"))
+    for part, change in {
+        ("score, the head chosen", "weight"): {"score": "weight"},
+        ("score, all heads", "norm"): {"head": "all"},
+        ("NULL", "mask"): {"null": "mask"},
+        ("NULL", "none"): {"null": "none"},
+    }.items():
+        changed = [
+            Aligner(model.recorder, replace(settings, **change))
+            for model, settings in zip(models, (forward, reverse), strict=True)
+        ]
+        assert rates[(*part, "0.4")] == rate(TwoWayAligner(*changed)(text)), part
+    curve = read_table(data / "results" / "variants.curve.tsv")[1]
+    assert {row["links"]: row["aer"] for row in curve}["soft 0.4"] == rates["soft", "default", "0.4"]
+
+
+def test_a_default_that_is_not_what_the_variants_change_is_refused(
+    door: Any, text: list[Pair], models: tuple[Aligner, Aligner]
+) -> None:
+    variants = importlib.import_module("variants")
+    scores = importlib.import_module("variants_scores")
+    common = importlib.import_module("common")
+    default = list(TwoWayAligner(*models)(text))
+    shares = [scores.Way(models[0], text).shares(), scores.Way(models[1], common.swapped(text)).shares()]
+    soft = scores.soft(*shares)
+    variants.check_same(default, soft)
+    n = next(n for n, alignment in enumerate(default) if alignment.scores)
+    (i, j), _ = next(iter(default[n].scores.items()))
+    other = [words.clone() for words in soft]
+    other[n][0, j, i] += 0.001
+    with pytest.raises(ValueError, match=f"pair {n + 1}, link {i}-{j}"):
+        variants.check_same(default, other)
+    more = [torch.ones_like(words) for words in soft]
+    with pytest.raises(ValueError, match="the default is not what the variants change"):
+        variants.check_same(default, more)
+
+
+def test_calibration_draws_choose_and_are_judged(
+    data: Path, command: Callable[..., Result], text: list[Pair], models: tuple[Aligner, Aligner]
+) -> None:
+    result = command(
+        "calibration", "--data", data, "--config", data / "experiments.toml", "--experiment", "toy", "--lines", "100"
+    )
+    assert result.code == 0, result.err
+    sign, rows = read_table(data / "results" / "calibration.tsv")
+    assert sign.startswith("# calibration|fairseq:de-en@")
+    assert "|lines:100|seed:12345|v:" in sign
+    assert sign[2:] in result.out
+    rules = ["lexical consistency", "of both", "agreement"]
+    assert [(row["lines"], row["rule"]) for row in rows] == [(size, r) for size in ("20", "50", "100") for r in rules]
+    for row in rows[-3:]:  # all lines are drawn each time
+        assert row["share"] == "100"
+        assert row["mean"] == row["worst"]
+        settings = map(settings_at, row["most"].split("; "))
+        aligners = [Aligner(model.recorder, some) for model, some in zip(models, settings, strict=True)]
+        assert row["mean"] == rate(TwoWayAligner(*aligners)(text))
