@@ -19,7 +19,7 @@ ALIGN = Path(align.__file__).parent
 OUTSIDE = (  # what speaks to fairseq, and what is a program
     *("cli", "fairseq_plugin", "models", "backends/fairseq/programs.py", "backends/fairseq/checkpoint.py"),
     *("backends/fairseq/compat.py", "training/__main__.py", "training/run.py", "training/score.py"),
-    *("training/prepare.py", "statistical/tools.py"),
+    "training/prepare.py",
 )
 """Where a string may hold an option: of ours in programs, of fairseq's and pip's in the others."""
 
