@@ -16,7 +16,7 @@ from align.errors import PairError
 from align.links.symmetrize import symmetrize
 from align.statistical import fast_align
 from align.statistical.fast_align import _SYSTRAN, Table
-from align.statistical.tools import TOOLS, align_with
+from align.statistical.tools import TOOLS, align_with, open_run
 from align.types import Links, Pair, TextWarning
 from tests.conftest import example_pairs, needs_systran
 from tests.corpora import NUMBERED_WORDS, turned, word_by_word
@@ -375,6 +375,16 @@ def test_a_program_that_says_no_tension(put: Callable[..., None]) -> None:
     put("fast_align", "print('0-0')")
     with pytest.raises(ValueError, match="fast_align did not write 'final tension:' to stderr"):
         list(align_with("fast_align", TEST, train=TEST))
+
+
+def test_a_run_says_how_many_pairs_it_was_trained_on(put: Callable[..., None], log: Path) -> None:
+    """Those that it cannot take included, as in the number of lines."""
+    put("fast_align", FAST_ALIGN)
+    train = pairs("c a|y", "|", "b|x", "d|")
+    for arguments, number in (({}, 3), ({"train": train}, 4), ({"train": train, "append": True}, 7)):
+        with open_run("fast_align", iter(TEST), **arguments) as run:
+            assert (run.trained, list(run.links)) == (number, STARS)
+    assert not os.listdir(tempfile.gettempdir())
 
 
 # Programs: GIZA++ and MGIZA
