@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -55,9 +56,11 @@ def reading_at(aligner: Aligner | TwoWayAligner, choices: Sequence[Choice]) -> A
     if len(choices) != len(models):
         raise ValueError(f"layer and head of {len(choices)} models, and there are {len(models)}")
     forward, *reverse = (replace(one, choice=choice) for one, choice in zip(models.values(), choices, strict=True))
-    if isinstance(aligner, TwoWayAligner):
+    if not isinstance(aligner, TwoWayAligner):
+        return forward
+    with warnings.catch_warnings():  # which came with the first of the two
+        warnings.simplefilter("ignore")
         return replace(aligner, forward=forward, reverse=reverse[0])
-    return forward
 
 
 def sign(aligner: Aligner | TwoWayAligner, options: Options, choices: Sequence[Choice] = ()) -> str:

@@ -78,7 +78,7 @@ def _last(pattern: re.Pattern[str], log: str) -> str:
 
 
 def _by_program(path: str, job: Job) -> Files:
-    """The program; where the test is apart, as its own `force_align.py` does."""
+    """The program; where the test text is separate, as its own `force_align.py` does."""
     text = _join(job.text, job.folder / "text")
     output = job.folder / "forward", job.folder / "reverse"
     for links, reverse in zip(output, ([], ["-r"]), strict=True):

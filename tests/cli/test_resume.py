@@ -330,6 +330,13 @@ def test_a_run_on_another_device_is_not_gone_on_with(
     failed(run("-q", "text", "-o", "links", "--resume"), message)
 
 
+def test_models_are_warned_about_once(run: Callable[..., Result]) -> None:
+    options = ("text", "-o", "links", "--reverse-model", FORWARD)
+    break_off(run, 95, *options)
+    result = run(*options, "--resume")
+    assert (result.code, result.err.count("does it translate en to de?")) == (0, 1)
+
+
 # What is not gone on with
 
 
