@@ -24,8 +24,12 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "de-en.txt"
 SHARED = Path(os.environ.get("EXTRACT_ALIGN_DATA", ROOT.parent / "shared" / "data"))
 
-SLOW = ("hostile", "parity", "eval", "integration/test_two_way.py", "cli/test_resume.py", "cli/test_train_model.py")
-"""Folders and files that `scripts/test --fast` leaves out."""
+FAST = (
+    *("unit", "integration/test_both_positions.py", "integration/test_model_files.py", "integration/test_training.py"),
+    *("integration/test_two_way.py", "parity/test_positions.py"),
+    *("cli/test_combine.py", "cli/test_evaluate.py", "cli/test_evaluate_files.py"),
+)
+"""Folders and files that `scripts/test --fast` runs; all others are marked slow."""
 
 TIE = 1e-5
 """Where the best word leads by less, relative to its score, float32 may take either: of 30,000 sentence alignments of
@@ -45,7 +49,7 @@ needs_fast_align = pytest.mark.skipif(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         path = item.path.relative_to(Path(__file__).parent)
-        if any(path.is_relative_to(slow) for slow in SLOW):
+        if not any(path.is_relative_to(fast) for fast in FAST):
             item.add_marker(pytest.mark.slow)
 
 
