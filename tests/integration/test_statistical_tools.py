@@ -280,6 +280,13 @@ def test_a_table_that_cannot_be_read(tmp_path: Path) -> None:
             Table(path)
 
 
+@pytest.mark.parametrize("heads", [(3, 1), (3, 3)])
+def test_a_table_whose_rows_are_not_in_order_is_refused(heads: tuple[int, int]) -> None:
+    rows = np.array([[head, 1, 2, 0] for head in heads], np.uint32)  # a row has its word, a count, and pairs
+    with pytest.raises(ValueError, match="the rows are not in order"):
+        fast_align._cells(rows.ravel(), 10)
+
+
 # Programs: fast_align
 
 FAST_ALIGN = """

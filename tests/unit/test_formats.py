@@ -291,7 +291,20 @@ def test_links_in_json_are_numbers_from_0(link: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "1 2", "1 2 S", "1 2 -3", "1 2 3.0", "1 2 ³", "1 2 3 s", "1 2 3 S P", "1 2 3 0.5 S", "1 2 3 S 0.5 1"]
+    "line",
+    [
+        "",
+        "1 2",
+        "1 2 S",
+        "1 2 -3",
+        "1 2 3.0",
+        "1 2 ³",
+        "1 2 3 s",
+        "1 2 3 S P",
+        "1 2 3 0.5 S",
+        "1 2 3 S 0.5 1",
+        "1 2 3 S 0.5.1",
+    ],
 )
 def test_what_is_no_naacl_line_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="is not `sentence source target"):

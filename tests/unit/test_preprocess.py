@@ -141,9 +141,10 @@ def test_text_already_in_pieces_is_looked_up_as_it_is() -> None:
 @pytest.mark.parametrize("kind", ["sentencepiece", "subword-nmt"])
 def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "wrong.file"
-    path.write_text("this is neither\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"wrong\.file: not a"):
-        Preprocessor(TextRules("de", subwords=kind, subword_file=path), len)
+    for text in ("this is neither\n", "#version: 0.3\nd a\nda s\n"):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=r"wrong\.file: not a"):
+            Preprocessor(TextRules("de", subwords=kind, subword_file=path), len)
 
 
 @settings(max_examples=200, deadline=None)

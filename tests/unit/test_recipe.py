@@ -66,6 +66,9 @@ def test_a_recipe_with_a_mistake_is_refused(tmp_path: Path, text: str, message: 
 def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.toml: no such file"):
         read_recipe(tmp_path / "none.toml")
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(ValueError, match=r"folder\.toml: "):
+        read_recipe(tmp_path / "folder.toml")
 
 
 def test_flags_are_as_a_shell_gives_them(tmp_path: Path) -> None:

@@ -64,5 +64,14 @@ def test_a_cpu_is_told_so_and_bfloat16_is_for_training_only() -> None:
     assert Machine("cuda", 2).flags() == []
 
 
+@pytest.mark.parametrize(("supported", "flag"), [(True, "--bf16"), (False, "--fp16")])
+def test_a_gpu_trains_in_the_half_precision_that_it_has(
+    supported: bool, flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: supported)
+    assert Machine("cuda", 2).flags(training=True) == [flag]
+    assert Machine("cuda", 2, bf16=False).flags(training=True) == []
+
+
 def test_points_show_what_they_have() -> None:
     assert describe_point(Point(1500, None, 2.5, None)) == "update 1,500: validation loss 2.500 nats per piece"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from align.signature import Parts, describe, describe_reverse, signature
-from align.types import Alignment, Cell, Choice, Pair, Place, Settings
+from align.types import Alignment, Cell, Choice, Gold, Pair, Place, Search, Settings
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,30 @@ def test_signature_says_how_two_models_are_joined() -> None:
         "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos"
         "|reverse:fairseq:en-de@0123abc|reverse-layer:auto(3)|reverse-head:2|soft:0.4|v:0.1.0"
     )
+
+
+def test_sure_gold_links_are_possible_too() -> None:
+    assert Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})).possible == {(0, 0), (1, 1)}
+    with pytest.raises(ValueError, match="a sure link is not among the possible ones"):
+        Gold(frozenset({(0, 0)}), frozenset({(1, 1)}))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"beam": 0}, "beam and max_len_b are numbers from 1; not 0 and 50"),
+        ({"max_len_b": 0}, "beam and max_len_b are numbers from 1; not 5 and 0"),
+        ({"length_penalty": -0.1}, "length_penalty is a number from 0 to 10; not -0.1"),
+        ({"max_len_a": 10.5}, "max_len_a is a number from 0 to 10; not 10.5"),
+        ({"max_len_a": float("nan")}, "max_len_a is a number from 0 to 10; not nan"),
+    ],
+)
+def test_a_search_that_makes_no_sense_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Search(**wrong)
+
+
+def test_a_search_says_what_is_not_the_default() -> None:
+    assert str(Search()) == "beam5"
+    assert str(Search(beam=3, length_penalty=0.6)) == "beam3-penalty0.6"
+    assert str(Search(max_len_a=2, max_len_b=10)) == "beam5-length2x+10"
