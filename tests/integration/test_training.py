@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import torch
 
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.training.export import average, export, select, shrink
-from align.training.follow import TrainingError, lines_of
+from align.training.follow import TrainingError, _follow, lines_of
 from align.training.prepare import Bitext, prepare
 from align.training.recipe import CheckpointRecipe, TextRecipe, read_recipe
 from align.training.run import (
@@ -114,6 +116,23 @@ def test_a_log_is_read_along_and_a_line_cut_by_a_kill_spoils_none(tmp_path: Path
         lines_of("x", [], 1, log) as _,
     ):
         pass
+
+
+def test_a_disk_that_is_full_is_said_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("align.training.follow.FULL", 2**80)
+    (tmp_path / "log").touch()
+    with (
+        pytest.raises(TrainingError, match="the disk is full; make room, and the same command goes on"),
+        lines_of("x", [], 1, tmp_path / "log") as lines,
+    ):
+        list(lines)
+
+
+def test_a_last_line_without_an_end_is_read_too(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        writer = subprocess.Popen([sys.executable, "-c", "print('one'); print('two', end='')"], stdout=out)
+    assert list(_follow(writer, log, 0)) == ["one\n", "two"]
 
 
 @pytest.mark.parametrize(
