@@ -176,7 +176,8 @@ def test_interactive_prints_the_same_and_the_plugin_leaves_the_module_path_alone
 
 def test_the_module_prints_its_folder() -> None:
     result = subprocess.run([sys.executable, "-m", "align.fairseq_plugin"], capture_output=True, text=True, cwd=ROOT)
-    assert (Path(result.stdout.rstrip("\n")) / "task.py").is_file()
+    assert result.stdout == f"{ROOT / 'align' / 'fairseq_plugin' / 'user_dir' / 'extract_align'}\n"
+    assert (Path(result.stdout.rstrip("\n")) / "__init__.py").is_file()
 
 
 def test_validate_writes_the_links_of_the_references(
