@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from align.aligners.choice import all_cells
-from align.aligners.encoding import TooLong
 from align.aligners.single import Aligner
+from align.backends.base import Recorder, Translator
 from align.backends.fairseq.model import load_fairseq
-from align.backends.model_folder import DEFAULT_MODEL, ModelOptions, find_model
-from align.batching import BATCH_TOKENS, BUFFER
+from align.backends.fairseq.translator import FairseqTranslator
+from align.backends.model_folder import DEFAULT_MODEL, ModelFolder, ModelOptions, find_model
 from align.errors import Argument, ModelError, Remedy
-from align.types import Head, Null, Positions, Score, Settings
+from align.text.batching import BATCH_TOKENS, BUFFER, TooLong
+from align.types import Head, Null, Positions, Score, Search, Settings
 
 DTYPES = ("float32", "bfloat16")
+
+
+class Backend(NamedTuple):
+    """What a folder of `align.backends` has to offer.
+
+    Attributes:
+        recorder: a model folder, a device and a dtype to the model's recorder.
+        translator: one of its recorders, a search and the pieces in a batch to what translates with that model.
+    """
+
+    recorder: Callable[[ModelFolder, str, str], Recorder]
+    translator: Callable[[Any, Search, int], Translator]
+
+
+BACKENDS = {"fairseq": Backend(load_fairseq, FairseqTranslator)}
+"""By what the names of their recorders begin with; `find_model` tells whose model a folder holds."""
 
 
 def pick_device(device: str) -> str:
@@ -73,7 +91,7 @@ def load(
     if dtype not in DTYPES:
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     folder = find_model(model, options or ModelOptions())
-    recorder = load_fairseq(folder, pick_device(device), dtype)
+    recorder = BACKENDS[folder.backend].recorder(folder, pick_device(device), dtype)
     for cell in folder.calibration.values():
         if cell not in all_cells(recorder):
             raise ModelError(
@@ -89,3 +107,14 @@ def load(
         batch_tokens=batch_tokens,
         too_long=too_long,
     )
+
+
+def load_translator(recorder: Recorder, search: Search, batch_tokens: int = BATCH_TOKENS) -> Translator:
+    """What translates with the model of a recorder that `load` has made.
+
+    Args:
+        recorder: of the model.
+        search: how to search.
+        batch_tokens: source pieces in a batch.
+    """
+    return BACKENDS[recorder.name.partition(":")[0]].translator(recorder, search, batch_tokens)

@@ -24,8 +24,8 @@ from timing import Row, batches, full_forward, in_turn, naive_word_scores, ratio
 
 from align import Aligner, Pair, Settings, TwoWayAligner, load
 from align.backends.base import Recorder
-from align.batching import chunks
 from align.links.formats import FORMATS
+from align.text.batching import chunks
 from align.text.lines import open_lines, read_lines, read_parallel
 from align.types import Batch, Cell, CrossAttention, Pieces
 

@@ -22,9 +22,9 @@ from align import Aligner, Pair, load
 from align.aligners.choice import all_cells
 from align.aligners.sweep import sweep
 from align.aligners.swept import POSITIONS, SCORES
-from align.batching import chunks
 from align.children import module
 from align.links.formats import make_gold
+from align.text.batching import chunks
 
 SENTENCES, SYSTEMS, SAMPLES = 500, 3, 1000
 

@@ -37,12 +37,11 @@ from numpy.typing import NDArray
 
 from align import Aligner, Pair, TwoWayAligner
 from align.aligners.choice import all_cells
-from align.aligners.encoding import encode
 from align.aligners.sweep import link_all
 from align.aligners.swept import POSITIONS, SCORES
 from align.attention.consistency import Vocabulary, lexical_consistency
-from align.batching import chunks
 from align.links.metrics import SEED, count_all, estimate
+from align.text.batching import chunks, encode
 from align.types import Cell, TextWarning
 from align.view.tables import Column, Value
 

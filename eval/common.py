@@ -14,10 +14,10 @@ import numpy as np
 
 import align
 from align import Aligner, Pair, Settings, __version__, load
-from align.aligners.encoding import TooLong, encode
 from align.aligners.single import choose_for
 from align.aligners.swept import Sweep
 from align.links.metrics import Counts, compare, estimate
+from align.text.batching import TooLong, encode
 from align.text.preprocess import Preprocessor, TextRules
 from align.training.corpus import read_pairs as read_bitext
 from align.types import Cell, Choice, Gold

@@ -16,13 +16,12 @@ from common import write_table
 from torch import Tensor
 
 from align import Aligner, Pair, __version__
-from align.aligners.encoding import cut, encode
 from align.aligners.reader import Reader
 from align.attention.merging import collate, merge_words
 from align.attention.scores import target_rows
 from align.backends.base import Recorder
 from align.backends.fairseq.recorder import FairseqRecorder
-from align.batching import chunks
+from align.text.batching import chunks, cut, encode
 from align.text.lines import open_lines, read_lines, read_parallel
 from align.types import Cell, CrossAttention, Pieces, Place, Score
 from align.view.tables import Column, Value

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from align.aligners.encoding import Encoded, Terms
 from align.backends.base import Recorder
+from align.text.batching import Encoded, Terms
 from align.types import Pair, Pieces, TextWarning
 
 UNKNOWN_SHARE = 0.1

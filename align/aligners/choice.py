@@ -8,13 +8,12 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from align.aligners.encoding import Encoded, cut
 from align.aligners.reader import Reader, each_cell
 from align.attention.consistency import CHOOSING_PAIRS, MIN_PAIRS, LinkedWords
 from align.attention.scores import best_words
 from align.backends.base import Recorder
-from align.batching import BATCH_TOKENS
 from align.errors import ModelError
+from align.text.batching import BATCH_TOKENS, Encoded, cut
 from align.types import Cell, Choice, Head, Place, Position, Score, Settings
 
 Calibration = Mapping[tuple[Score, Position], Cell]

@@ -9,11 +9,10 @@ from typing import get_args
 
 from align.aligners.checks import check_text
 from align.aligners.choice import Calibration, candidates, choose
-from align.aligners.encoding import Encoded, TooLong, cut, encode
 from align.aligners.reader import LinkScores, Reader
 from align.backends.base import Recorder
-from align.batching import BATCH_TOKENS, BUFFER, chunks
 from align.errors import ModelError
+from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, TooLong, chunks, cut, encode
 from align.text.lines import number_pairs
 from align.types import Alignment, Choice, Pair, Place, Settings
 
@@ -80,6 +79,11 @@ class Aligner:
             cells = self.choice.place.cells()
             if set(cells) != set(allowed) or any(cell not in allowed[position] for position, cell in cells.items()):
                 raise ModelError(f"{self.choice.place}: no such place in {self.recorder.name}, or not as asked")
+
+    @property
+    def directions(self) -> tuple[Aligner, ...]:
+        """The aligners of single models that this one is made of: itself."""
+        return (self,)
 
     @cached_property
     def reader(self) -> Reader:

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from align.aligners.checks import check_text
 from align.aligners.choice import all_cells
-from align.aligners.encoding import Encoded, cut, encode
 from align.aligners.reader import each_cell
 from align.aligners.single import Aligner
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.attention.consistency import CHOOSING_PAIRS, LinkedWords
 from align.attention.scores import best_words
-from align.batching import chunks
+from align.text.batching import Encoded, chunks, cut, encode
 from align.types import Gold, Pair, Pieces
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from align.aligners.encoding import BLANK, Terms
 from align.aligners.single import Aligner, OnChoice
 from align.aligners.two_way import TwoWayAligner
 from align.backends.base import Translator
-from align.batching import chunks
 from align.errors import PairError, Remedy
+from align.text.batching import BLANK, Terms, chunks
 from align.text.lines import number_pairs
 from align.types import Alignment, Pair
 
@@ -49,7 +48,7 @@ class TranslatingAligner:
 
     @property
     def _forward(self) -> Aligner:
-        return self.aligner.forward if isinstance(self.aligner, TwoWayAligner) else self.aligner
+        return self.aligner.directions[0]
 
     def _translated(self, sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
         """Sentences with their translations, blank for those that are blank or too long."""

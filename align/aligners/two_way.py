@@ -12,12 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from align.aligners.checks import check_text
-from align.aligners.encoding import Encoded, Terms, cut, encode
 from align.aligners.reader import LinkScores
 from align.aligners.single import Aligner, OnChoice, PairLike, choose_for
 from align.attention.soft import links_above, soft_scores
-from align.batching import chunks
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD, symmetrize
+from align.text.batching import Encoded, Terms, chunks, cut, encode
 from align.text.lines import number_pairs
 from align.types import Alignment, Pair, Pieces, Place, TextWarning
 
@@ -68,6 +67,11 @@ class TwoWayAligner:
                 TextWarning,
                 stacklevel=3,
             )
+
+    @property
+    def directions(self) -> tuple[Aligner, ...]:
+        """The aligners of single models that this one is made of: the forward and the reverse one."""
+        return self.forward, self.reverse
 
     def align(self, source: str | Sequence[str], target: str | Sequence[str]) -> Alignment:
         """Align one pair of sentences, given as strings (words at spaces) or as words."""

@@ -65,12 +65,14 @@ class ModelFolder:
         checkpoint: the file with the weights.
         root: where dictionaries and subword models are looked for.
         options: model.toml, with the user's own options above it.
+        backend: whose model it is, a key of `align.loading.BACKENDS`.
         calibration: (score, position) to the cell to read, as the model's makers measured.
     """
 
     checkpoint: Path
     root: Path
     options: ModelOptions
+    backend: str
     calibration: Mapping[tuple[Score, Position], Cell] = field(default_factory=dict)
 
     def binarised_languages(self) -> tuple[str, str] | tuple[None, None]:
@@ -152,7 +154,7 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
             raise ModelError("no checkpoint (*.pt) in this folder", file=str(root))
         checkpoint = found[0]
     given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
-    return ModelFolder(checkpoint, root, replace(stored, **given), calibration)
+    return ModelFolder(checkpoint, root, replace(stored, **given), "fairseq", calibration)
 
 
 _NAMES = [f.name for f in fields(ModelOptions)]

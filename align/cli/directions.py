@@ -29,13 +29,9 @@ def load_aligner(options: Options) -> Aligner | TwoWayAligner:
     return TwoWayAligner(forward, reverse[0], options.method, threshold=options.threshold)
 
 
-def directions(aligner: Aligner | TwoWayAligner) -> dict[str, Aligner]:
-    """The one aligner that there is, or both, by what their messages begin with."""
-    from align.aligners.two_way import TwoWayAligner
-
-    if isinstance(aligner, TwoWayAligner):
-        return {"forward: ": aligner.forward, "reverse: ": aligner.reverse}
-    return {"": aligner}
+def names_of(aligner: Aligner | TwoWayAligner) -> Sequence[str]:
+    """What messages about each of its models begin with."""
+    return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
 
 
 def reading_at(aligner: Aligner | TwoWayAligner, choices: Sequence[Choice]) -> Aligner | TwoWayAligner:
@@ -52,10 +48,10 @@ def reading_at(aligner: Aligner | TwoWayAligner, choices: Sequence[Choice]) -> A
 
     if not choices:
         return aligner
-    models = directions(aligner)
+    models = aligner.directions
     if len(choices) != len(models):
         raise ValueError(f"layer and head of {len(choices)} models, and there are {len(models)}")
-    forward, *reverse = (replace(one, choice=choice) for one, choice in zip(models.values(), choices, strict=True))
+    forward, *reverse = (replace(model, choice=choice) for model, choice in zip(models, choices, strict=True))
     if not isinstance(aligner, TwoWayAligner):
         return forward
     with warnings.catch_warnings():  # which came with the first of the two
@@ -65,7 +61,7 @@ def reading_at(aligner: Aligner | TwoWayAligner, choices: Sequence[Choice]) -> A
 
 def sign(aligner: Aligner | TwoWayAligner, options: Options, choices: Sequence[Choice] = ()) -> str:
     """The signature, with what "auto" came to in each direction once that is known."""
-    forward, *reverse = directions(aligner).values()
+    forward, *reverse = aligner.directions
     known: Sequence[Choice | None] = choices or [None, None]
     more = {"translate": str(options.search)} if options.search else {}
     method = f"{SOFT}:{options.threshold:g}" if options.method == SOFT else options.method

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
-from align.cli.directions import directions, load_aligner, reading_at, sign
+from align.cli.directions import load_aligner, names_of, reading_at, sign
 from align.cli.extract_options import PROGRAM, Options, build_parser, read_options
 from align.cli.inputs import open_pairs, open_sources
 from align.cli.journal import Saved
@@ -67,7 +67,7 @@ def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str,
     """What the output depends on beside the input, to the last digit of a score."""
     return {
         "settings": sign(aligner, options),
-        "device": next(iter(directions(aligner).values())).recorder.device,
+        "device": aligner.directions[0].recorder.device,
         "format": options.format,
         "scores": options.scores,
         "buffer": options.models.buffer,
@@ -94,7 +94,7 @@ def align_all(pairs: Iterator[Pair], name: str, out: BinaryIO, part: Part | None
         aligner, pairs = go_on(part, aligner, pairs, name, options)
     batch_tokens = options.models.batch_tokens
     translating = make_translating(aligner, options.search, batch_tokens) if options.search else None
-    saved, names = part.saved if part else Saved(), list(directions(aligner))
+    saved, names = part.saved if part else Saved(), names_of(aligner)
     progress, counts, choices = Progress(PROGRAM, options.quiet, saved.lines), Counter(saved.counts), [*saved.chosen]
 
     def chosen(found: Sequence[Choice]) -> None:

@@ -11,8 +11,8 @@ from align.cli.common import lacks_memory, say
 from align.types import Settings
 
 if TYPE_CHECKING:
-    from align.aligners.encoding import TooLong
     from align.aligners.single import Aligner
+    from align.text.batching import TooLong
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from align.backends.model_folder import DEFAULT_MODEL
-from align.batching import BATCH_TOKENS, BUFFER
+from align.text.batching import BATCH_TOKENS, BUFFER
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.types import Null
 

@@ -69,13 +69,9 @@ def requested_search(args: argparse.Namespace) -> Search:
 def make_translating(aligner: Aligner | TwoWayAligner, search: Search, batch_tokens: int) -> TranslatingAligner:
     """An aligner that translates first, with the model that aligns source to target."""
     from align.aligners.translating import TranslatingAligner
-    from align.aligners.two_way import TwoWayAligner
-    from align.backends.fairseq.recorder import FairseqRecorder
-    from align.backends.fairseq.translator import FairseqTranslator
+    from align.loading import load_translator
 
-    recorder = (aligner.forward if isinstance(aligner, TwoWayAligner) else aligner).recorder
-    assert isinstance(recorder, FairseqRecorder)
-    return TranslatingAligner(aligner, FairseqTranslator(recorder, search, batch_tokens))
+    return TranslatingAligner(aligner, load_translator(aligner.directions[0].recorder, search, batch_tokens))
 
 
 def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from align.aligners.choice import only_choice
-from align.aligners.encoding import Encoded
 from align.aligners.reader import Reader
 from align.aligners.single import align_encoded
 from align.backends.fairseq.recorder import FairseqRecorder
+from align.text.batching import Encoded
 from align.text.preprocess import Preprocessor, TextRules
 from align.types import Alignment, Pair, Pieces, Settings, TextWarning
 

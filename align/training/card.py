@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import get_args
 
 from align.aligners.choice import choose
-from align.aligners.encoding import encode
 from align.aligners.reader import Reader
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.loading import load
+from align.text.batching import encode
 from align.text.lines import number_pairs, split_words
 from align.training.prepare import Prepared
 from align.training.recipe import Recipe

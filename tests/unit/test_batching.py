@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.batching import batches, chunks
+from align.text.batching import batches, chunks
 
 
 @given(st.lists(st.integers()), st.integers(1, 7))

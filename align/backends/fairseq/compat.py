@@ -128,7 +128,16 @@ def _leave_fast_path() -> None:
     """Keep fairseq 0.12.2's encoder layers off torch's fused kernel, which rejects their padding mask."""
     from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 
-    TransformerEncoderLayerBase.can_use_fastpath = property(lambda self: False, lambda self, value: None)
+    original = TransformerEncoderLayerBase.__init__
+    if hasattr(original, "__wrapped__"):  # done already
+        return
+
+    @functools.wraps(original)
+    def without_fast_path(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self.can_use_fastpath = False
+
+    TransformerEncoderLayerBase.__init__ = without_fast_path
 
 
 def mend() -> None:

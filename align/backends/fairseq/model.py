@@ -6,7 +6,7 @@ import hashlib
 import io
 import re
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,9 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     subword_files = [rule.subword_file for rule in rules if rule.subword_file is not None]
     spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
     fingerprint = _fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
-    source, target = (Preprocessor(rule, _index(d)) for rule, d in zip(rules, dictionaries, strict=True))
+    source, target = (
+        Preprocessor(rule, _Vocabulary(d).__getitem__) for rule, d in zip(rules, dictionaries, strict=True)
+    )
     return FairseqRecorder(
         model.requires_grad_(False).to(device=device, dtype=getattr(torch, dtype)),
         source,
@@ -128,15 +130,19 @@ def _cut(reason: str, most: int = 120) -> str:
     return reason if len(reason) <= most else reason[:most] + " ..."
 
 
-def _index(dictionary: Any) -> Callable[[str], int]:
-    """Piece to id. What looks like a special symbol is a user's word like any other, and unknown."""
-    indices, specials, unknown = dictionary.indices, dictionary.nspecial, dictionary.unk()
+class _Vocabulary(dict[str, int]):
+    """Piece to id. What looks like a special symbol is a user's word like any other, and unknown.
 
-    def index(piece: str) -> int:
-        number: int = indices.get(piece, unknown)
-        return number if number >= specials else unknown
+    Args:
+        dictionary: fairseq's.
+    """
 
-    return index
+    def __init__(self, dictionary: Any) -> None:
+        super().__init__((piece, n) for piece, n in dictionary.indices.items() if n >= dictionary.nspecial)
+        self._unknown: int = dictionary.unk()
+
+    def __missing__(self, piece: str) -> int:
+        return self._unknown
 
 
 def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], checkpoint: Path) -> Any:

@@ -8,7 +8,7 @@ from itertools import groupby
 import torch
 
 from align.backends.fairseq.recorder import FairseqRecorder
-from align.batching import BATCH_TOKENS, batches
+from align.text.batching import BATCH_TOKENS, batches
 from align.text.detokenize import Detokenizer
 from align.types import Search
 
