@@ -15,7 +15,7 @@ from align.backends.fairseq.translator import FairseqTranslator
 from align.backends.model_folder import DEFAULT_MODEL, ModelFolder, ModelOptions, find_model
 from align.errors import Argument, ModelError, Remedy
 from align.text.batching import BATCH_TOKENS, BUFFER, TooLong
-from align.types import Head, Null, Positions, Score, Search, Settings
+from align.types import Head, Null, PositionChoice, Score, Search, Settings
 
 DTYPES = ("float32", "bfloat16")
 
@@ -54,7 +54,7 @@ def load(
     model: str = DEFAULT_MODEL,
     *,
     score: Score = "norm",
-    position: Positions = "input",
+    position: PositionChoice = "input",
     layer: int | Literal["auto"] = "auto",
     head: Head | Literal["auto"] = "auto",
     null: Null = "eos",

@@ -15,7 +15,7 @@ Links = frozenset[tuple[int, int]]
 
 Score = Literal["norm", "weight"]
 Position = Literal["input", "output"]
-Positions = Literal["input", "output", "both"]
+PositionChoice = Literal["input", "output", "both"]
 Null = Literal["eos", "mask", "none"]
 Head = int | Literal["all"]
 """A head of a layer, from 1, or all of them together."""
@@ -164,7 +164,7 @@ class Settings:
     """
 
     score: Score = "norm"
-    position: Positions = "input"
+    position: PositionChoice = "input"
     layer: int | Literal["auto"] = "auto"
     head: Head | Literal["auto"] = "auto"
     null: Null = "eos"
@@ -173,7 +173,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name, value, allowed in (
             ("score", self.score, get_args(Score)),
-            ("position", self.position, get_args(Positions)),
+            ("position", self.position, get_args(PositionChoice)),
             ("null", self.null, get_args(Null)),
         ):
             if value not in allowed:

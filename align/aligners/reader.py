@@ -50,11 +50,8 @@ def each_cell(
     collated = collate(batch, recorder.pad)
     layers = sorted({cell.layer for cells in wanted.values() for cell in cells})
     for attention in recorder.record(collated, layers):
-        cells = {
-            position: [cell for cell in some if cell.layer == attention.layer] for position, some in wanted.items()
-        }
-        here = {position: some for position, some in cells.items() if some}
-        yield from _layer_scores(attention, collated, here, scores, null)
+        here = {p: [cell for cell in cells if cell.layer == attention.layer] for p, cells in wanted.items()}
+        yield from _layer_scores(attention, collated, {p: cells for p, cells in here.items() if cells}, scores, null)
 
 
 @torch.inference_mode()
@@ -76,7 +73,7 @@ def _layer_scores(
     scored = [cell_scores(kept, heads, score) for score in scores]
     pieces = scored[0] if len(scored) == 1 else torch.cat(scored, dim=1)  # [B, scores x heads, T or T+1, S]
     merged = merge_sources(pieces, source_words, batch.words[0])  # [B, scores x heads, T or T+1, I+1]
-    found = []
+    parts = []
     for position, cells in wanted.items():
         rows = merged if only else target_rows(merged, position)
         words = merge_targets(rows, target_words, batch.words[1])  # [B, scores x heads, J, I+1]
@@ -84,8 +81,8 @@ def _layer_scores(
             of_score = words[:, n * len(heads) : (n + 1) * len(heads)]
             chosen = [heads.index(cell.head) for cell in cells]
             of_cells = of_score if chosen == list(range(len(heads))) else of_score[:, chosen]
-            found.append(CellScores(score, position, cells, of_cells))
-    return found
+            parts.append(CellScores(score, position, cells, of_cells))
+    return parts
 
 
 @dataclass(frozen=True)
@@ -107,12 +104,12 @@ class Reader:
     def scores(self, batch: Sequence[Pieces], place: Place) -> Tensor:
         """The word scores that links are read off, of B pairs `[B, J, I+1]`, the last column being `</s>`."""
         wanted = {position: [cell] for position, cell in place.cells().items()}
-        found = {
+        words = {
             part.position: part.words[:, 0] for part in each_cell(self.recorder, batch, wanted, [self.score], self.null)
         }
-        if len(found) == 2:
-            return both_positions(found["input"], found["output"])
-        return next(iter(found.values()))
+        if len(words) == 2:
+            return both_positions(words["input"], words["output"])
+        return next(iter(words.values()))
 
     def shares(self, batch: Sequence[Pieces], place: Place) -> Tensor:
         """What each source word holds of its row's scores, of B pairs `[B, J, I]`."""

@@ -78,8 +78,8 @@ def correlate(sweep: Sweep) -> Iterator[Correlation]:
     rates = sweep.rates()[SCORES.index("norm")]  # [2, C]
     layers = np.array([cell.head == "all" for cell in sweep.cells])
     for p, position in enumerate(POSITIONS):
-        for over, some in (("layers", layers), ("heads", ~layers)):
-            norm, rate = sweep.norm[p, some], rates[p, some]
+        for over, cells in (("layers", layers), ("heads", ~layers)):
+            norm, rate = sweep.norm[p, cells], rates[p, cells]
             defined = len(norm) > 2 and np.isfinite(rate).all() and np.ptp(norm) > 0 and np.ptp(rate) > 0
-            found = [float(x) for test in (spearmanr, pearsonr) for x in test(norm, rate)] if defined else [None] * 4
-            yield Correlation(position, over, len(norm), *found)
+            values = [float(x) for test in (spearmanr, pearsonr) for x in test(norm, rate)] if defined else [None] * 4
+            yield Correlation(position, over, len(norm), *values)

@@ -15,6 +15,7 @@ from align.attention.norms import gram, head_norms, vector_norms
 from align.types import CrossAttention, Head, Null, Position, Score
 
 TINY = torch.finfo(torch.float32).tiny
+"""What keeps a sum of no score at all from being divided by; bfloat16 has room for it too."""
 
 
 def hide_eos(weights: Tensor, source_words: Tensor) -> Tensor:
@@ -30,7 +31,7 @@ def hide_eos(weights: Tensor, source_words: Tensor) -> Tensor:
         `[B, H, T, S]`.
     """
     kept = weights * (source_words >= 0)[:, None, None, :]
-    return kept / kept.sum(-1, keepdim=True).clamp_(min=torch.finfo(kept.dtype).tiny)
+    return kept / kept.sum(-1, keepdim=True).clamp_(min=TINY)
 
 
 def cell_scores(attention: CrossAttention, heads: Sequence[Head], score: Score) -> Tensor:
@@ -77,7 +78,7 @@ def target_rows(scores: Tensor, position: Position) -> Tensor:
 
 
 def both_positions(read: Tensor, predicted: Tensor) -> Tensor:
-    """Word scores of the input and the output position made one: `a b^0.5` of a row's shares.
+    """Word scores of the input and the output position merged: `a b^0.5` of a row's shares.
 
     What a model attends to when it predicts a word is a worse guide than what it attends to when it reads it, but errs
     in other places. The exponent was chosen on gold of German and English; eval/results/variants.tsv has others.
@@ -111,7 +112,7 @@ def best_words(scores: Tensor, null: Null) -> tuple[Tensor, Tensor]:
     top, index = candidates.max(-1)
     total = candidates.clamp(min=0).sum(-1)
     unaligned = (index == eos) | ~(total > 0)  # no score at all: a target word without pieces
-    return index.masked_fill(unaligned, -1), top / total.clamp(min=torch.finfo(total.dtype).tiny)
+    return index.masked_fill(unaligned, -1), top / total.clamp(min=TINY)
 
 
 def shares(scores: Tensor, null: Null) -> Tensor:
@@ -127,4 +128,4 @@ def shares(scores: Tensor, null: Null) -> Tensor:
     positive = scores.nan_to_num(nan=0.0).clamp_(min=0)
     words = positive[..., :-1]
     total = (positive if null == "eos" else words).sum(-1, keepdim=True)
-    return words / total.clamp_(min=torch.finfo(total.dtype).tiny)
+    return words / total.clamp_(min=TINY)

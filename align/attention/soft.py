@@ -31,8 +31,8 @@ def soft_scores(forward: Tensor, reverse: Tensor | None = None) -> Tensor:
 
 def links_above(scores: Tensor, threshold: float) -> list[dict[tuple[int, int], float]]:
     """Links of each pair of a batch `[B, J, I]`, (source, target), with the scores that are above the threshold."""
-    found: list[dict[tuple[int, int], float]] = [{} for _ in range(len(scores))]
+    links: list[dict[tuple[int, int], float]] = [{} for _ in range(len(scores))]
     chosen = (scores > threshold).nonzero(as_tuple=True)
     for b, j, i, score in zip(*(part.tolist() for part in (*chosen, scores[chosen])), strict=True):
-        found[b][i, j] = score
-    return found
+        links[b][i, j] = score
+    return links

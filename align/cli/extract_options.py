@@ -18,7 +18,7 @@ from align.cli.translate import add_translate_options, check_translate, requeste
 from align.links.formats import FORMATS
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD
 from align.statistical.tools import TOOLS
-from align.types import Positions, Score, Search, Settings
+from align.types import PositionChoice, Score, Search, Settings
 
 PROGRAM = "extract-align"
 
@@ -124,7 +124,7 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--position",
-        choices=get_args(Positions),
+        choices=get_args(PositionChoice),
         default="input",
         help="align a target word by the decoder step that reads it (input), predicts it (output), or by both, "
         "which is more accurate and costs a layer more; --layer and --head are then those of the input position",
