@@ -29,18 +29,18 @@ from common import (
     read_config,
     read_text,
     read_train,
-    signature,
     swapped,
     write_table,
 )
 from numpy.typing import NDArray
 
-from align import Aligner, Pair, TwoWayAligner
+from align import Aligner, Pair, TwoWayAligner, __version__
 from align.aligners.choice import all_cells
 from align.aligners.sweep import link_all
 from align.aligners.swept import POSITIONS, SCORES
 from align.attention.consistency import Vocabulary, lexical_consistency
 from align.links.metrics import SEED, count_all, estimate
+from align.signature import signature
 from align.text.batching import chunks, encode
 from align.types import Cell, TextWarning
 from align.view.tables import Column, Value
@@ -186,5 +186,11 @@ def run(data: Path, config: Path, experiment: str, lines: int, output: Path) -> 
 
         table = list(rows(drawn, [labels[n - 1] for n in drawn.ids], rate, cells))
     names = [aligner.recorder.name for aligner in aligners]
-    sign = signature("calibration", *names, f"lines:{len(drawn.lines)}", f"seed:{SEED}")
+    parts: dict[str, str | int | list[str]] = {
+        "model": names,
+        "lines": len(drawn.lines),
+        "seed": SEED,
+        "version": __version__,
+    }
+    sign = signature(parts, "calibration")
     write_table(COLUMNS, table, sign, output / "calibration.tsv")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import align
-from align import Aligner, Pair, Settings, __version__, load
+from align import Aligner, Pair, Settings, load
 from align.aligners.single import choose_for
 from align.aligners.swept import Sweep
 from align.links.metrics import Counts, compare, estimate
@@ -30,11 +30,6 @@ else:
     import tomli as tomllib
 
 PERMUTATIONS = 10_000
-
-
-def signature(command: str, *parts: str, after: str = "") -> str:
-    """What was run, as one line to stand beside the numbers."""
-    return "|".join([command, *parts, f"v:{__version__}", *([after] if after else [])])
 
 
 def write_table(columns: Sequence[Column], rows: Rows, sign: str, path: Path, format: str = "text") -> None:

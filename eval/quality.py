@@ -14,9 +14,11 @@ import tempfile
 from pathlib import Path
 
 import torch
-from common import signature, write_table
+from common import write_table
 
+from align import __version__
 from align.backends.model_folder import ModelOptions, find_model
+from align.signature import signature
 from align.training.corpus import read_pairs
 from align.training.prepare import binarise, write_pieces
 from align.training.run import Machine
@@ -76,5 +78,11 @@ def run(
     options = ModelOptions(source_lang, target_lang, case=case, tokenizer=tokenizer)
     machine = Machine("cuda" if torch.cuda.is_available() else "cpu", threads)
     rows = [score(model, prefix, options, machine) for model in models]
-    sign = signature("quality", prefix.name, f"beam:{BEAM}", after=f"torch:{torch.__version__}")
+    parts: dict[str, str | int] = {
+        "name": prefix.name,
+        "beam": BEAM,
+        "version": __version__,
+        "torch": torch.__version__,
+    }
+    sign = signature(parts, "quality")
     write_table(COLUMNS, rows, sign, output / "quality.tsv")

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import PERMUTATIONS, files_of, find_experiment, read_config, read_text, signature, write_table
+from common import PERMUTATIONS, files_of, find_experiment, read_config, read_text, write_table
 from reproduce_systems import load_models, system_rows, systems
 from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
+from align import __version__
 from align.aligners.sweep import sweep
 from align.links.metrics import SAMPLES, SEED
 from align.links.symmetrize import SOFT
+from align.signature import signature
 from align.statistical.tools import describe_tool
 from align.view.sweep_tables import draw
 
@@ -68,10 +70,18 @@ def reproduce(name: str, config: dict[str, Any], data: Path, format: str, output
         "systems": system_rows(counted, default, text),
     }
     used = [part for some in models for part in some.signature()]
-    sign = signature(
-        "reproduce", name, f"gold:{'+'.join(text.names)}", *used, *tools.values(), "trained:train+test",
-        f"ci:percentile-{SAMPLES}", f"test:permutation-{PERMUTATIONS}", f"seed:{SEED}",
-    )  # fmt: skip
+    parts: dict[str, str | int | list[str]] = {
+        "name": name,
+        "gold": "+".join(text.names),
+        "model": used,
+        "tool": list(tools.values()),
+        "trained": "train+test",
+        "ci": f"percentile-{SAMPLES}",
+        "test": f"permutation-{PERMUTATIONS}",
+        "seed": SEED,
+        "version": __version__,
+    }
+    sign = signature(parts, "reproduce")
     for table, (columns, rows) in tables.items():
         print(f"\n{name}, {table}\n")
         write_table(columns, rows, sign, output / f"{name}.{table}.tsv", format)

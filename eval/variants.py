@@ -27,7 +27,6 @@ from common import (
     read_train,
     score_columns,
     score_row,
-    signature,
     swapped,
     write_table,
 )
@@ -35,9 +34,10 @@ from variants_lexicon import Lexicon
 from variants_scores import Scores, Way, best, soft
 from variants_table import PARTS, THRESHOLDS, Material, above, turned
 
-from align import Aligner, Alignment, TwoWayAligner
+from align import Aligner, Alignment, TwoWayAligner, __version__
 from align.links.metrics import SEED, count_all, estimate
 from align.links.symmetrize import METHODS, THRESHOLD
+from align.signature import signature
 from align.types import Links
 from align.view.tables import Column, Rows, Value, percent
 
@@ -127,8 +127,9 @@ def run(data: Path, config: Path, experiment: str, pairs: int, output: Path) -> 
     check_same(default, scores)
     train = settings["train"][about["train"][0]]
     lexicon = learn_lexicon(aligners, ways, text, train, data, pairs) if pairs else None
-    cells = f"forward:{ways[0].cell}, reverse:{ways[1].cell}"
-    sign = signature("variants", *(aligner.recorder.name for aligner in aligners), cells, f"pairs:{pairs}")
+    names = [aligner.recorder.name for aligner in aligners]
+    cells = f"{ways[0].cell}, reverse:{ways[1].cell}"
+    sign = signature({"model": names, "forward": cells, "pairs": pairs, "version": __version__}, "variants")
     tables = {
         "variants": table(Material(text, ways, links_of(default), lexicon)),
         "variants.curve": (CURVE, list(curve(scores, ways, text))),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,17 +49,14 @@ class Result(NamedTuple):
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Sentences whose words are translated one by one, in order; training text with as many pairs that teach nonsense.
-
-    Of the two models one is left to right in each language; the reverse model goes the other way.
-    """
+    """Sentences whose words are translated one by one, in order, and as much training text that teaches nonsense."""
     for model in ("one", "two"):
         toy.save_model(tmp_path / "models" / model, {"decoder_normalize_before": model == "two"})
     toy.save_reverse_model(tmp_path / "models" / "back")
     pairs = corpora.word_by_word(360)
     gold, train = pairs[:60], pairs[60:]
-    nonsense = [re.sub(r"\S+", toy.TARGET_WORDS[0], " ".join(pair.source)).split(" ") for pair in train]
-    texts = {
+    nonsense = [[toy.TARGET_WORDS[0]] * len(pair.source) for pair in train]
+    texts: dict[str, Sequence[Sequence[str]]] = {
         "gold.de": [pair.source for pair in gold],
         "gold.en": [pair.target for pair in gold],
         "gold.talp": [[f"{i}-{i}" for i, _ in enumerate(pair.source, 1)] for pair in gold],

@@ -65,17 +65,16 @@ def test_variants_that_the_library_has_are_its_own(
     for method in METHODS:
         assert rates["heuristics", method, ""] == rate(TwoWayAligner(*models, method)(text))
     forward, reverse = (settings_at(cell) for cell in sign.split("|")[3].removeprefix("forward:").split(", reverse:"))
-    for part, change in {
-        ("score, the head chosen", "weight"): {"score": "weight"},
-        ("score, all heads", "norm"): {"head": "all"},
-        ("NULL", "mask"): {"null": "mask"},
-        ("NULL", "none"): {"null": "none"},
-    }.items():
-        changed = [
-            Aligner(model.recorder, replace(settings, **change))
-            for model, settings in zip(models, (forward, reverse), strict=True)
-        ]
-        assert rates[(*part, "0.4")] == rate(TwoWayAligner(*changed)(text)), part
+    directions = (models[0], forward), (models[1], reverse)
+    changes: dict[tuple[str, str], Callable[[Settings], Settings]] = {
+        ("score, the head chosen", "weight"): lambda settings: replace(settings, score="weight"),
+        ("score, all heads", "norm"): lambda settings: replace(settings, head="all"),
+        ("NULL", "mask"): lambda settings: replace(settings, null="mask"),
+        ("NULL", "none"): lambda settings: replace(settings, null="none"),
+    }
+    for (part, variant), change in changes.items():
+        one, two = (Aligner(model.recorder, change(settings)) for model, settings in directions)
+        assert rates[part, variant, "0.4"] == rate(TwoWayAligner(one, two)(text)), variant
     curve = read_table(data / "results" / "variants.curve.tsv")[1]
     assert {row["links"]: row["aer"] for row in curve}["soft 0.4"] == rates["soft", "default", "0.4"]
 
@@ -118,5 +117,5 @@ def test_calibration_draws_choose_and_are_judged(
         assert row["share"] == "100"
         assert row["mean"] == row["worst"]
         settings = map(settings_at, row["most"].split("; "))
-        aligners = [Aligner(model.recorder, some) for model, some in zip(models, settings, strict=True)]
-        assert row["mean"] == rate(TwoWayAligner(*aligners)(text))
+        forward, reverse = (Aligner(model.recorder, some) for model, some in zip(models, settings, strict=True))
+        assert row["mean"] == rate(TwoWayAligner(forward, reverse)(text))
