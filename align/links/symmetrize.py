@@ -156,7 +156,7 @@ SOFT = "soft"
 """What is no method on links, but asks for `align.attention.soft`, on the scores of two models."""
 
 THRESHOLD = 0.4
-"""Of soft scores. Chosen on gold of German and English: docs/overview.md says how, and how little it matters."""
+"""Of soft scores. Chosen on gold of German and English: docs/choices.md says how, and how little it matters."""
 
 DIRECTIONS = ("forward", "reverse")
 """What is no method, but asks for one direction's links as they are."""
