@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from align.aligners.single import Aligner
     from align.aligners.two_way import TwoWayAligner
     from align.backends.model_folder import ModelOptions
-    from align.errors import DataError, LinksError, PairError
+    from align.errors import DataError, LinksError, ModelError, PairError
     from align.links.evaluation import evaluate
     from align.links.formats import parse_marked, parse_pharaoh
     from align.links.gold import read_gold, read_hypotheses
@@ -39,6 +39,7 @@ _HOMES = {
     "Gold": "align.types",
     "Links": "align.types",
     "LinksError": "align.errors",
+    "ModelError": "align.errors",
     "ModelOptions": "align.backends.model_folder",
     "Pair": "align.types",
     "PairError": "align.errors",
@@ -69,6 +70,7 @@ __all__ = [
     "Gold",
     "Links",
     "LinksError",
+    "ModelError",
     "ModelOptions",
     "Pair",
     "PairError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -12,7 +12,7 @@ from align.aligners.single import Aligner
 from align.backends.base import Recorder, Translator
 from align.backends.fairseq.model import load_fairseq
 from align.backends.fairseq.translator import FairseqTranslator
-from align.backends.model_folder import DEFAULT_MODEL, ModelFolder, ModelOptions, find_model
+from align.backends.model_folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, ModelOptions, find_model
 from align.errors import Argument, ModelError, Remedy
 from align.text.batching import BATCH_TOKENS, BUFFER, TooLong
 from align.types import Head, Null, PositionChoice, Score, Search, Settings
@@ -24,16 +24,18 @@ class Backend(NamedTuple):
     """What a folder of `align.backends` has to offer.
 
     Attributes:
+        files: names of its checkpoints, `*` for any part of them, in the order in which they are looked for.
         recorder: a model folder, a device and a dtype to the model's recorder.
         translator: one of its recorders, a search and the pieces in a batch to what translates with that model.
     """
 
+    files: Sequence[str]
     recorder: Callable[[ModelFolder, str, str], Recorder]
     translator: Callable[[Any, Search, int], Translator]
 
 
-BACKENDS = {"fairseq": Backend(load_fairseq, FairseqTranslator)}
-"""By what the names of their recorders begin with; `find_model` tells whose model a folder holds."""
+BACKENDS = {"fairseq": Backend(FAIRSEQ_FILES, load_fairseq, FairseqTranslator)}
+"""By what the names of their recorders begin with; a folder is of the first whose checkpoint is in it."""
 
 
 def pick_device(device: str) -> str:
@@ -90,7 +92,8 @@ def load(
     settings = Settings(score, position, layer, head, null, threshold)
     if dtype not in DTYPES:
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
-    folder = find_model(model, options or ModelOptions())
+    files = {name: backend.files for name, backend in BACKENDS.items()}
+    folder = find_model(model, options or ModelOptions(), files)
     recorder = BACKENDS[folder.backend].recorder(folder, pick_device(device), dtype)
     for cell in folder.calibration.values():
         if cell not in all_cells(recorder):

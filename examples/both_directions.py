@@ -1,4 +1,4 @@
-"""One sentence pair by two models, one for each direction, and both made one.
+"""One sentence pair by two models, one for each direction, and both symmetrised.
 
 Run it with `.venv/bin/python examples/both_directions.py`. The same for whole files:
 `extract-align --reverse-model en-de FILE`.

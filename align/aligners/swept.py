@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 from align.links.metrics import Counts, aer
 from align.types import Cell, Position, Score
 
-SCORES: tuple[Score, ...] = ("weight", "norm")
-POSITIONS: tuple[Position, ...] = ("input", "output")
+SCORES: tuple[Score, ...] = tuple(sorted(get_args(Score), reverse=True))  # weight before norm
+POSITIONS: tuple[Position, ...] = get_args(Position)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ J target words, I source words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -34,31 +34,45 @@ def hide_eos(weights: Tensor, source_words: Tensor) -> Tensor:
     return kept / kept.sum(-1, keepdim=True).clamp_(min=TINY)
 
 
+def weight_scores(attention: CrossAttention, heads: Sequence[Head]) -> Tensor:
+    """Attention weights a_h, and for all heads together their mean; see `cell_scores`."""
+    weights = attention.weights.float()
+    if "all" not in heads:
+        return weights[:, [head - 1 for head in heads if head != "all"]]  # [B, C, T, S]
+    return torch.stack([weights.mean(1) if head == "all" else weights[:, head - 1] for head in heads], dim=1)
+
+
+def norm_scores(attention: CrossAttention, heads: Sequence[Head]) -> Tensor:
+    """Norms ||a_h f_h(x)||, and for all heads together that of the sum (Kobayashi et al. 2020, eq. 5)."""
+    weights, values, out_proj = (x.float() for x in (attention.weights, attention.values, attention.out_proj))
+    if "all" not in heads:
+        single = [head - 1 for head in heads if head != "all"]
+        return head_norms(weights[:, single], gram(values[:, single], out_proj[single]))  # [B, C, T, S]
+    inner = gram(values, out_proj)  # [B, S, H, H]
+    together = vector_norms(weights, inner)  # [B, T, S]
+    by_head = head_norms(weights, inner) if len(heads) > 1 else weights  # [B, H, T, S]
+    return torch.stack([together if head == "all" else by_head[:, head - 1] for head in heads], dim=1)
+
+
+CELL_SCORES: dict[Score, Callable[[CrossAttention, Sequence[Head]], Tensor]] = {
+    "norm": norm_scores,
+    "weight": weight_scores,
+}
+"""The ways to score, by name; a new one is named in `align.types.Score` too."""
+
+
 def cell_scores(attention: CrossAttention, heads: Sequence[Head], score: Score) -> Tensor:
     """Scores of a layer for some of its heads.
 
     Args:
         attention: one layer's attention, rows of any number of steps T.
         heads: C of them, counted from 1; "all" stands for all heads taken together.
-        score: "weight" is a_h, and its mean over all heads; "norm" is ||a_h f_h(x)||, and the norm of the
-            sum over all heads (Kobayashi et al. 2020, eq. 5).
+        score: a key of CELL_SCORES.
 
     Returns:
         `[B, C, T, S]`, in float32.
     """
-    weights, values, out_proj = (x.float() for x in (attention.weights, attention.values, attention.out_proj))
-    if "all" not in heads:
-        single = [head - 1 for head in heads if head != "all"]
-        weights = weights[:, single]  # [B, C, T, S]
-        return weights if score == "weight" else head_norms(weights, gram(values[:, single], out_proj[single]))
-    if score == "weight":
-        together, by_head = weights.mean(1), weights  # [B, T, S], [B, H, T, S]
-    else:
-        inner = gram(values, out_proj)  # [B, S, H, H]
-        together, by_head = vector_norms(weights, inner), weights
-        if len(heads) > 1:
-            by_head = head_norms(weights, inner)
-    return torch.stack([together if head == "all" else by_head[:, head - 1] for head in heads], dim=1)
+    return CELL_SCORES[score](attention, heads)
 
 
 def target_rows(scores: Tensor, position: Position) -> Tensor:
@@ -78,7 +92,7 @@ def target_rows(scores: Tensor, position: Position) -> Tensor:
 
 
 def both_positions(read: Tensor, predicted: Tensor) -> Tensor:
-    """Word scores of the input and the output position merged: `a b^0.5` of a row's shares.
+    """Word scores of the input and the output position combined: `a b^0.5` of a row's shares.
 
     What a model attends to when it predicts a word is a worse guide than what it attends to when it reads it, but errs
     in other places. The exponent was chosen on gold of German and English; eval/results/variants.tsv has others.

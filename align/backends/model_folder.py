@@ -25,7 +25,8 @@ TOML_BYTES = 1 << 16
 BUNDLED = Path(__file__).parent.parent / "models"
 DEFAULT_MODEL = "de-en"
 
-CHECKPOINTS = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
+FAIRSEQ_FILES = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt")
+FILES = {"fairseq": FAIRSEQ_FILES}
 SUBWORD_FILES = {  # in the order in which they are looked for; {lang} is the side's language
     "sentencepiece": ("{lang}.spm", "{lang}.model", "spm.{lang}.model", "sentencepiece.bpe.model", "spm.model"),
     "subword-nmt": ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code"),
@@ -128,12 +129,13 @@ class ModelFolder:
         return (kinds[0] if len(kinds) == 1 else "none"), None
 
 
-def find_model(model: str, options: ModelOptions) -> ModelFolder:
+def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FILES) -> ModelFolder:
     """Find a model's checkpoint and read its `model.toml`, if it has one.
 
     Args:
         model: name of a bundled model, a folder, or a checkpoint file.
         options: the user's word, above that of `model.toml`.
+        files: names of checkpoints, for each backend, in the order in which they are looked for.
 
     Raises:
         ModelError: there is no such model, or its `model.toml` cannot be understood.
@@ -146,15 +148,20 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
         raise ModelError(f"no such file or folder, nor a bundled model (these are: {known})", file=model)
     root = path if path.is_dir() else path.parent
     stored, calibration = _read_toml(root / "model.toml")
-    if path.is_file():
-        checkpoint = path
-    else:
-        found = [root / name for name in CHECKPOINTS if (root / name).is_file()] or sorted(root.glob("*.pt"))
-        if not found:
-            raise ModelError("no checkpoint (*.pt) in this folder", file=str(root))
-        checkpoint = found[0]
+    backend, checkpoint = (next(iter(files)), path) if path.is_file() else _find_checkpoint(root, files)
     given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
-    return ModelFolder(checkpoint, root, replace(stored, **given), "fairseq", calibration)
+    return ModelFolder(checkpoint, root, replace(stored, **given), backend, calibration)
+
+
+def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[str, Path]:
+    """The backend whose model a folder holds, and the checkpoint."""
+    for backend, names in files.items():
+        for name in names:
+            for path in sorted(root.glob(name)):
+                if path.is_file() or "*" in name:
+                    return backend, path
+    wanted = ", ".join(names[-1] for names in files.values())
+    raise ModelError(f"no checkpoint ({wanted}) in this folder", file=str(root))
 
 
 _NAMES = [f.name for f in fields(ModelOptions)]

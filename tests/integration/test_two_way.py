@@ -1,4 +1,4 @@
-"""Two directions made one as they come: what an aligner for each gives, joined by hand."""
+"""Two directions symmetrised as they come: what an aligner for each gives, symmetrised by hand."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
 """Cells, rows, NULL and the argmax."""
 
+from typing import get_args
+
 import pytest
 import torch
 
-from align.attention.scores import best_words, cell_scores, hide_eos, target_rows
-from align.types import CrossAttention, Head
+from align.aligners.swept import SCORES
+from align.attention.scores import CELL_SCORES, best_words, cell_scores, hide_eos, target_rows
+from align.types import CrossAttention, Head, Score
 
 
 def attention() -> CrossAttention:
@@ -21,6 +24,11 @@ def test_cells_come_as_asked_whatever_is_asked_beside_them(score: str, heads: li
     assert scores.shape == (2, len(heads), 4, 5)
     for c, head in enumerate(heads):
         torch.testing.assert_close(scores[:, c], cell_scores(recorded, [head], score)[:, 0])  # type: ignore[arg-type]
+
+
+def test_every_score_has_a_function() -> None:
+    assert set(CELL_SCORES) == set(get_args(Score)) == set(SCORES)
+    assert SCORES[:2] == ("weight", "norm")  # the order of what sweep-align prints
 
 
 def test_weight_of_all_heads_is_their_mean() -> None:
