@@ -15,9 +15,9 @@ def _free(link: tuple[int, int], links: set[tuple[int, int]]) -> int:
     return all(i != link[0] for i, _ in links) + all(j != link[1] for _, j in links)
 
 
-def _atools(forward: Links, backward: Links) -> Links:
+def _atools(forward: Links, reverse: Links) -> Links:
     """fast_align's atools: pass over what is left of the union, and take what lies beside a link."""
-    grown, left = set(forward & backward), sorted(forward ^ backward)
+    grown, left = set(forward & reverse), sorted(forward ^ reverse)
     found = True
     while found:
         found = False
@@ -29,25 +29,25 @@ def _atools(forward: Links, backward: Links) -> Links:
     return frozenset(grown)
 
 
-def _by_seed(forward: Links, backward: Links, seeds: list[tuple[int, int]], least: int) -> Links:
-    grown, neighbours = set(forward & backward), ATOOLS if least == 2 else MOSES
+def _by_seed(forward: Links, reverse: Links, seeds: list[tuple[int, int]], least: int) -> Links:
+    grown, neighbours = set(forward & reverse), ATOOLS if least == 2 else MOSES
     found = True
     while found:
         found = False
         for i, j in seeds:
             for link in ((i + di, j + dj) for di, dj in neighbours if (i, j) in grown):
-                if link in forward | backward and link not in grown and _free(link, grown) >= least:
+                if link in forward | reverse and link not in grown and _free(link, grown) >= least:
                     grown.add(link)
                     found = True
     return frozenset(grown)
 
 
-def _moses(forward: Links, backward: Links) -> Links:
-    return _by_seed(forward, backward, sorted(forward | backward, key=lambda link: link[::-1]), 1)
+def _moses(forward: Links, reverse: Links) -> Links:
+    return _by_seed(forward, reverse, sorted(forward | reverse, key=lambda link: link[::-1]), 1)
 
 
-def _lilt(forward: Links, backward: Links) -> Links:
-    return _by_seed(forward, backward, sorted(forward | backward), 2)
+def _lilt(forward: Links, reverse: Links) -> Links:
+    return _by_seed(forward, reverse, sorted(forward | reverse), 2)
 
 
 GROWING: dict[str, Callable[[Links, Links], Links]] = {

@@ -69,9 +69,9 @@ def build_parser() -> argparse.ArgumentParser:
     group.add_argument(
         "forward",
         metavar="FWD",
-        help="links of the one direction, source first: Pharaoh, talp or JSON lines; possible links (0p1) are links",
+        help="forward links, source first: Pharaoh, talp or JSON lines; possible links (0p1) count as links",
     )
-    group.add_argument("reverse", metavar="REV", help="those of the other, of the same text, counted alike")
+    group.add_argument("reverse", metavar="REV", help="reverse links of the same text, counting from the same number")
     group.add_argument(
         "--reverse-swapped", action="store_true", help="REV has the target side first, as lilt's .reverse files"
     )
@@ -108,7 +108,7 @@ def read_options(parser: argparse.ArgumentParser) -> Options:
 
 
 def combine(options: Options) -> None:
-    """Combine the files, and say on stderr what was done."""
+    """Symmetrise the files, and say on stderr what was done."""
     sign = signature({"method": "combine", "symmetrize": options.method, "version": align.__version__})
     if options.signature:
         with open_output(options.output) as out:
@@ -124,27 +124,27 @@ def combined(options: Options) -> Iterator[Alignment]:
     """The links of both files, symmetrised.
 
     Raises:
-        ValueError: files of different length, or a line that is not one of links; names file and line.
+        DataError: the files differ in length, or a line does not hold links; names file and line.
     """
     names = (name_shown(options.files[0]), name_shown(options.files[1]))
-    first: list[tuple[Links, Links]] = []
+    checked: list[tuple[Links, Links]] = []
     with open_lines(options.files[0]) as forward, open_lines(options.files[1]) as reverse:
         lines = read_lines(forward, names[0]), read_lines(reverse, names[1])
         for number, links in enumerate(read_two(*lines, names, swapped=options.swapped), 1):
             if number <= CHECKED:
-                first.append(links)
+                checked.append(links)
             yield Alignment(Pair((), (), number), dict.fromkeys(symmetrize(*links, options.method), 1.0))
-    warn_of_better_readings(first, names)
+    warn_of_other_readings(checked, names)
 
 
-def warn_of_better_readings(pairs: list[tuple[Links, Links]], names: tuple[str, str]) -> None:
-    """Say so where the two directions would agree on clearly more links if one of them were read otherwise."""
+def warn_of_other_readings(pairs: list[tuple[Links, Links]], names: tuple[str, str]) -> None:
+    """Warn where the two directions would agree on clearly more links if the reverse file were read otherwise."""
     for better in better_readings(pairs):
-        words = f"its indices {better.reading}: do both count from 0"
+        how = f"its indices {better.reading}: do both count from 0"
         if better.reading == "swapped":
-            words = "the sides of the second swapped: is --reverse-swapped right"
-        message = f"{names[0]} and {names[1]} have {better.given:,} links in common, and {better.links:,} with {words}?"
-        warnings.warn(message, TextWarning, stacklevel=2)
+            how = "the sides of the second swapped: is --reverse-swapped right"
+        counts = f"{better.as_read:,} links in common, and {better.otherwise:,} with {how}?"
+        warnings.warn(f"{names[0]} and {names[1]} have {counts}", TextWarning, stacklevel=2)
 
 
 def main() -> int:

@@ -16,13 +16,13 @@ class Better(NamedTuple):
 
     Attributes:
         reading: a key of `align.links.formats.OTHER_READINGS`.
-        given: links in common as the files were read.
-        links: links in common with this reading.
+        as_read: number of links in common as the files were read.
+        otherwise: number of links in common with this reading.
     """
 
     reading: str
-    given: int
-    links: int
+    as_read: int
+    otherwise: int
 
 
 def read_two(
@@ -32,13 +32,13 @@ def read_two(
 
     Args:
         forward: lines of Pharaoh, talp or JSON.
-        reverse: the same for the other direction.
+        reverse: the same for the reverse direction.
         names: what to call the two in errors.
         swapped: whether `reverse` has the target side first.
 
     Raises:
         DataError: files of different length; says how many lines each has.
-        ValueError: a line that is not one of links; names file and line.
+        LinksError: a line does not hold links; names file and line.
     """
     for line, texts in enumerate(in_step((forward, reverse), names), 1):
         links = [at_line(name, line, _parse, text).possible for name, text in zip(names, texts, strict=True)]
@@ -50,14 +50,14 @@ def better_readings(pairs: Sequence[tuple[Links, Links]], factor: float = 1.5, m
 
     Args:
         pairs: forward and reverse links of some sentence pairs.
-        factor: only readings that multiply the links in common by more than this,
-        more: and add more than so many to that.
+        factor: a reading is better if it has more than `factor` times the links in common,
+        more: and more than this many links on top of that.
     """
-    given = sum(len(forward & reverse) for forward, reverse in pairs)
+    as_read = sum(len(forward & reverse) for forward, reverse in pairs)
     counts = {
         name: sum(len(forward & read(reverse)) for forward, reverse in pairs) for name, read in OTHER_READINGS.items()
     }
-    return [Better(name, given, links) for name, links in counts.items() if links > factor * given + more]
+    return [Better(name, as_read, count) for name, count in counts.items() if count > factor * as_read + more]
 
 
 def _parse(line: str) -> Gold:

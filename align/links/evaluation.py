@@ -93,8 +93,8 @@ def evaluate(
     """
     gold = gold.pairs if isinstance(gold, NumberedLinks) else gold
     judged: list[System] = []
-    for name, given in systems.items() if isinstance(systems, Mapping) else systems:
-        links = given.links if isinstance(given, NumberedLinks) else given
+    for name, system in systems.items() if isinstance(systems, Mapping) else systems:
+        links = system.links if isinstance(system, NumberedLinks) else system
         if len(links) != len(gold):
             raise LinksError(f"{name} has {len(links):,} sentence pairs, the gold {len(gold):,}")
         counts = count_all(links, gold)
@@ -108,13 +108,13 @@ def evaluate(
 
 
 def warn_of_better_readings(name: str, links: Sequence[Links], gold: Sequence[Gold], counts: Counts) -> None:
-    """Say so where the error rate would be clearly lower with sides swapped, or counting from one less or more."""
-    given = float(aer(counts.sum(0)))
+    """Warn where the error rate would be clearly lower with sides swapped, or with indices one lower or higher."""
+    as_read = float(aer(counts.sum(0)))
     for reading, convert in OTHER_READINGS.items():
-        words = "its sides swapped" if reading == "swapped" else f"all its indices {reading}"
+        otherwise = "its sides swapped" if reading == "swapped" else f"all its indices {reading}"
         argument = "swapped" if reading == "swapped" else "base"
         rate = float(aer(count_all(map(convert, links), gold).sum(0)))
-        if rate < given - CLEARLY:
-            what = f"AER {100 * given:.1f}, but with {words} it would be {100 * rate:.1f}"
+        if rate < as_read - CLEARLY:
+            what = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
             remedy = Remedy("is {} or {} right?", (Argument(f"hyp_{argument}"), Argument(f"gold_{argument}")))
             warnings.warn(LinksWarning(what, file=name, remedy=remedy), stacklevel=3)

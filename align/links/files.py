@@ -26,7 +26,8 @@ from align.types import Gold
 GOLD_FORMATS = (*MARKS, "naacl", "giza", "jsonl")
 
 MOST_SILENT = 100_000
-"""Sentences without links that a NAACL file may skip: a larger number is a mistake, not a place to make room for."""
+"""Sentences without links that a NAACL file may skip: a higher sentence number is taken for a mistake, since each
+skipped sentence takes memory."""
 
 _LOOKS = {
     "giza": re.compile(r"# Sentence pair \("),
@@ -60,7 +61,7 @@ class LinkFile:
 
 
 def detect_format(lines: Sequence[str]) -> str:
-    """The format that the first line with anything on it is in, and the marks of all others.
+    """The format of the first line that is not blank; for Pharaoh-like lines, by the marks in all of them.
 
     Raises:
         LinksError: both `3p4` and `3?4` are among the links.
@@ -101,7 +102,7 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None) -> Li
 
 
 def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> Gold:
-    """Parse a line, and put file and line into the error if it cannot be.
+    """Parse a line, and put file and line into the error if it cannot be parsed.
 
     Raises:
         LinksError: the line is not what `parse` reads; says why, and where.
@@ -160,7 +161,7 @@ def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
         try:
             sentence, links = parse_a3(lines[start], lines[start + 1], lines[start + 2])
             if sentence in pairs:
-                raise ValueError(f"pair {sentence} is there twice")
+                raise ValueError(f"pair {sentence} appears twice")
         except ValueError as error:
             raise LinksError(str(error), file=name, line=start + 1) from None
         pairs[sentence] = make_gold(links), start + 1

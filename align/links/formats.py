@@ -21,7 +21,7 @@ _NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SP]))?(?: ([0-
 _A3_COMMENT = re.compile(r"# Sentence pair \(([0-9]{1,9})\) source length ([0-9]{1,9}) target length ([0-9]{1,9}) ")
 
 HIGHEST = 999_999_999
-"""The highest number in a file of links, in any format: beyond that it is a mistake, and costly to take seriously."""
+"""The highest number in a file of links, in any format: anything beyond is a mistake, and could cost any memory."""
 
 _POSITION = re.compile(r"[0-9]{1,9}")
 _TOO_HIGH = re.compile(r"[0-9]{10}")
@@ -62,7 +62,7 @@ def renumber(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = Fa
 
 
 def number(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = False) -> Links:
-    """The way back from `renumber`: links from 0, source first, as another file wants them."""
+    """The reverse of `renumber`: links from 0, source first, as a file of another convention has them."""
     return frozenset((j + base, i + base) if swapped else (i + base, j + base) for i, j in links)
 
 
@@ -75,10 +75,10 @@ OTHER_READINGS: dict[str, Callable[[Links], Links]] = {
 
 
 def parse_marked(line: str) -> Gold:
-    """Read a line of `3-4` (sure) and `3p4` or `3?4` (possible) links; a score behind a colon is passed over.
+    """Read a line of `3-4` (sure) and `3p4` or `3?4` (possible) links; a score after a colon is ignored.
 
     Raises:
-        ValueError: another token.
+        ValueError: a token is not a link.
     """
     sure: set[tuple[int, int]] = set()
     possible: set[tuple[int, int]] = set()
@@ -100,7 +100,7 @@ def parse_pharaoh(line: str) -> Links:
     """Read a Pharaoh (Moses) line, `0-0 1-2`, with or without scores.
 
     Raises:
-        ValueError: a token that is not `number-number`.
+        ValueError: a token is not `number-number`.
     """
     gold = parse_marked(line)
     for i, j in gold.possible - gold.sure:
@@ -118,7 +118,7 @@ def format_pharaoh(alignment: Alignment, scores: bool = False) -> str:
 def _without_duplicates(members: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(members)
     if len(record) < len(members):
-        raise KeyError("which one counts is not said")
+        raise KeyError("a name appears twice")
     return record
 
 
@@ -126,29 +126,29 @@ def parse_jsonl(line: str) -> Gold:
     """Read a JSON object with `links`, and `possible` ones if there are any: lists of two numbers each.
 
     Raises:
-        ValueError: anything else, or a name that is there twice.
+        ValueError: the line is anything else, or has a name twice.
     """
     try:
         record = json.loads(line, object_pairs_hook=_without_duplicates)
-        listed = [record["links"], record.get("possible", [])]
-        found = [[(i, j) for i, j in links] for links in listed]
+        lists = [record["links"], record.get("possible", [])]
+        sure_and_possible = [[(i, j) for i, j in links] for links in lists]
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        listed = found = []
-    if not found or not all(type(links) is list for links in listed):
+        lists = sure_and_possible = []
+    if not sure_and_possible or not all(type(links) is list for links in lists):
         raise ValueError('not a JSON object with "links": [[0, 0], [1, 2], ...], and each name once')
-    if any(type(n) is not int or not 0 <= n <= HIGHEST for link in chain(*found) for n in link):
+    if any(type(n) is not int or not 0 <= n <= HIGHEST for link in chain(*sure_and_possible) for n in link):
         raise ValueError(f"a link in JSON is two numbers from 0 to {HIGHEST:,}")
-    return make_gold(*found)
+    return make_gold(*sure_and_possible)
 
 
 _UNSEEN = re.compile(r"[^\x00-\x7e]")
-"""What JSON leaves as it is and might have to be escaped: all but ASCII, and DEL."""
+"""What `json.dumps` leaves as it is although it may need escaping: everything but ASCII, and DEL."""
 
 _JOINERS = "\u200c\u200d"
-"""Part of how words of Persian or Hindi, and many emoji, are written; they act on their neighbours alone."""
+"""Part of the spelling of Persian and Hindi words, and of many emoji; they act only on their neighbours."""
 
 
-def _seen(match: re.Match[str]) -> str:
+def _visible(match: re.Match[str]) -> str:
     character = match[0]
     if character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs":
         return character
@@ -156,18 +156,18 @@ def _seen(match: re.Match[str]) -> str:
 
 
 def to_json(record: Any, indent: int | None = None) -> str:
-    """JSON, with other scripts as they are, and what is not seen or acts on a terminal escaped: the same value.
+    """JSON, with all scripts as they are, and what is invisible or acts on a terminal escaped: the same value.
 
-    That is what `align.view.escape` escapes everywhere else, but for spaces and joiners, which are part of words.
+    That is what `align.view.escape` escapes everywhere else, except spaces and joiners, which are part of words.
     """
     text = json.dumps(record, ensure_ascii=False, indent=indent)
-    return text if text.isprintable() else _UNSEEN.sub(_seen, text)
+    return text if text.isprintable() else _UNSEEN.sub(_visible, text)
 
 
 def format_jsonl(alignment: Alignment, scores: bool = False) -> str:
-    """One JSON object: the line's number, its words, links with their scores, and the target words linked to none.
+    """One JSON object: the line's number, its words, links with their scores, and the target words without a link.
 
-    Scores are always there, rounded to four digits; `scores` changes nothing.
+    Scores are always written, rounded to four digits; `scores` changes nothing.
     """
     links = list(alignment)
     record = {
@@ -196,7 +196,7 @@ def parse_naacl(line: str) -> NaaclLink:
     """Read a NAACL/WPT line; without S or P the link is sure.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the line is not of this format.
     """
     match = _NAACL.fullmatch(" ".join(split_words(line)))
     try:
@@ -226,34 +226,34 @@ def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:
         The pair's number, and its links, both sides from 1.
 
     Raises:
-        ValueError: lines that are not of this form or not of the lengths that they tell.
+        ValueError: the lines are not of this form, or not of the lengths that they state.
     """
     head = _A3_COMMENT.match(comment)
     if not head:
         raise _refusal(comment, "`# Sentence pair (1) source length ...`")
     links: set[tuple[int, int]] = set()
-    fields, at, words = split_words(source), 0, -1
+    fields, at, word = split_words(source), 0, -1
     while at < len(fields):  # a word, which may look like anything, then `({`, then numbers up to `})`
-        words += 1
+        word += 1
         end = next((n for n in range(at + 2, len(fields)) if fields[n] == "})"), at)
         positions = fields[at + 2 : end]
         if fields[at + 1 : at + 2] != ("({",) or end == at or not all(map(_POSITION.fullmatch, positions)):
-            raise ValueError(f"word {words} of the source is not followed by `({{ ... }})`")
-        links.update((words, int(p)) for p in positions if words)
+            raise ValueError(f"word {word} of the source is not followed by `({{ ... }})`")
+        links.update((word, int(p)) for p in positions if word)
         at = end + 1
     lengths = int(head[2]), int(head[3])
-    if (words, len(split_words(target))) != lengths or any(not 1 <= j <= lengths[1] for _, j in links):
-        raise ValueError(f"pair {head[1]} has other lengths than it says, or positions beyond them")
+    if (word, len(split_words(target))) != lengths or any(not 1 <= j <= lengths[1] for _, j in links):
+        raise ValueError(f"pair {head[1]} does not have the lengths that it states, or has positions beyond them")
     return int(head[1]), frozenset(links)
 
 
 def format_a3(alignment: Alignment, scores: bool = False) -> str:
-    """The three lines of GIZA++'s A3.final, without their last line end; the score is not known and stands as 1.
+    """The three lines of GIZA++'s A3.final, without the last line's end; the score is unknown and written as 1.
 
-    Words are never changed: as each stands between spaces, `parse_a3` tells even `({` and `})` from what is none.
+    Words are never changed: each stands between spaces, so `parse_a3` can tell even a word `({` from a bracket.
 
     Raises:
-        ValueError: a word that holds a line feed, which only words from Python can.
+        ValueError: a word holds a line feed, which only words from Python can.
     """
     source, target = alignment.pair.source, alignment.pair.target
     if any("\n" in word for word in (*source, *target)):
@@ -265,10 +265,10 @@ def format_a3(alignment: Alignment, scores: bool = False) -> str:
     lengths = f"source length {len(source)} target length {len(target)}"
     words = (f"{w} ({{ {''.join(f'{j} ' for j in linked.get(i, []))}}})" for i, w in enumerate(("NULL", *source)))
     comment = f"# Sentence pair ({alignment.pair.id}) {lengths} alignment score : 1"
-    shown = " ".join(target)
-    if shown.endswith("\r"):  # else taken for a part of the line's end; GIZA++ has a space at the end of every line
-        shown += " "
-    return "\n".join((comment, shown, " ".join(words)))
+    sentence = " ".join(target)
+    if sentence.endswith("\r"):  # else taken for part of the line's end; GIZA++ ends every line in a space
+        sentence += " "
+    return "\n".join((comment, sentence, " ".join(words)))
 
 
 def _naacl_lines(alignment: Alignment, scores: bool) -> Iterator[str]:

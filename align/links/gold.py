@@ -1,4 +1,4 @@
-"""Gold links and those to be judged: whole files, read beyond doubt and checked against their text, or refused."""
+"""Gold links and hypotheses: whole files, read without guessing and checked against their text, or refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EMPTY = Gold(frozenset(), frozenset())
 
 
 class LinksWarning(TextWarning):
-    """Links that look as if they were not of the text, or read the wrong way; its remedy names what to set."""
+    """Links that seem to be of another text, or read the wrong way; the remedy names what to set."""
 
     def __init__(self, what: str, *, file: str = "", remedy: Remedy | None = None) -> None:
         super().__init__(what)
@@ -46,10 +46,10 @@ class LinkOptions:
         base: where it starts to count, 0 or 1; None for what its indices or its format prove.
         swapped: whether it has the target side first.
         out_of_range: at a link to a word that its sentence does not have: "stop", or "ignore" it, which leaves it out
-            of gold and in a hypothesis keeps it as a wrong one.
+            of gold, and keeps it in a hypothesis as a wrong link.
 
     Raises:
-        ValueError: a value is not among these.
+        ValueError: a value is not one of these.
     """
 
     format: str | None = None
@@ -96,8 +96,8 @@ class NumberedLinks:
         return [pair.possible for pair in self.pairs]
 
     @property
-    def tells_sure_from_possible(self) -> bool:
-        """Whether there is a link that is possible, but not sure."""
+    def has_possible_links(self) -> bool:
+        """Whether any link is possible but not sure."""
         return any(pair.sure != pair.possible for pair in self.pairs)
 
 
@@ -110,7 +110,7 @@ def read_gold(
     out_of_range: OutOfRange = "stop",
     text: Sequence[Pair] | None = None,
 ) -> NumberedLinks:
-    """Read gold links; what the file does not say beyond doubt is asked for, never guessed.
+    """Read gold links; what the file leaves in doubt is asked for, never guessed.
 
     Args:
         path: the file; `.gz` and `.xz` are unpacked, `-` is stdin.
@@ -122,8 +122,8 @@ def read_gold(
 
     Raises:
         OSError: the file cannot be opened.
-        LinksError: the file leaves in doubt what it says, or says what cannot be; its remedy names what to set.
-        DataError: the file is no text.
+        LinksError: the file is ambiguous or contradicts the text or itself; the remedy names what to set.
+        DataError: the file is not text.
     """
     return read_as("gold", os.fspath(path), LinkOptions(format, base, swapped, out_of_range), text)
 
@@ -159,8 +159,8 @@ def read_as(
 
     Raises:
         OSError: the file cannot be opened.
-        LinksError: the file leaves in doubt what it says, or says what cannot be.
-        DataError: the file is no text.
+        LinksError: the file is ambiguous or contradicts the text or itself.
+        DataError: the file is not text.
     """
     name = name or ("stdin" if path == "-" else path)
     with open_lines(path) as stream:
@@ -192,15 +192,15 @@ def match_lengths(files: Sequence[NumberedLinks]) -> list[NumberedLinks]:
 
 
 def warn_if_exchanged(gold: NumberedLinks, hypotheses: Sequence[NumberedLinks]) -> None:
-    """Say so where a hypothesis tells sure from possible links and the gold does not."""
+    """Warn where a hypothesis tells sure from possible links and the gold does not."""
     for file in hypotheses:
-        if file.tells_sure_from_possible and not gold.tells_sure_from_possible:
+        if file.has_possible_links and not gold.has_possible_links:
             message = f"{file.file.name} tells sure from possible links, and the gold does not: are they exchanged?"
             warnings.warn(message, TextWarning, stacklevel=2)
 
 
 def _pad(links: NumberedLinks, length: int) -> NumberedLinks:
-    """As many pairs as there are, where the format leaves out those without links."""
+    """Add the empty pairs at the end that the format leaves out."""
     silent = length - sum(1 for line in links.file.lines if line)
     if silent and links.file.open_ended:
         message = f"{links.file.name} names no link in {silent:,} of {length:,} sentences: they are taken to have none"
@@ -224,12 +224,12 @@ def _check_number(file: LinkFile, length: int, longest: str, is_text: bool) -> N
 
 
 def _literal(name: str) -> str:
-    """A name for an advice, in which braces stand for arguments."""
+    """A name as a part of a remedy's advice, where braces stand for arguments."""
     return name.replace("{", "{{").replace("}", "}}")
 
 
 def _check_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role: Role, ignore: bool) -> NumberedLinks:
-    """Stop at a link to a word that is not there; or leave it out of gold, and let it be wrong in a hypothesis."""
+    """Stop at a link to a word that does not exist; or leave it out of gold, and keep it as wrong in a hypothesis."""
     file, kept, dropped = links.file, [], 0
     for n, (pair, (source, target)) in enumerate(zip(links.pairs, lengths, strict=False)):
         outside = {(i, j) for i, j in pair.possible if i >= source or j >= target}

@@ -1,7 +1,7 @@
 """Alignment error rate, precision, recall and F1 out of integer counts, with intervals and paired tests.
 
-Counts are made once for each sentence; everything after that is sums of them, so that no text is read again.
-Where a score would divide by zero there is none: NaN in arrays, `None` in what is given to people.
+Counts are taken once for each sentence; everything after that is sums of them, so that no text is read twice.
+Where a score would divide by zero there is none: NaN in arrays, `None` in results for people.
 
 Sources: AER, precision and recall with sure and possible links are those of Och and Ney (2003), eqs. 24 to 26;
 the paired bootstrap is that of Koehn (2004), centred; the permutation test swaps the systems sentence by sentence.
@@ -38,7 +38,7 @@ def count_all(links: Iterable[Links], gold: Iterable[Gold]) -> Counts:
     """Counts of all sentence pairs `[N, 4]`.
 
     Raises:
-        ValueError: not as many on either side.
+        ValueError: there are not as many links as gold.
     """
     rows = [count(a, g) for a, g in zip(links, gold, strict=True)]
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
@@ -93,7 +93,7 @@ def _known(value: Any) -> float | None:
 
 
 def _of_sample(counts: Counts, metric: str) -> Callable[..., NDArray[np.float64]]:
-    """The score of drawn sentences, by their numbers, in the form that scipy's resampling wants."""
+    """The score of drawn sentences, by their numbers, in the form that scipy's resampling expects."""
 
     def statistic(numbers: NDArray[np.int64], axis: int = -1) -> NDArray[np.float64]:
         return METRICS[metric](counts[numbers].sum(axis=axis - 1 if axis < 0 else axis))
@@ -137,7 +137,7 @@ def _bootstrap(statistic: Callable[..., NDArray[np.float64]], sentences: int, sa
 def compare(
     system: Counts, first: Counts, test: Test, metric: str = "aer", samples: int = SAMPLES, seed: int = SEED
 ) -> tuple[float | None, float | None]:
-    """Difference of a system from the first one, and how likely chance alone makes one as large (two-sided).
+    """Difference of a system from the first one, and how likely chance alone is to make it as large (two-sided).
 
     Args:
         system: counts of N sentences `[N, 4]`.
@@ -152,7 +152,7 @@ def compare(
         The difference as a share of 1, and p; None where they are not defined.
 
     Raises:
-        ValueError: not as many sentences in both.
+        ValueError: the two do not have the same number of sentences.
     """
     if system.shape != first.shape:
         raise ValueError(f"{len(system):,} and {len(first):,} sentences cannot be compared")

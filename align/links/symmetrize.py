@@ -43,15 +43,15 @@ class _Growing:
         return not (link[0] in self.sources or link[1] in self.targets)
 
 
-def _grow_diag(forward: Links, backward: Links) -> _Growing:
+def _grow_diag(forward: Links, reverse: Links) -> _Growing:
     """Grow from the intersection through the union: neighbours, diagonal ones too, with one word free.
 
-    It is defined by passes over the union in order, until one adds nothing. A link that is turned down because it is
-    nobody's neighbour comes up again; one whose words are covered never will be taken. So a link need only be looked
-    at once: at its first turn, by pass and place, after a neighbour of it has been taken.
+    It is defined by passes over the union in order, until a pass adds nothing. A link that is turned down because it
+    is nobody's neighbour comes up again; one whose words are covered will never be taken. So each link need be looked
+    at only once: at its first turn, by pass and place, after a neighbour of it has been taken.
     """
-    grown = _Growing(forward & backward)
-    waiting = {link for link in forward | backward if grown.one_free(link)}
+    grown = _Growing(forward & reverse)
+    waiting = {link for link in forward | reverse if grown.one_free(link)}
     turns: list[tuple[int, tuple[int, int]]] = []
 
     def call_neighbours(link: tuple[int, int], number: int, passed: tuple[int, int] | None) -> None:
@@ -82,17 +82,17 @@ def _grow_by_seed(
     free: Callable[[tuple[int, int]], bool],
     place: Callable[[tuple[int, int]], tuple[int, int]],
 ) -> _Growing:
-    """Add free neighbours within the union, seed by seed: what is added is a seed too, now if its turn is to come.
+    """Add free neighbours within the union, seed by seed; what is added is a seed too, in this pass if it comes later.
 
-    This too is defined by passes over the union, until one adds nothing. Once a seed has had its turn, none of its
-    neighbours is free, and no word becomes free again: each seed needs its first turn only, by pass and place.
+    This too is defined by passes over the union, until a pass adds nothing. Once a seed has had its turn, none of its
+    neighbours is free, and no word becomes free again: each seed needs only its first turn, by pass and place.
 
     Args:
-        grown: the links to begin with; grows.
+        grown: the links to begin with; it grows.
         union: what may be added.
         neighbours: of a seed, in the order in which they are tried.
         free: whether a link may still be added.
-        place: by which a pass is ordered.
+        place: the order in which a pass takes the seeds.
     """
     candidates = {link for link in union if free(link)}
     turns = sorted((0, place(link), link) for link in grown.links) if candidates else []  # sorted, it is a heap
@@ -105,16 +105,16 @@ def _grow_by_seed(
     return grown
 
 
-def _moses_grow_diag(forward: Links, backward: Links) -> _Growing:
+def _moses_grow_diag(forward: Links, reverse: Links) -> _Growing:
     """Grow by links with one word free, seeds in order of their target and then source words."""
-    grown = _Growing(forward & backward)
-    return _grow_by_seed(grown, forward | backward, _MOSES_NEIGHBOURS, grown.one_free, lambda link: (link[1], link[0]))
+    grown = _Growing(forward & reverse)
+    return _grow_by_seed(grown, forward | reverse, _MOSES_NEIGHBOURS, grown.one_free, lambda link: (link[1], link[0]))
 
 
-def _lilt_grow_diag(forward: Links, backward: Links) -> _Growing:
+def _lilt_grow_diag(forward: Links, reverse: Links) -> _Growing:
     """Grow by links with both words free, seeds in order of their source and then target words."""
-    grown = _Growing(forward & backward)
-    return _grow_by_seed(grown, forward | backward, _NEIGHBOURS, grown.both_free, lambda link: link)
+    grown = _Growing(forward & reverse)
+    return _grow_by_seed(grown, forward | reverse, _NEIGHBOURS, grown.both_free, lambda link: link)
 
 
 def _heuristic(
@@ -122,20 +122,20 @@ def _heuristic(
 ) -> Callable[[Links, Links], Links]:
     """A method: grow, and then add links that are `final` to what has grown, the forward direction's first."""
 
-    def combine(forward: Links, backward: Links) -> Links:
-        grown = grow(forward, backward)
-        for links in (forward, backward) if final else ():
+    def merge(forward: Links, reverse: Links) -> Links:
+        grown = grow(forward, reverse)
+        for links in (forward, reverse) if final else ():
             for link in sorted(links):
                 if final and final(grown, link):
                     grown.add(link)
         return frozenset(grown.links)
 
-    return combine
+    return merge
 
 
 METHODS: dict[str, Callable[[Links, Links], Links]] = {
-    "intersection": lambda forward, backward: forward & backward,
-    "union": lambda forward, backward: forward | backward,
+    "intersection": lambda forward, reverse: forward & reverse,
+    "union": lambda forward, reverse: forward | reverse,
     "grow-diag": _heuristic(_grow_diag),
     "grow-diag-final": _heuristic(_grow_diag, _Growing.one_free),
     "grow-diag-final-and": _heuristic(_grow_diag, _Growing.both_free),
@@ -145,34 +145,34 @@ METHODS: dict[str, Callable[[Links, Links], Links]] = {
     "lilt-grow-diag": _heuristic(_lilt_grow_diag),
     "lilt-grow-diag-final": _heuristic(_lilt_grow_diag, _Growing.both_free),
 }
-"""What each of them adds to the intersection: `grow-diag` neighbours; `final` then every link that has a free word,
-`final-and` those that have two."""
+"""What each adds to the intersection: `grow-diag` adds neighbours; `final` then adds every link that has a free word,
+`final-and` only those whose two words are free."""
 
 
 DEFAULT_METHOD = "grow-diag-final-and"
-"""Where there are links and nothing more."""
+"""Where there are links without scores."""
 
 SOFT = "soft"
-"""What is no method on links, but asks for `align.attention.soft`, on the scores of two models."""
+"""Not a method on links: it asks for `align.attention.soft`, on the scores of two models."""
 
 THRESHOLD = 0.4
 """Of soft scores. Chosen on gold of German and English: docs/choices.md says how, and how little it matters."""
 
 DIRECTIONS = ("forward", "reverse")
-"""What is no method, but asks for one direction's links as they are."""
+"""Not methods: they ask for one direction's links as they are."""
 
 
-def symmetrize(forward: Links, backward: Links, method: str) -> Links:
-    """Combine the links of two directions.
+def symmetrize(forward: Links, reverse: Links, method: str) -> Links:
+    """Merge the links of two directions.
 
     Args:
         forward: links of the direction source to target, as (source, target) from 0.
-        backward: those of the other direction, as (source, target) too.
+        reverse: links of the direction target to source, as (source, target) too.
         method: a key of METHODS.
 
     Raises:
-        ValueError: another method.
+        ValueError: the method is not one of METHODS.
     """
     if method not in METHODS:
         raise ValueError(f"the method is one of {', '.join(METHODS)}; not {method!r}")
-    return METHODS[method](forward, backward)
+    return METHODS[method](forward, reverse)

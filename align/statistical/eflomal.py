@@ -10,9 +10,9 @@ from align.statistical.process import Files, Job, run
 
 _ALIGN = """
 import sys, eflomal
-source, target, forward, backward, *priors = sys.argv[1:]
+source, target, forward, reverse, *priors = sys.argv[1:]
 with open(source) as s, open(target) as t:
-    eflomal.Aligner().align(s, t, forward, backward, priors_input=open(priors[0]) if priors else None)
+    eflomal.Aligner().align(s, t, forward, reverse, priors_input=open(priors[0]) if priors else None)
 """
 
 _PRIORS = """

@@ -55,7 +55,7 @@ def test_bytes_of_the_methods(run: Callable[..., Result], method: str, expected:
 
 @pytest.mark.parametrize("method", ["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"])
 def test_the_bytes_of_atools(run: Callable[..., Result], method: str) -> None:
-    result = run("-q", GOLDEN / "forward.pharaoh", GOLDEN / "backward.pharaoh", "--symmetrize", method)
+    result = run("-q", GOLDEN / "forward.pharaoh", GOLDEN / "reverse.pharaoh", "--symmetrize", method)
     assert result == (0, (GOLDEN / f"atools.{method}.pharaoh").read_bytes(), "")
 
 

@@ -80,26 +80,26 @@ def test_real_sentences_and_a_blank_line(tool: str, capfd: pytest.CaptureFixture
     text = example_pairs()
     aligned = list(align_with(tool, iter(text)))
     assert len(aligned) == len(text) == 21
-    for pair, (forward, backward) in zip(text, aligned, strict=True):
+    for pair, (forward, reverse) in zip(text, aligned, strict=True):
         assert bool(forward) != pair.blank
-        assert bool(backward) != pair.blank
+        assert bool(reverse) != pair.blank
         assert len({j for _, j in forward}) == len(forward)
-        assert len({i for i, _ in backward}) == len(backward)
-        assert all(i < len(pair.source) and j < len(pair.target) for i, j in forward | backward)
+        assert len({i for i, _ in reverse}) == len(reverse)
+        assert all(i < len(pair.source) and j < len(pair.target) for i, j in forward | reverse)
     assert capfd.readouterr() == ("", "")
     assert not os.listdir(tempfile.gettempdir())
 
 
 @needs_systran
 def test_fast_align_finds_both_directions() -> None:
-    """`zum` is `to the`: one link backward, two forward; `the house` for `haus`, in the other direction."""
+    """`zum` is `to the`: one link in reverse, two forward; `the house` for `haus`: the other way round."""
     text = pairs(*["zum haus|to the house", "zum berg|to the mountain", "haus|house", "berg|mountain"] * 20)
-    forward, backward = next(align_with("fast_align", text))
+    forward, reverse = next(align_with("fast_align", text))
     assert forward == {(0, 0), (0, 1), (1, 2)}
-    assert {i for i, _ in backward} == {0, 1}
-    assert (1, 2) in backward
+    assert {i for i, _ in reverse} == {0, 1}
+    assert (1, 2) in reverse
     other = next(align_with("fast_align", turned(text)))
-    assert [{(j, i) for i, j in links} for links in other] == [backward, forward]
+    assert [{(j, i) for i, j in links} for links in other] == [reverse, forward]
 
 
 @needs_systran
@@ -192,7 +192,7 @@ def learn(text: list[Pair], folder: Path, beam: str = "-4") -> tuple[list[tuple[
         if not p.blank
     ]
     (folder / "text").write_text("".join(f"{source} ||| {target}\n" for source, target in lines))
-    tables = folder / "forward.table", folder / "backward.table"
+    tables = folder / "forward.table", folder / "reverse.table"
     subprocess.run(
         [sys.executable, "-c", _SYSTRAN, folder / "text", *tables, beam],
         check=True,
@@ -216,15 +216,15 @@ def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
     for texts in lines[:-1]:  # the library counts the last row of a table twice
         theirs = library.align(texts[0].split(), texts[1].split())
         ours = []
-        for table, (given, other), name in zip(tables, (texts, texts[::-1]), ("forward", "backward"), strict=True):
+        for table, (given, other), name in zip(tables, (texts, texts[::-1]), ("forward", "reverse"), strict=True):
             ids = table.ids(given), table.ids(other)
             ours.append(table.best(*ids, 4.0))
             length = 0.05 + len(ids[0])  # it adds a Poisson distribution of the length
             score = np.log(table.joint(*ids, np.arange(len(ids[1])), 4.0).sum(1)).sum()
             score += len(ids[1]) * math.log(length) - length - math.lgamma(len(ids[1]) + 1)
             assert score == pytest.approx(theirs[f"{name}_log_prob"], rel=1e-9)
-        backward = frozenset((i, j) for j, i in ours[1])
-        links = symmetrize(frozenset(ours[0]), backward, "grow-diag-final-and")
+        reverse = frozenset((i, j) for j, i in ours[1])
+        links = symmetrize(frozenset(ours[0]), reverse, "grow-diag-final-and")
         same += links == frozenset(map(tuple, theirs["alignments"]))
     assert same == len(lines) - 1
 

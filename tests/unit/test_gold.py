@@ -40,7 +40,7 @@ def test_gold_with_possible_links(file: Callable[..., Path]) -> None:
     gold = read_gold(file("0-0 1p1\n1-0\n"))
     assert gold.pairs == [make_gold([(0, 0)], [(1, 1)]), make_gold([(1, 0)])]
     assert gold.links == [{(0, 0), (1, 1)}, {(1, 0)}]
-    assert (gold.kind, gold.tells_sure_from_possible) == ("talp-0", True)
+    assert (gold.kind, gold.has_possible_links) == ("talp-0", True)
 
 
 def test_what_the_file_leaves_open_is_told(file: Callable[..., Path]) -> None:

@@ -109,7 +109,7 @@ def test_all_formats_hold_the_same_links(text: str, format: str, change: Any, ma
         (f"1 1 1\n{MOST_SILENT + 3} 1 1\n", f"links, line 2: sentence {MOST_SILENT + 3:,} in a file of 2 lines"),
         (A3.format(1) + A3.format(2).replace("Haus", ""), "links, line 4: word 2 of the source is not followed by"),
         (A3.format(1) + "\n", "links: 4 lines, where GIZA++ writes three for each pair"),
-        (A3.format(1) + A3.format(1), "links, line 4: pair 1 is there twice"),
+        (A3.format(1) + A3.format(1), "links, line 4: pair 1 appears twice"),
         (A3.format(1) + A3.format(3), "links: pair 2 is missing: are these all parts of MGIZA's output?"),
         (A3.format(2) + A3.format(3), "links: pair 1 is missing"),
         (A3.format(0) + A3.format(1), "links: pair 2 is missing"),

@@ -36,10 +36,10 @@ def two_directions(draw: st.DrawFn) -> tuple[Links, Links]:
     cells = [(i, sizes[1] - 1 - j if falling else j) for i in range(sizes[0]) for j in range(sizes[1])
              if abs(i - j) <= width]  # fmt: skip
     fate = draw(st.lists(st.sampled_from("fffbbb+... "), min_size=len(cells), max_size=len(cells)))
-    forward, backward = (
+    forward, reverse = (
         frozenset(cell for cell, which in zip(cells, fate, strict=True) if which in kinds) for kinds in ("f+", "b+")
     )
-    return forward, backward
+    return forward, reverse
 
 
 def chain(length: int, last: bool) -> tuple[Links, Links]:
@@ -53,10 +53,10 @@ def read(path: Path, swapped: bool = False) -> list[Links]:
     return [renumber(parse_pharaoh(line), swapped=swapped) for line in path.read_text().splitlines()]
 
 
-def koehn(forward: Links, backward: Links, final: str) -> Links:
+def koehn(forward: Links, reverse: Links, final: str) -> Links:
     """GROW-DIAG and FINAL of Koehn et al. (2005), word for word: e is a target word, f a source word."""
-    alignment = {(j, i) for i, j in forward & backward}
-    union = {(j, i) for i, j in forward | backward}
+    alignment = {(j, i) for i, j in forward & reverse}
+    union = {(j, i) for i, j in forward | reverse}
 
     def aligned_e(e: int) -> bool:
         return any((e, f) in alignment for f in range(SIZE))
@@ -76,7 +76,7 @@ def koehn(forward: Links, backward: Links, final: str) -> Links:
                     if (not aligned_e(new[0]) or not aligned_f(new[1])) and new in union - alignment:
                         alignment.add(new)
                         added = True
-    for direction in (forward, backward) if final else ():
+    for direction in (forward, reverse) if final else ():
         for e in range(SIZE):
             for f in range(SIZE):
                 free = not aligned_e(e), not aligned_f(f)
@@ -91,8 +91,8 @@ def test_moses_is_the_published_pseudo_code(final: str) -> None:
     cells = [(i, j) for i in range(SIZE) for j in range(SIZE)]
     for _ in range(400):  # the order of growing matters in one of fifty
         share = numbers.random()
-        forward, backward = (frozenset(cell for cell in cells if numbers.random() < share) for _ in "fb")
-        assert symmetrize(forward, backward, f"moses-grow-diag{final}") == koehn(forward, backward, final)
+        forward, reverse = (frozenset(cell for cell in cells if numbers.random() < share) for _ in "fb")
+        assert symmetrize(forward, reverse, f"moses-grow-diag{final}") == koehn(forward, reverse, final)
 
 
 @pytest.mark.parametrize("method", GROWING)
@@ -107,21 +107,21 @@ def test_growing_takes_what_passes_over_the_union_take(method: str, both: tuple[
 def test_growing_along_a_chain_takes_what_passes_take(method: str, last: bool) -> None:
     both = chain(60, last)
     falling = tuple(frozenset((i, 30 - j) for i, j in links) for links in both)
-    for forward, backward in (both, falling):
-        assert symmetrize(forward, backward, method) == GROWING[method](forward, backward)
+    for forward, reverse in (both, falling):
+        assert symmetrize(forward, reverse, method) == GROWING[method](forward, reverse)
 
 
 @pytest.mark.parametrize("method", GROWING)
 @pytest.mark.parametrize("last", [False, True])
 def test_a_long_chain_is_grown_from_either_end(method: str, last: bool) -> None:
-    forward, backward = chain(100_000, last)  # by passes this would be 10^10 looks
-    assert len(symmetrize(forward, backward, method)) >= 50_000  # a diagonal step may cover two words at once
+    forward, reverse = chain(100_000, last)  # by passes this would be 10^10 looks
+    assert len(symmetrize(forward, reverse, method)) >= 50_000  # a diagonal step may cover two words at once
 
 
 @pytest.mark.parametrize("method", METHODS)
-@given(forward=some_links, backward=some_links)
-def test_every_method_lies_between_intersection_and_union(method: str, forward: Links, backward: Links) -> None:
-    assert forward & backward <= symmetrize(forward, backward, method) <= forward | backward
+@given(forward=some_links, reverse=some_links)
+def test_every_method_lies_between_intersection_and_union(method: str, forward: Links, reverse: Links) -> None:
+    assert forward & reverse <= symmetrize(forward, reverse, method) <= forward | reverse
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -131,31 +131,31 @@ def test_links_with_themselves_stay_as_they_are(method: str, links: Links) -> No
 
 
 @pytest.mark.parametrize("method", [method for method in METHODS if "-final" in method])
-@given(forward=some_links, backward=some_links)
-def test_final_only_adds(method: str, forward: Links, backward: Links) -> None:
+@given(forward=some_links, reverse=some_links)
+def test_final_only_adds(method: str, forward: Links, reverse: Links) -> None:
     grown = method.partition("-final")[0]
-    assert symmetrize(forward, backward, grown) <= symmetrize(forward, backward, method)
+    assert symmetrize(forward, reverse, grown) <= symmetrize(forward, reverse, method)
 
 
 @given(some_links, some_links)
-def test_final_covers_every_word_and_final_and_adds_free_words_only(forward: Links, backward: Links) -> None:
+def test_final_covers_every_word_and_final_and_adds_free_words_only(forward: Links, reverse: Links) -> None:
     for grown in ("grow-diag", "moses-grow-diag"):
-        final = symmetrize(forward, backward, f"{grown}-final")
+        final = symmetrize(forward, reverse, f"{grown}-final")
         for side in (0, 1):
-            assert {link[side] for link in final} == {link[side] for link in forward | backward}
-        before = symmetrize(forward, backward, grown)
-        after = symmetrize(forward, backward, f"{grown}-final-and")
+            assert {link[side] for link in final} == {link[side] for link in forward | reverse}
+        before = symmetrize(forward, reverse, grown)
+        after = symmetrize(forward, reverse, f"{grown}-final-and")
         for link in after - before:
             assert not any(link[0] == i or link[1] == j for i, j in after - {link})
 
 
 def test_neighbours_are_straight_and_diagonal() -> None:
     for neighbour in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)):
-        forward, backward = frozenset({(1, 1), neighbour}), frozenset({(1, 1)})
-        assert symmetrize(forward, backward, "grow-diag") == forward
-        assert symmetrize(forward, backward, "moses-grow-diag") == forward
+        forward, reverse = frozenset({(1, 1), neighbour}), frozenset({(1, 1)})
+        assert symmetrize(forward, reverse, "grow-diag") == forward
+        assert symmetrize(forward, reverse, "moses-grow-diag") == forward
         both_free = 1 not in neighbour  # a straight neighbour has one free word, a diagonal one two
-        assert symmetrize(forward, backward, "lilt-grow-diag") == (forward if both_free else backward)
+        assert symmetrize(forward, reverse, "lilt-grow-diag") == (forward if both_free else reverse)
     far = frozenset({(1, 1), (3, 3)})
     assert symmetrize(far, frozenset({(1, 1)}), "grow-diag") == {(1, 1)}
     assert symmetrize(far, frozenset({(1, 1)}), "grow-diag-final-and") == far
@@ -168,10 +168,10 @@ def test_final_and_is_not_always_part_of_final() -> None:
 
 
 def test_the_forward_direction_comes_first() -> None:
-    forward, backward = frozenset({(0, 3)}), frozenset({(0, 0)})
+    forward, reverse = frozenset({(0, 3)}), frozenset({(0, 0)})
     for method in ("grow-diag-final-and", "moses-grow-diag-final-and", "lilt-grow-diag-final"):
-        assert symmetrize(forward, backward, method) == forward
-        assert symmetrize(backward, forward, method) == backward
+        assert symmetrize(forward, reverse, method) == forward
+        assert symmetrize(reverse, forward, method) == reverse
 
 
 def test_another_method_is_refused() -> None:
@@ -181,27 +181,27 @@ def test_another_method_is_refused() -> None:
 
 @pytest.mark.parametrize("method", written_by("atools"))
 def test_atools_gives_the_same(method: str) -> None:
-    forward, backward, expected = (
-        read(GOLDEN / f"{name}.pharaoh") for name in ("forward", "backward", f"atools.{method}")
+    forward, reverse, expected = (
+        read(GOLDEN / f"{name}.pharaoh") for name in ("forward", "reverse", f"atools.{method}")
     )
     assert len(expected) == 300
-    assert [symmetrize(*both, method) for both in zip(forward, backward, strict=True)] == expected
+    assert [symmetrize(*both, method) for both in zip(forward, reverse, strict=True)] == expected
 
 
 @pytest.mark.parametrize("method", written_by("symal"))
 def test_symal_gives_the_same(method: str) -> None:
-    forward, backward, expected = (
-        read(GOLDEN / f"{name}.pharaoh") for name in ("forward", "backward", f"symal.{method}")
+    forward, reverse, expected = (
+        read(GOLDEN / f"{name}.pharaoh") for name in ("forward", "reverse", f"symal.{method}")
     )
     assert len(expected) == 300
-    assert [symmetrize(*both, method) for both in zip(forward, backward, strict=True)] == expected
+    assert [symmetrize(*both, method) for both in zip(forward, reverse, strict=True)] == expected
 
 
 def test_the_dialects_differ() -> None:
-    forward, backward = read(GOLDEN / "forward.pharaoh"), read(GOLDEN / "backward.pharaoh")
+    forward, reverse = read(GOLDEN / "forward.pharaoh"), read(GOLDEN / "reverse.pharaoh")
     for method in ("grow-diag", "grow-diag-final"):
         three = [
-            [symmetrize(*both, dialect + method) for both in zip(forward, backward, strict=True)]
+            [symmetrize(*both, dialect + method) for both in zip(forward, reverse, strict=True)]
             for dialect in ("", "moses-", "lilt-")
         ]
         assert all(a != b for a, b in ((three[0], three[1]), (three[0], three[2]), (three[1], three[2])))
@@ -222,10 +222,10 @@ def test_lilts_published_files(tool: str, published: str, method: str) -> None:
     if not folder.is_dir():
         pytest.skip(f"needs {PUBLISHED.relative_to(SHARED)} in {SHARED.name}/ beside the repository")
     forward = read(folder / "test.enfr.talp")
-    backward = read(folder / "test.enfr.reverse.talp", swapped=True)
+    reverse = read(folder / "test.enfr.reverse.talp", swapped=True)
     expected = read(folder / f"test.enfr.{published}.talp")
     assert len(expected) == 447
-    assert [symmetrize(*both, method) for both in zip(forward, backward, strict=True)] == expected
+    assert [symmetrize(*both, method) for both in zip(forward, reverse, strict=True)] == expected
 
 
 @pytest.mark.parametrize(("tool", "lines"), [("fastalign", 91), ("giza", 32)])
