@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from align.children import python
-from align.statistical.process import Files, Job, run
+from align.statistical.process import Files, Job, run_program
 
 _ALIGN = """
 import sys, eflomal
@@ -23,22 +23,22 @@ with open(sys.argv[5], "w") as priors:
 
 
 def find_eflomal() -> Callable[[Job], Files]:
-    """The package.
+    """What aligns with the package.
 
     Raises:
-        ModuleNotFoundError: if it is not installed; says how to install it.
+        ModuleNotFoundError: it is not installed; says how to install it.
     """
     if not find_spec("eflomal"):
-        raise ModuleNotFoundError("eflomal is not there: pip install eflomal (it is built with gcc and make)")
+        raise ModuleNotFoundError("eflomal is not installed: pip install eflomal (it is built with gcc and make)")
     return _eflomal
 
 
 def _eflomal(job: Job) -> Files:
-    """The package's aligner as it comes; where the test text is separate, with the training text's counts as priors."""
+    """Align with the package's defaults; where the test text is separate, with the training text's counts as priors."""
     output = job.folder / "forward", job.folder / "reverse"
-    run("eflomal", python(_ALIGN, *job.text, *output), job)
+    run_program("eflomal", python(_ALIGN, *job.text, *output), job)
     if job.test:
         priors = job.folder / "priors"
-        run("eflomal", python(_PRIORS, *job.text, *output, priors), job)
-        run("eflomal", python(_ALIGN, *job.test, *output, priors), job)
+        run_program("eflomal", python(_PRIORS, *job.text, *output, priors), job)
+        run_program("eflomal", python(_ALIGN, *job.test, *output, priors), job)
     return output

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from align.links.formats import parse_a3
-from align.statistical.process import Files, Job, program, run
+from align.statistical.process import Files, Job, find_program, run_program
 
 _OPTIONS = (
     *("-m1", "5", "-m2", "0", "-mh", "5", "-m3", "3", "-m4", "3"),
@@ -17,31 +17,36 @@ _OPTIONS = (
 
 
 def find_giza() -> Callable[[Job], Files]:
-    """MGIZA's programs on PATH, or else those of GIZA++."""
-    wanted = (("mgiza", "mkcls", "snt2cooc"), ("GIZA++", "mkcls", "snt2cooc.out"))
-    for names in wanted:
-        giza, mkcls, snt2cooc = map(program, names)
+    """What aligns with MGIZA's programs on PATH, or else with those of GIZA++.
+
+    Raises:
+        ModuleNotFoundError: neither's programs are on PATH.
+    """
+    alternatives = (("mgiza", "mkcls", "snt2cooc"), ("GIZA++", "mkcls", "snt2cooc.out"))
+    for names in alternatives:
+        giza, mkcls, snt2cooc = map(find_program, names)
         if giza and mkcls and snt2cooc:
             return partial(_giza, giza, mkcls, snt2cooc)
-    raise ModuleNotFoundError("GIZA++ is not there: put " + ", or ".join(" and ".join(x) for x in wanted) + " on PATH")
+    programs = ", or ".join(map(" and ".join, alternatives))
+    raise ModuleNotFoundError(f"GIZA++ is not installed: put {programs} on PATH")
 
 
 def _giza(giza: str, mkcls: str, snt2cooc: str, job: Job) -> Files:
-    """Vocabularies, classes, co-occurrences and models of both directions."""
+    """Make vocabularies, word classes and co-occurrences, and train and align in both directions."""
     multi = Path(giza).name == "mgiza"
     vocabularies = [_vocabulary(path) for path in job.text]
     for path, vocabulary in zip(job.text, vocabularies, strict=True):
-        run("mkcls", [mkcls, "-c50", "-n2", f"-p{path}", f"-V{vocabulary}.classes", "opt"], job)
+        run_program("mkcls", [mkcls, "-c50", "-n2", f"-p{path}", f"-V{vocabulary}.classes", "opt"], job)
     output = job.folder / "forward", job.folder / "reverse"
     for reverse, path in enumerate(output):
         source, target = vocabularies[reverse], vocabularies[1 - reverse]
-        text, together = path.with_suffix(".snt"), path.with_suffix(".cooc")
-        with open(job.text[reverse]) as given, open(job.text[1 - reverse]) as words, open(text, "w") as stream:
-            stream.writelines(f"1\n{line}{other}" for line, other in zip(given, words, strict=True))
+        text, cooccurrences = path.with_suffix(".snt"), path.with_suffix(".cooc")
+        with open(job.text[reverse]) as sources, open(job.text[1 - reverse]) as targets, open(text, "w") as stream:
+            stream.writelines(f"1\n{source_line}{line}" for source_line, line in zip(sources, targets, strict=True))
         if multi:
-            run("snt2cooc", [snt2cooc, together, source, target, text], job)
+            run_program("snt2cooc", [snt2cooc, cooccurrences, source, target, text], job)
         else:
-            run("snt2cooc.out", [snt2cooc, source, target, text], job, together)
+            run_program("snt2cooc.out", [snt2cooc, source, target, text], job, cooccurrences)
         options = [*_OPTIONS, *(["-ncpus", str(job.threads)] if multi else [])]
         files: list[str | Path] = [
             "-S",
@@ -51,17 +56,17 @@ def _giza(giza: str, mkcls: str, snt2cooc: str, job: Job) -> Files:
             "-C",
             text,
             "-CoocurrenceFile",
-            together,
+            cooccurrences,
             "-o",
             f"{path}.giza",
         ]
-        run(Path(giza).name, [giza, *files, *options], job)
+        run_program(Path(giza).name, [giza, *files, *options], job)
         _collect(path, bool(reverse))
     return output
 
 
 def _vocabulary(path: Path) -> Path:
-    """Write GIZA++'s list of a text's words: number, word (here the number again), count."""
+    """Write GIZA++'s list of a text's words: number, word (which is the same number here), count."""
     counts: dict[str, int] = {}
     with open(path) as lines:
         for line in lines:
@@ -73,7 +78,7 @@ def _vocabulary(path: Path) -> Path:
 
 
 def _collect(path: Path, reverse: bool) -> None:
-    """Write the links of all of MGIZA's parts in the order of the text; of a pair that comes twice, the last."""
+    """Write the links of all of MGIZA's parts in the order of the text; the last ones of a pair that comes twice."""
     lines: dict[int, str] = {}
     for part in sorted(path.parent.glob(f"{path.name}.giza.A3.final*")):
         try:
@@ -86,5 +91,5 @@ def _collect(path: Path, reverse: bool) -> None:
             raise ValueError(f"giza wrote a file that cannot be read, {part.name}: {error}") from None
     missing = next((number for number in range(1, len(lines) + 1) if number not in lines), None)
     if missing:
-        raise ValueError(f"giza left out pair {missing:,} of the text that it trained on")
+        raise ValueError(f"giza left out pair {missing:,} of its training text")
     path.write_text("".join(f"{lines[number]}\n" for number in range(1, len(lines) + 1)))

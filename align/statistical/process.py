@@ -16,7 +16,7 @@ Files = tuple[Path, Path]
 class Job(NamedTuple):
     """What a tool has to do: train on a text, then align `test` with what it learned, or else the text itself.
 
-    Nobody will look at the links of the first `skip` lines of the text.
+    The links of the first `skip` lines of the text are not needed.
     """
 
     folder: Path
@@ -26,14 +26,20 @@ class Job(NamedTuple):
     threads: int
 
 
-def run(tool: str, command: Sequence[str | Path], job: Job, output: Path | None = None) -> str:
-    """Run a program in the job's folder, its stdout into a file or nowhere.
+def run_program(tool: str, command: Sequence[str | Path], job: Job, output: Path | None = None) -> str:
+    """Run a program in the job's folder, with its stdout written to a file or thrown away.
+
+    Args:
+        tool: what to call it in errors.
+        command: the program and its arguments.
+        job: gives the folder and the number of threads.
+        output: gets its stdout; None for none.
 
     Returns:
         What it wrote to stderr.
 
     Raises:
-        ValueError: it failed; says how, with the last lines of stderr.
+        ValueError: the program failed; says how, with the last lines of its stderr.
     """
     log = job.folder / "stderr"
     environment = os.environ | {"OMP_NUM_THREADS": str(job.threads), "TMPDIR": str(job.folder)}
@@ -41,14 +47,14 @@ def run(tool: str, command: Sequence[str | Path], job: Job, output: Path | None 
         code = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=stream, stderr=errors, cwd=job.folder, env=environment
         ).returncode
-    text = log.read_text(encoding="utf-8", errors="replace")
+    messages = log.read_text(encoding="utf-8", errors="replace")
     if code:
         how = f"exit code {code}" if code > 0 else f"signal {-code}: memory may have run out"
-        raise ValueError(f"{tool} failed ({how}):\n" + "\n".join(text.strip().splitlines()[-5:]))
-    return text
+        raise ValueError(f"{tool} failed ({how}):\n" + "\n".join(messages.strip().splitlines()[-5:]))
+    return messages
 
 
-def program(name: str) -> str | None:
-    """Where a program is, for a run in another folder; None if it is not on PATH."""
-    found = shutil.which(name)
-    return found and os.path.abspath(found)
+def find_program(name: str) -> str | None:
+    """The absolute path of a program, which will run in another folder; None if it is not on PATH."""
+    path = shutil.which(name)
+    return path and os.path.abspath(path)

@@ -1,8 +1,8 @@
 """Statistical word aligners behind one function: fast_align, eflomal, and GIZA++ or MGIZA.
 
-The tools are given numbers for words. So no word can be taken for a separator, be cut or be too long, and shift the
-indices behind it. All that they look at is which words are the same: numbers change what they learn by no more than
-the rounding of sums in another order.
+The tools get numbers in place of words, so that no word can be taken for a separator, be cut or be too long, and shift
+the indices after it. They only look at which words are the same: numbers change what they learn by no more than the
+rounding of sums in another order.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class Tool(NamedTuple):
     """A statistical aligner.
 
     Attributes:
-        find: looks for it on this computer; returns what runs it.
-        words: pairs with more words in a side are left out.
-        ratio: so are those with a side longer than this times the other.
+        find: looks for it on this computer; returns the function that does a job with it.
+        max_words: pairs with a longer side are left out.
+        max_ratio: so are pairs with a side longer than this times the other.
         lower: whether it puts words into lower case.
         separate: whether it can align a text that it was not trained on.
     """
 
     find: Callable[[], Callable[[Job], Files]]
-    words: int
-    ratio: float = math.inf
+    max_words: int
+    max_ratio: float = math.inf
     lower: bool = False
     separate: bool = True
 
 
 class _Numbers(dict[str, int]):
-    """A number for every word, in the order of appearance; from 2, since GIZA++ has a use for 0 and 1."""
+    """A number for every word, in the order of appearance; from 2, since GIZA++ reserves 0 and 1."""
 
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self) + 2
@@ -54,13 +54,13 @@ class _Numbers(dict[str, int]):
 
 
 class Run(NamedTuple):
-    """What a tool has done.
+    """A run of a tool.
 
     Attributes:
-        trained: pairs of the text that it was trained on, with those that it could not take.
-        links: for each pair that was to be aligned, in order, forward links, where each target word has at most one
-            source word, and reverse links, where each source word has at most one target word; all as (source,
-            target). Read once, from files that are there as long as the run is open.
+        trained: number of pairs in the text that it was trained on, including those that it could not take.
+        links: for each pair to align, in order, forward links, where each target word has at most one source word,
+            and reverse links, where each source word has at most one target word; all as (source, target). They can
+            be read once, and only while the run is open: its files are temporary.
     """
 
     trained: int
@@ -73,7 +73,7 @@ def align_with(
     """Align pairs with a statistical tool, in both directions; see `open_run`.
 
     Returns:
-        The links of the run. The tool runs when the first is asked for.
+        The links of the run. The tool runs when the first ones are asked for.
     """
     check_use(tool, train is not None, append)
 
@@ -90,12 +90,12 @@ def open_run(
 ) -> Iterator[Run]:
     """Run a statistical tool on pairs, in both directions, and read its links.
 
-    Pairs that a tool cannot take get no links: blank ones, and with a warning those that are too long for it. These
-    are sides of more than 1,023 words for eflomal, of more than 100 words or nine times the other side for GIZA++,
+    Pairs that a tool cannot take get no links: blank pairs, and with a warning those that are too long for it. Too
+    long is a side of more than 1,023 words for eflomal, of more than 100 words or nine times the other side for GIZA++,
     and of more than 32,766 words for fast_align.
 
-    fast_align gives the same links again with one thread, and is hardly faster with more. eflomal takes no seed: its
-    links differ a little from run to run.
+    With one thread fast_align's links are the same every time; it is hardly faster with more. eflomal takes no seed:
+    its links differ a little from run to run.
 
     Args:
         tool: a key of TOOLS.
@@ -105,20 +105,20 @@ def open_run(
         threads: how many the tool may use.
 
     Raises:
-        ModuleNotFoundError: if the tool is not installed.
-        ValueError: if the tool is unknown or cannot be used like this, if there is nothing to train on, or if the tool
-            fails or writes links that cannot be.
+        ModuleNotFoundError: the tool is not installed.
+        ValueError: the tool is unknown or cannot be used like this, there is nothing to train on, or the tool fails or
+            writes impossible links.
     """
     check_use(tool, train is not None, append)
-    run = TOOLS[tool].find()
+    do_job = TOOLS[tool].find()
     with tempfile.TemporaryDirectory(prefix="align-") as name:
         folder = Path(name)
         numbers = (_Numbers(), _Numbers())
         text = (folder / "text.source", folder / "text.target")
         test, skip, trained = None, 0, 0
         if train is not None:
-            learned = _write(tool, train, text, numbers)
-            trained, skip = len(learned) // 3, _taken(learned)
+            train_shapes = _write(tool, train, text, numbers)
+            trained, skip = len(train_shapes) // 3, _taken(train_shapes)
             if not skip:
                 raise DataError(f"{tool} has no pair to train on")
             if not append:
@@ -126,13 +126,13 @@ def open_run(
         shapes = _write(tool, pairs, test or text, numbers)
         trained += 0 if test else len(shapes) // 3
         if _taken(shapes):
-            yield Run(trained, _read(tool, run(Job(folder, text, test, skip, threads)), skip, shapes))
+            yield Run(trained, _read(tool, do_job(Job(folder, text, test, skip, threads)), skip, shapes))
         else:
             yield Run(trained, ((frozenset(), frozenset()) for _ in shapes[::3]))
 
 
 def check_use(tool: str, train: bool, append: bool) -> None:
-    """Refuse a tool that is not there, or a use that it does not have.
+    """Refuse a tool that is not installed, or a use that it does not support.
 
     Args:
         tool: a key of TOOLS.
@@ -140,8 +140,8 @@ def check_use(tool: str, train: bool, append: bool) -> None:
         append: whether the pairs are to be appended to it.
 
     Raises:
-        ModuleNotFoundError: if the tool is not installed.
-        ValueError: if the tool is unknown, or cannot be used like this.
+        ModuleNotFoundError: the tool is not installed.
+        ValueError: the tool is unknown, or cannot be used like this.
     """
     if tool not in TOOLS:
         raise ValueError(f"the tool is one of {', '.join(TOOLS)}; not {tool!r}")
@@ -154,18 +154,18 @@ def check_use(tool: str, train: bool, append: bool) -> None:
 
 
 def lower_case(pair: Pair) -> Pair:
-    """The same pair in lower case: counts of words are all that these tools have, and capitals split them."""
+    """The same pair in lower case: these tools rely on counts of words, which capitals would split."""
     return Pair(tuple(map(str.lower, pair.source)), tuple(map(str.lower, pair.target)), pair.id)
 
 
 def describe_tool(tool: str) -> str:
-    """The tool with where it comes from and its version, for signatures: `fast_align:systran-align-3.5.0`.
+    """The tool, its package and its version, for signatures: `fast_align:systran-align-3.5.0`.
 
     Raises:
         ModuleNotFoundError: it is not installed.
     """
-    found = TOOLS[tool].find()
-    path = str(found.args[0]) if isinstance(found, partial) else ""
+    do_job = TOOLS[tool].find()
+    path = str(do_job.args[0]) if isinstance(do_job, partial) else ""
     package = {"fast_align": "systran-align"}.get(tool, tool)
     seeded = "" if tool != "eflomal" else "-unseeded"
     return f"{tool}:{Path(path).name}" if path else f"{tool}:{package}-{version(package)}{seeded}"
@@ -183,7 +183,7 @@ def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbe
     with open(files[0], "a") as source, open(files[1], "a") as target:
         for pair in pairs:
             short, long = sorted((len(pair.source), len(pair.target)))
-            if not pair.blank and (long > limits.words or long > limits.ratio * short):
+            if not pair.blank and (long > limits.max_words or long > limits.max_ratio * short):
                 left_out.append(pair.id)
             elif not pair.blank:
                 shapes.extend((pair.id, len(pair.source), len(pair.target)))
@@ -193,14 +193,11 @@ def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbe
                 continue
             shapes.extend((pair.id, 0, 0))
     if left_out:
-        warnings.warn(
-            f"{tool} cannot take line {left_out[0]:,}"
-            + (f" and {len(left_out) - 1:,} more" if len(left_out) > 1 else "")
-            + f" (more than {limits.words:,} words"
-            + (f", or a side {limits.ratio:.0f} times as long as the other)" if limits.ratio < math.inf else ")"),
-            TextWarning,
-            stacklevel=2,
-        )
+        lines = f"{left_out[0]:,}" + (f" and {len(left_out) - 1:,} more" if len(left_out) > 1 else "")
+        why = f"more than {limits.max_words:,} words"
+        if limits.max_ratio < math.inf:
+            why += f", or a side {limits.max_ratio:.0f} times as long as the other"
+        warnings.warn(f"{tool} cannot take line {lines} ({why})", TextWarning, stacklevel=2)
     return shapes
 
 
@@ -210,7 +207,7 @@ def _taken(shapes: array[int]) -> int:
 
 
 def _read(tool: str, files: Files, skip: int, shapes: array[int]) -> Iterator[tuple[Links, Links]]:
-    """The links of both directions, checked; `skip` leaves out those of the text that was trained on before."""
+    """The links of both directions, checked; the first `skip` lines, which are of the training text, are left out."""
     expected = skip + _taken(shapes)
     for path in files:
         with open(path) as stream:
@@ -225,27 +222,25 @@ def _read(tool: str, files: Files, skip: int, shapes: array[int]) -> Iterator[tu
                 continue
             try:
                 links = [parse_pharaoh(next(stream).rstrip("\n")) for stream in streams]
-                for found, side in zip(links, (1, 0), strict=True):
-                    if any(i >= shape[0] or j >= shape[1] for i, j in found):
+                for direction, side in zip(links, (1, 0), strict=True):
+                    if any(i >= shape[0] or j >= shape[1] for i, j in direction):
                         raise ValueError(f"a link beyond the last word ({shape[0]} and {shape[1]} words)")
-                    if len({link[side] for link in found}) < len(found):
+                    if len({link[side] for link in direction}) < len(direction):
                         raise ValueError(f"a {('source', 'target')[side]} word has two links")
             except ValueError as error:
-                raise PairError(f"{tool} gave links that cannot be: {error}", line=line) from None
+                raise PairError(f"{tool} gave impossible links: {error}", line=line) from None
             yield links[0], links[1]
 
 
-def find_fast_align() -> Callable[[Job], Files]:
-    """The program or the library, whose reader needs numpy: not before it is wanted."""
-    from align.statistical.fast_align import find
+def _find_fast_align() -> Callable[[Job], Files]:
+    """What aligns with fast_align; imported late, because the reader of the library's tables needs numpy."""
+    from align.statistical.fast_align import find_fast_align
 
-    return find()
+    return find_fast_align()
 
 
 TOOLS: dict[str, Tool] = {
-    # fast_align counts lengths in 16 bits
-    "fast_align": Tool(find_fast_align, words=32_766),
-    "eflomal": Tool(find_eflomal, words=1_023, lower=True),
-    # both are where GIZA++ cuts sentences off
-    "giza": Tool(find_giza, words=100, ratio=9, separate=False),
+    "fast_align": Tool(_find_fast_align, max_words=32_766),  # it counts lengths in 16 bits
+    "eflomal": Tool(find_eflomal, max_words=1_023, lower=True),
+    "giza": Tool(find_giza, max_words=100, max_ratio=9, separate=False),  # beyond both it cuts sentences off
 }

@@ -139,7 +139,7 @@ def test_what_giza_needs(
     wanted = "GIZA++ aligns only what it trains on: append the pairs to the training text (--append-test)"
     failed(run_main(baseline.main, "giza", "test", *train), wanted)
     monkeypatch.setenv("PATH", "/nowhere")
-    failed(run_main(baseline.main, "giza", "test"), "GIZA++ is not there: put mgiza")
+    failed(run_main(baseline.main, "giza", "test"), "GIZA++ is not installed: put mgiza")
 
 
 def test_a_run_that_fails_leaves_no_file(

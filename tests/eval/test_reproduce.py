@@ -26,7 +26,7 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     result = reproduce("-f", "markdown")
     assert result.code == 0, result.err
     assert "absent: missing" in result.err
-    assert "toy: without giza: GIZA++ is not there" in result.err
+    assert "toy: without giza: GIZA++ is not installed" in result.err
     tables = {}
     for name in ("layers", "rules", "comparisons", "systems"):
         sign, tables[name] = read_table(data / "results" / f"toy.{name}.tsv")

@@ -26,7 +26,7 @@ INSTALLED = (pytest.param("fast_align", marks=needs_systran), "eflomal")
 
 @pytest.fixture(autouse=True)
 def no_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A PATH with what a test puts there and no more, and a folder for temporary files to look into."""
+    """A PATH with nothing but what a test puts there, and a folder for temporary files that a test can inspect."""
     programs, temporary = tmp_path / "bin", tmp_path / "tmp"
     programs.mkdir()
     temporary.mkdir()
@@ -216,13 +216,14 @@ def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
     for texts in lines[:-1]:  # the library counts the last row of a table twice
         theirs = library.align(texts[0].split(), texts[1].split())
         ours = []
-        for table, (given, other), name in zip(tables, (texts, texts[::-1]), ("forward", "reverse"), strict=True):
-            ids = table.ids(given), table.ids(other)
+        keys = "forward_log_prob", "backward_log_prob"
+        for table, (origins, words), key in zip(tables, (texts, texts[::-1]), keys, strict=True):
+            ids = table.ids(origins), table.ids(words)
             ours.append(table.best(*ids, 4.0))
             length = 0.05 + len(ids[0])  # it adds a Poisson distribution of the length
             score = np.log(table.joint(*ids, np.arange(len(ids[1])), 4.0).sum(1)).sum()
             score += len(ids[1]) * math.log(length) - length - math.lgamma(len(ids[1]) + 1)
-            assert score == pytest.approx(theirs[f"{name}_log_prob"], rel=1e-9)
+            assert score == pytest.approx(theirs[key], rel=1e-9)
         reverse = frozenset((i, j) for j, i in ours[1])
         links = symmetrize(frozenset(ours[0]), reverse, "grow-diag-final-and")
         same += links == frozenset(map(tuple, theirs["alignments"]))
@@ -233,11 +234,11 @@ def test_best_links_are_those_of_the_library(tmp_path: Path) -> None:
 def test_long_sentences_are_done_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines, path, _ = learn(dictionary(50), tmp_path)
     table = Table(path)
-    given, words = (table.ids(" ".join(line[side] for line in lines)) for side in (0, 1))
-    whole = table.best(given, words, 5.0)
+    origins, words = (table.ids(" ".join(line[side] for line in lines)) for side in (0, 1))
+    whole = table.best(origins, words, 5.0)
     assert len(whole) > 200
     monkeypatch.setattr(fast_align, "CELLS", 1000)
-    assert table.best(given, words, 5.0) == whole
+    assert table.best(origins, words, 5.0) == whole
 
 
 @needs_systran
@@ -295,17 +296,18 @@ lines = [l.split() for l in open(at["-i"])]
 with open(os.environ["LOG"], "a") as log:
     print(*(a if not os.path.isabs(a) else os.path.basename(a) for a in args), file=log)
     print(*(" ".join(l) for l in lines), sep=" / ", file=log)
-direction = "back" if "-r" in args else "there"
-print("expected target length = source length * 1." + str(len(direction)), file=sys.stderr)
-print("     final tension: 5.5\\n     final tension: 6." + str(len(direction)), file=sys.stderr)
+direction = "reverse" if "-r" in args else "forward"
+digit = {"forward": "5", "reverse": "4"}[direction]
+print("expected target length = source length * 1." + digit, file=sys.stderr)
+print("     final tension: 5.5\\n     final tension: 6." + digit, file=sys.stderr)
 if "-p" in args:
     open(at["-p"], "w").write(direction)
 if "-f" in args:
     assert open(at["-f"]).read() == direction
 for l in lines:
     cut = l.index("|||")
-    links = [f"{0 if direction == 'there' else i}-{i if direction == 'there' else 0}"
-             for i in range(len(l) - cut - 1 if direction == 'there' else cut)]
+    links = [f"{0 if direction == 'forward' else i}-{i if direction == 'forward' else 0}"
+             for i in range(len(l) - cut - 1 if direction == 'forward' else cut)]
     if "-f" in args:
         print(*l[:cut], "|||", *l[cut + 1:], "|||", *links, "|||", "-12.5")
     else:
@@ -354,7 +356,7 @@ def test_the_program_is_given_train_and_test_together(put: Callable[..., None], 
         ("print('0-0\\n0-0\\n0-0')", "fast_align gave 3 lines of links for 2 pairs"),
         ("print('0-0\\n1-0')", r"line 3: fast_align gave .* beyond the last word \(1 and 1 words\)"),
         ("print('0-0\\n0-1')", "line 3: fast_align gave .* beyond the last word"),
-        ("print('0-0 1-0\\n0-0')", "line 1: fast_align gave links that cannot be: a target word has two links"),
+        ("print('0-0 1-0\\n0-0')", "line 1: fast_align gave impossible links: a target word has two links"),
         ("print('0-0 0-1' if '-r' in args else '0-0')\nprint('0-0')", "a source word has two links"),
         ("print('0-0\\nNaN')", "line 3: .* 'NaN' is not a link"),
         (
@@ -364,7 +366,7 @@ def test_the_program_is_given_train_and_test_together(put: Callable[..., None], 
         ("os.kill(os.getpid(), 9)", r"fast_align failed \(signal 9: memory may have run out\)"),
     ],
 )
-def test_output_that_cannot_be(put: Callable[..., None], code: str, message: str) -> None:
+def test_impossible_output(put: Callable[..., None], code: str, message: str) -> None:
     put("fast_align", code)
     with pytest.raises(ValueError, match=message):
         list(align_with("fast_align", TEST))
@@ -463,7 +465,7 @@ def test_giza_takes_only_what_it_would_not_cut_off(put: Callable[..., None]) -> 
 
 def test_giza_that_leaves_out_a_pair(put: Callable[..., None]) -> None:
     put_giza(put, skip=1)
-    with pytest.raises(ValueError, match="giza left out pair 2 of the text"):
+    with pytest.raises(ValueError, match="giza left out pair 2 of its training text"):
         list(align_with("giza", pairs("a|b", "c|d", "e|f"), threads=3))
     put_giza(put, skip=2)
     with pytest.raises(ValueError, match="giza gave 2 lines of links for 3 pairs"):
