@@ -19,6 +19,20 @@ from typing import NamedTuple, TypeVar
 _Error = TypeVar("_Error", bound="DataError")
 
 
+def shorten(text: str, most: int = 80) -> str:
+    """A text of a file or a library as a message has room for it: at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def show_value(value: object) -> str:
+    """A value out of an untrusted file for a message: short, and nothing that has parts is written out."""
+    if isinstance(value, str):
+        return repr(shorten(value, 40))
+    if isinstance(value, int) and abs(value) >= 1 << 64:
+        return f"a very large {type(value).__name__}"
+    return repr(value) if isinstance(value, int | float) else f"of type {type(value).__name__}"
+
+
 class Argument(NamedTuple):
     """An argument that would help, and the value to give it; None where any value may do.
 

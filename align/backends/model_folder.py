@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from glob import escape
@@ -10,14 +9,10 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, get_args
 
-from align.errors import Argument, ModelError, Remedy
+from align.errors import Argument, ModelError, Remedy, shorten, show_value
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS, TextRules
+from align.text.toml import check_names, parse_toml
 from align.types import Cell, Position, Score
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # its forerunner, under a name that mypy need not know
-    import tomli as tomllib
 
 TOML_BYTES = 1 << 16
 """The most that a model.toml may have."""
@@ -177,25 +172,23 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], C
     if len(raw) > TOML_BYTES:
         raise ModelError(f"more than {TOML_BYTES:,} bytes, which is not what describes a model", file=str(path))
     try:
-        content = tomllib.loads(raw.decode())
+        content = parse_toml(raw.decode())
         text, stored = content.get("text", {}), content.get("calibration", {})
         for table, where, known in (
             (content, "the file", ("source", "target", "text", "calibration")),
             (text, "[text]", tuple(_CHOICES)),
             (stored, "[calibration]", get_args(Position)),
-            *((scores, f"[calibration.{position[:80]}]", get_args(Score)) for position, scores in stored.items()),
+            *((cells, f"[calibration.{shorten(position)}]", get_args(Score)) for position, cells in stored.items()),
         ):
-            for name in table:
-                if name not in known:
-                    raise ValueError(f"{where} has {name[:80]}, but only {', '.join(known)} mean something there")
+            check_names(where, table, known)
         for name, value in text.items():
             if not isinstance(value, str) or value not in _CHOICES[name]:
-                raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {_shown(value)}")
+                raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {show_value(value)}")
         options = ModelOptions(_language(content["source"]), _language(content["target"]), **text)
         calibration = {
             (score, position): Cell(_counted(cell["layer"]), "all" if cell["head"] == "all" else _counted(cell["head"]))
-            for position, scores in stored.items()
-            for score, cell in scores.items()
+            for position, cells in stored.items()
+            for score, cell in cells.items()
         }
     except KeyError as error:
         raise ModelError(f"{error} is missing", file=str(path)) from None
@@ -209,18 +202,10 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], C
 def _language(value: Any) -> str:
     if isinstance(value, str):
         return value
-    raise ValueError(f"a language is {_shown(value)}, not a code such as 'de'")
+    raise ValueError(f"a language is {show_value(value)}, not a code such as 'de'")
 
 
 def _counted(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 10_000:
         return value
-    raise ValueError(f"a layer or head is {_shown(value)}, not a whole number from 1 (or, of heads, 'all')")
-
-
-def _shown(value: Any) -> str:
-    """A value for a message: the file may have made it as long as it liked."""
-    try:
-        return repr(value)[:80]
-    except ValueError:  # more digits than Python writes out
-        return f"a very large {type(value).__name__}"
+    raise ValueError(f"a layer or head is {show_value(value)}, not a whole number from 1 (or, of heads, 'all')")

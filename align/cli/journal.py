@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
+from align.errors import shorten
 from align.types import Cell, Choice, Place
 from align.view.escape import printable
 
@@ -82,14 +83,13 @@ def differences(before: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     """What two runs differ in, for a message of one line: `before` may say anything."""
     names = [name for name in {**run, **before} if before.get(name) != run.get(name)]
     told = [
-        f"{_cut(name, 40)} was {_cut(before.get(name))}, and is {_cut(run.get(name))}" for name in names[:MOST_TOLD]
+        f"{_show(name, 40)} was {_show(before.get(name))}, and is {_show(run.get(name))}" for name in names[:MOST_TOLD]
     ]
     return "; ".join([*told, f"and {len(names) - MOST_TOLD:,} more"] if names[MOST_TOLD:] else told)
 
 
-def _cut(value: Any, most: int = 300) -> str:
-    text = str(value)
-    return printable(text if len(text) <= most else f"{text[:most]}...")
+def _show(value: Any, most: int = 300) -> str:
+    return printable(shorten(str(value), most))
 
 
 def read_journal(stream: BinaryIO) -> tuple[dict[str, Any] | None, Saved, int]:

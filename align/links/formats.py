@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
+from align.errors import shorten
 from align.text.lines import split_words
 from align.types import Alignment, Gold, Links
 
@@ -37,9 +38,9 @@ def make_gold(sure: Iterable[tuple[int, int]], possible: Iterable[tuple[int, int
 
 
 def _refusal(text: str, wanted: str) -> ValueError:
-    """That a text, of which so much is shown as a line has room for, is not what is wanted."""
+    """The error that a text is not what is wanted."""
     hint = f"; numbers go up to {HIGHEST:,}" if _TOO_HIGH.search(text) else ""
-    return ValueError(f"{text if len(text) <= 80 else text[:79] + '…'!r} is not {wanted}{hint}")
+    return ValueError(f"{shorten(text)!r} is not {wanted}{hint}")
 
 
 def renumber(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = False) -> Links:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib.resources import files
@@ -10,12 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from align.text.preprocess import CASES, TOKENIZERS
+from align.text.toml import check_names, parse_toml
 from align.training.options import check_options
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # its forerunner, under a name that mypy need not know
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -117,9 +112,8 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
         raise ValueError(f"{name}: no such file, nor a bundled recipe (these are: {', '.join(sorted(bundled))})")
     path = bundled.get(str(name), Path(name))
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-        known = ("seeds", "data", "text", "checkpoint", "fairseq")
-        _check_names("the file", content, known)
+        content = parse_toml(path.read_text(encoding="utf-8"))
+        check_names("the file", content, ("seeds", "data", "text", "checkpoint", "fairseq"))
         options = content.get("fairseq", {})
         check_options(options)
         recipe = Recipe(
@@ -146,12 +140,6 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
     return recipe
 
 
-def _check_names(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    for name in table:
-        if name not in known:
-            raise ValueError(f"{where} has {name}, but only {', '.join(known)} mean something there")
-
-
 def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
     """One table of the file as its dataclass.
 
@@ -160,7 +148,7 @@ def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
     """
     table = content.get(name, {})
     defaults = {f.name: f.default for f in fields(kind)}
-    _check_names(f"[{name}]", table, tuple(defaults))
+    check_names(f"[{name}]", table, defaults)
     values = {}
     for key, value in table.items():
         wanted: Any = type(defaults[key])

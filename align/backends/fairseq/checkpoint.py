@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from align.backends.fairseq.index import TooMuch, Unsafe, checked_file
+from align.errors import shorten
 
 _FORMATS = {"f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "b1": "?"}
 """numpy's names of number types to those of `struct`."""
@@ -134,7 +135,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: refused, for it holds {error}") from None
     except Unsafe as error:
         raise ValueError(
-            f"{path}: refused, for it asks to run {str(error)[:80]} while being read; "
+            f"{path}: refused, for it asks to run {shorten(str(error))} while being read; "
             "a checkpoint that only holds a model has no need to"
         ) from None
     except _NotFairseq as error:

@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from align.errors import shorten
+
 MENDED = ("fairseq", "hydra")
 
 MOST_EVALUATED = 100_000
@@ -84,7 +86,7 @@ def evaluate(text: str, *scopes: Any) -> Any:
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        raise ValueError(f"{text[:80]!r} is not a number, a string, or a list of them") from None
+        raise ValueError(f"{shorten(text)!r} is not a number, a string, or a list of them") from None
 
 
 def _value(node: ast.expr) -> Any:

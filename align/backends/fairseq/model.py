@@ -19,7 +19,7 @@ from align.backends.fairseq.compat import mend
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.fairseq.settings import model_settings, plain_dict, text_setting
 from align.backends.model_folder import ModelFolder
-from align.errors import Argument, ModelError, Remedy
+from align.errors import Argument, ModelError, Remedy, shorten
 from align.text.preprocess import Preprocessor
 
 ENTRY_BYTES = 1000
@@ -90,7 +90,7 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
         raise ModelError("does not say its languages", file=str(folder.checkpoint), remedy=remedy)
     for language in (source, target):  # they come out of a file and go into paths and onto terminals
         if not re.fullmatch(r"[\w.-]+", language):
-            raise ValueError(f"{folder.checkpoint}: {language[:80]!r} is not a language code")
+            raise ValueError(f"{folder.checkpoint}: {shorten(language)!r} is not a language code")
     return source, target
 
 
@@ -115,7 +115,7 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
     try:
         dictionary = Dictionary.load(io.StringIO(content.decode()))
     except Exception as error:  # a wrong encoding, a line that is no entry, an entry twice
-        raise ValueError(f"{path}: not a fairseq dictionary ({_cut(str(error).strip())})") from None
+        raise ValueError(f"{path}: not a fairseq dictionary ({_one_line(error)})") from None
     if rows != len(dictionary):
         raise ValueError(
             f"{path}: {len(dictionary):,} entries with fairseq's 4 special ones, but the {part} of "
@@ -124,10 +124,9 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
     return dictionary
 
 
-def _cut(reason: str, most: int = 120) -> str:
+def _one_line(error: Exception, most: int = 120) -> str:
     """A library's message, which may quote the file, as one line that is not too long."""
-    reason = " ".join(reason.split())
-    return reason if len(reason) <= most else reason[:most] + " ..."
+    return shorten(" ".join(str(error).split()), most)
 
 
 class _Vocabulary(dict[str, int]):
@@ -166,13 +165,13 @@ def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], c
         model = models.build_model(settings, task)
     except Exception as error:  # whatever an unusual setting makes fairseq raise
         _leave_memory_errors(error)
-        reason = _cut(str(error))
+        reason = _one_line(error)
         raise ValueError(f"{checkpoint}: fairseq cannot build this model ({settings.arch}): {reason}") from None
     try:
         model.load_state_dict(weights, strict=True, model_cfg=settings)
     except Exception as error:  # the names of weights are the file's, and fairseq takes them apart
         _leave_memory_errors(error)
-        reason = _cut(str(error), 500)  # which names the weights
+        reason = _one_line(error, 500)  # which names the weights
         raise ValueError(f"{checkpoint}: weights and configuration do not fit: {reason}") from None
     if not all(weight.isfinite().all() for weight in model.parameters()):
         raise ValueError(f"{checkpoint}: some weights are not finite numbers; the training has failed")

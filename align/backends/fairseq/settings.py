@@ -14,6 +14,8 @@ from typing import Any
 
 from torch import Tensor
 
+from align.errors import show_value
+
 SIDES = ("encoder", "decoder")
 SWITCHES = (
     *(f"{side}_{name}" for side in SIDES for name in ("normalize_before", "learned_pos")),
@@ -90,25 +92,25 @@ def _flat(saved: dict[Any, Any]) -> dict[Any, Any]:
 def _switch(name: str, value: Any) -> bool:
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
-    raise ValueError(f"its setting {name} is {_shown(value)}, not true or false")
+    raise ValueError(f"its setting {name} is {show_value(value)}, not true or false")
 
 
 def _size(name: str, value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
         return value
-    raise ValueError(f"its setting {name} is {_shown(value)}, not a whole number from 1")
+    raise ValueError(f"its setting {name} is {show_value(value)}, not a whole number from 1")
 
 
 def _activation(value: Any) -> str:
     if isinstance(value, str) and value in ACTIVATIONS:
         return value
-    raise ValueError(f"its setting activation_fn is {_shown(value)}, not one of {', '.join(ACTIVATIONS)}")
+    raise ValueError(f"its setting activation_fn is {show_value(value)}, not one of {', '.join(ACTIVATIONS)}")
 
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, (int, float)) and 0 <= value <= 100:
         return value
-    raise ValueError(f"its setting {name} is {_shown(value)}, not a number from 0 to 100")
+    raise ValueError(f"its setting {name} is {show_value(value)}, not a number from 0 to 100")
 
 
 def _cutoff(value: Any) -> list[int]:
@@ -117,7 +119,7 @@ def _cutoff(value: Any) -> list[int]:
         value = [int(number) for number in re.findall(r"\d+", value)]
     if isinstance(value, (list, tuple)) and 1 <= len(value) <= 100:
         return [_size("adaptive_softmax_cutoff", size) for size in value]
-    raise ValueError(f"its setting adaptive_softmax_cutoff is {_shown(value)}, not a few whole numbers")
+    raise ValueError(f"its setting adaptive_softmax_cutoff is {show_value(value)}, not a few whole numbers")
 
 
 def _check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
@@ -140,10 +142,3 @@ def _check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> 
                 raise ValueError(f"its setting {name} is {size:,}, more than the {most:,} that fit into memory")
         elif size > longest:
             raise ValueError(f"its setting {name} is {size:,}, but no weight is longer than {longest:,}")
-
-
-def _shown(value: Any) -> str:
-    """A value of an untrusted file for a message: short, and nothing that has parts is written out."""
-    if isinstance(value, (bool, float, str)) or (isinstance(value, int) and abs(value) < 1 << 64):
-        return repr(value[:40] if isinstance(value, str) else value)
-    return f"of type {type(value).__name__}"
