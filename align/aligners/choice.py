@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from align.aligners.reader import Reader, each_cell
 from align.attention.consistency import CHOOSING_PAIRS, MIN_PAIRS, LinkedWords
 from align.attention.scores import best_words
-from align.backends.base import Recorder
+from align.backends.base import AttentionRecorder
 from align.errors import ModelError
 from align.text.batching import BATCH_TOKENS, Encoded, cut
 from align.types import Cell, Choice, Head, Place, Position, Score, Settings
@@ -20,13 +20,13 @@ Calibration = Mapping[tuple[Score, Position], Cell]
 """A model's stored choices."""
 
 
-def all_cells(recorder: Recorder) -> list[Cell]:
+def all_cells(recorder: AttentionRecorder) -> list[Cell]:
     """Each layer's heads, lowest layer first, all of them together before single ones."""
     heads: tuple[Head, ...] = ("all", *range(1, recorder.heads + 1))
     return [Cell(*cell) for cell in product(range(1, recorder.layers + 1), heads)]
 
 
-def candidates(recorder: Recorder, settings: Settings) -> dict[Position, list[Cell]]:
+def candidates(recorder: AttentionRecorder, settings: Settings) -> dict[Position, list[Cell]]:
     """The cells that settings allow in each position that is read, in the order of `all_cells`.
 
     Raises:
@@ -42,7 +42,7 @@ def candidates(recorder: Recorder, settings: Settings) -> dict[Position, list[Ce
     return {settings.position: allowed}
 
 
-def only_choice(recorder: Recorder, settings: Settings) -> Choice | None:
+def only_choice(recorder: AttentionRecorder, settings: Settings) -> Choice | None:
     """The choice that settings leave, if that is one.
 
     Raises:

@@ -12,7 +12,7 @@ from torch import Tensor
 from align.attention.merging import collate, merge_sources, merge_targets
 from align.attention.scores import best_words, both_positions, cell_scores, hide_eos, shares, target_rows
 from align.attention.soft import links_above, soft_scores
-from align.backends.base import Recorder
+from align.backends.base import AttentionRecorder
 from align.types import Batch, Cell, CrossAttention, Null, Pieces, Place, Position, Score
 
 LinkScores = dict[tuple[int, int], float]
@@ -29,7 +29,7 @@ class CellScores(NamedTuple):
 
 
 def each_cell(
-    recorder: Recorder,
+    recorder: AttentionRecorder,
     batch: Sequence[Pieces],
     wanted: Mapping[Position, Sequence[Cell]],
     scores: Sequence[Score],
@@ -96,7 +96,7 @@ class Reader:
         threshold: from 0 to 1, link all words whose soft score is above it; None for each target word's best.
     """
 
-    recorder: Recorder
+    recorder: AttentionRecorder
     score: Score = "norm"
     null: Null = "eos"
     threshold: float | None = None

@@ -8,16 +8,36 @@ from typing import Protocol
 from align.types import Batch, CrossAttention, Pair, Pieces, Search
 
 
-class Recorder(Protocol):
-    """A trained encoder-decoder Transformer, model and text processing together.
+class AttentionRecorder(Protocol):
+    """A trained encoder-decoder Transformer that shows its attention.
+
+    Attributes:
+        name: for messages.
+        layers: number of decoder layers.
+        heads: attention heads in each of them.
+        pad: dictionary id of padding.
+    """
+
+    name: str
+    layers: int
+    heads: int
+    pad: int
+
+    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
+        """Attention of the given layers (from 1), lowest first, in one pass under teacher forcing, no gradient.
+
+        The decoder reads `</s>` and the target's pieces, so that there are T+1 rows.
+        """
+        ...
+
+
+class Recorder(AttentionRecorder, Protocol):
+    """The same, model and text processing together.
 
     Attributes:
         languages: codes of the (source, target) language.
         name: for the signature, such as "fairseq:de-en@1f3c9a2": framework, languages, fingerprint.
-        layers: number of decoder layers.
-        heads: attention heads in each of them.
         max_positions: the most pieces that the model takes on the (source, target) side, `</s>` included.
-        pad: dictionary id of padding.
         unk: dictionary id of pieces that the model does not know.
         text: how either side's text is prepared, for messages.
         dtype: of the model's arithmetic, such as "float32".
@@ -25,11 +45,7 @@ class Recorder(Protocol):
     """
 
     languages: tuple[str, str]
-    name: str
-    layers: int
-    heads: int
     max_positions: tuple[int, int]
-    pad: int
     unk: int
     text: str
     dtype: str
@@ -37,13 +53,6 @@ class Recorder(Protocol):
 
     def encode(self, pair: Pair) -> Pieces:
         """The model's pieces of one pair; either side may come out empty of pieces but for `</s>`."""
-        ...
-
-    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
-        """Attention of the given layers (from 1), lowest first, in one pass under teacher forcing, no gradient.
-
-        The decoder reads `</s>` and the target's pieces, so that there are T+1 rows.
-        """
         ...
 
 

@@ -11,9 +11,8 @@ from torch import Tensor
 from align.aligners.choice import only_choice
 from align.aligners.reader import Reader
 from align.aligners.single import align_encoded
-from align.backends.fairseq.recorder import FairseqRecorder
+from align.backends.fairseq.recorder import FairseqAttention
 from align.text.batching import Encoded
-from align.text.preprocess import Preprocessor, TextRules
 from align.types import Alignment, Pair, Pieces, Settings, TextWarning
 
 _BLANK = "\u2581"
@@ -84,9 +83,7 @@ class WordAligner:
             _warn_of_pieces(dictionaries)
         self._subwords = subwords or "none"
         self._dictionaries = dictionaries
-        rules = TextRules(language="")
-        source, target = (Preprocessor(rules, dictionary.index) for dictionary in dictionaries)
-        recorder = FairseqRecorder(model, source, target, dictionary=dictionaries[0], name=name, text="pieces")
+        recorder = FairseqAttention(model, dictionary=dictionaries[0], name=name)
         choice = only_choice(recorder, settings)
         if choice is None:
             raise ValueError("layer and head must be fixed: fairseq shows one batch at a time, too little to choose by")

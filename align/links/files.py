@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from align.errors import Argument, LinksError, Remedy
 from align.links.formats import (
-    MARKS,
     make_gold,
     parse_a3,
     parse_jsonl,
@@ -22,8 +21,6 @@ from align.links.formats import (
     renumber,
 )
 from align.types import Gold
-
-GOLD_FORMATS = (*MARKS, "naacl", "giza", "jsonl")
 
 MOST_SILENT = 100_000
 """Sentences without links that a NAACL file may skip: a higher sentence number is taken for a mistake, since each
@@ -93,12 +90,7 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None) -> Li
             format = detect_format(lines)
         except LinksError as error:
             raise error.in_file(name) from None
-    if format == "naacl":
-        return _read_naacl(lines, name)
-    if format == "giza":
-        return _read_giza(lines, name)
-    pairs = [at_line(name, number, LINE_FORMATS[format], line) for number, line in enumerate(lines, 1)]
-    return LinkFile(name, format, pairs, range(1, len(pairs) + 1))
+    return READERS[format](lines, name)
 
 
 def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> Gold:
@@ -113,6 +105,16 @@ def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> G
         raise LinksError(str(error), file=name, line=number) from None
 
 
+def _by_line(format: str, parse: Callable[[str], Gold]) -> Callable[[Sequence[str], str], LinkFile]:
+    """A reader of files that have a line for each pair."""
+
+    def read(lines: Sequence[str], name: str) -> LinkFile:
+        pairs = [at_line(name, number, parse, line) for number, line in enumerate(lines, 1)]
+        return LinkFile(name, format, pairs, range(1, len(pairs) + 1))
+
+    return read
+
+
 def _parse_with(mark: str, forbidden: str) -> Callable[[str], Gold]:
     def parse(line: str) -> Gold:
         if forbidden in line:
@@ -120,15 +122,6 @@ def _parse_with(mark: str, forbidden: str) -> Callable[[str], Gold]:
         return parse_marked(line)
 
     return parse
-
-
-LINE_FORMATS: dict[str, Callable[[str], Gold]] = {
-    "pharaoh": lambda line: make_gold(parse_pharaoh(line)),
-    "talp": _parse_with("p", "?"),
-    "question": _parse_with("?", "p"),
-    "jsonl": parse_jsonl,
-}
-"""Formats with a line for a pair."""
 
 
 def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
@@ -170,6 +163,19 @@ def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
         raise LinksError(f"pair {missing} is missing: are these all parts of MGIZA's output?", file=name)
     ordered = [pairs[n] for n in sorted(pairs)]
     return LinkFile(name, "giza", [gold for gold, _ in ordered], [line for _, line in ordered])
+
+
+READERS: dict[str, Callable[[Sequence[str], str], LinkFile]] = {
+    "pharaoh": _by_line("pharaoh", lambda line: make_gold(parse_pharaoh(line))),
+    "talp": _by_line("talp", _parse_with("p", "?")),
+    "question": _by_line("question", _parse_with("?", "p")),
+    "naacl": _read_naacl,
+    "giza": _read_giza,
+    "jsonl": _by_line("jsonl", parse_jsonl),
+}
+"""The formats that are read, by name: lines of a file and what to call it, to its links."""
+
+GOLD_FORMATS = tuple(READERS)
 
 
 def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped: bool, role: str = "") -> int:

@@ -15,7 +15,7 @@ from torch import Tensor
 from align.text.preprocess import Preprocessor
 from align.types import Batch, CrossAttention, Pair, Pieces
 
-_recorders: WeakSet[FairseqRecorder] = WeakSet()
+_recorders: WeakSet[FairseqAttention] = WeakSet()
 """All that there are, for a fork to find."""
 
 
@@ -23,8 +23,8 @@ class _Recorded(Exception):
     """The last wanted attention has been recorded: what the decoder would still compute is of no use."""
 
 
-class FairseqRecorder:
-    """A fairseq Transformer that shows its encoder-decoder attention; see `Recorder` for the attributes.
+class FairseqAttention:
+    """A fairseq Transformer that shows its encoder-decoder attention; see `AttentionRecorder` for the attributes.
 
     Only the decoder up to the last wanted layer's cross-attention is ever run: no later layer, no vocabulary
     projection.
@@ -34,37 +34,24 @@ class FairseqRecorder:
 
     Args:
         model: a fairseq encoder-decoder Transformer.
-        source: the source side's preprocessing.
-        target: the target side's.
         dictionary: either side's, for the ids of its special symbols.
-        name: for the signature.
-        text: how either side's text is prepared, for messages.
+        name: for messages.
 
     Attributes:
         model: the same.
-        rules: how the (source, target) side's text is prepared.
     """
 
-    def __init__(
-        self, model: Any, source: Preprocessor, target: Preprocessor, *, dictionary: Any, name: str, text: str
-    ) -> None:
+    def __init__(self, model: Any, *, dictionary: Any, name: str) -> None:
         model.eval()  # which returns nothing where fairseq has made the model ready for its beam search
         self.model = model
         # only now: in training fairseq's LayerDrop leaves some layers out of this list
         self._attentions = [layer.encoder_attn for layer in model.decoder.layers]
-        self._source, self._target = source, target
-        self.rules = (source.rules, target.rules)
-        self.languages = (source.rules.language, target.rules.language)
         self._eos = dictionary.eos()
         self.pad = dictionary.pad()
-        self.unk = dictionary.unk()
         self.name = name
-        self.text = text
         self.layers = len(self._attentions)
         self.heads = self._attentions[0].num_heads
-        self.max_positions = (int(model.encoder.max_positions()), int(model.decoder.max_positions()))
-        weight = next(model.parameters())
-        self.device, self.dtype = str(weight.device), str(weight.dtype).removeprefix("torch.")
+        self.device = str(next(model.parameters()).device)
         self._turn = threading.RLock()
         _recorders.add(self)
 
@@ -73,13 +60,6 @@ class FairseqRecorder:
         """Have the model to oneself, until the context ends."""
         with self._turn:
             yield
-
-    def encode(self, pair: Pair) -> Pieces:
-        """The model's pieces of one pair; `</s>` ends the source."""
-        source, source_words = self._source(pair.source)
-        target, target_words = self._target(pair.target)
-        words = len(pair.source), len(pair.target)
-        return Pieces([*source, self._eos], [*source_words, -1], target, target_words, words)
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         """Attention of the given layers (from 1), lowest first; see `Recorder.record`."""
@@ -138,6 +118,41 @@ class FairseqRecorder:
         ]
 
 
+class FairseqRecorder(FairseqAttention):
+    """A fairseq Transformer with its text processing; see `Recorder` for the attributes.
+
+    Args:
+        model: a fairseq encoder-decoder Transformer.
+        source: the source side's preprocessing.
+        target: the target side's.
+        dictionary: either side's, for the ids of its special symbols.
+        name: for the signature.
+        text: how either side's text is prepared, for messages.
+
+    Attributes:
+        rules: how the (source, target) side's text is prepared.
+    """
+
+    def __init__(
+        self, model: Any, source: Preprocessor, target: Preprocessor, *, dictionary: Any, name: str, text: str
+    ) -> None:
+        super().__init__(model, dictionary=dictionary, name=name)
+        self._source, self._target = source, target
+        self.rules = (source.rules, target.rules)
+        self.languages = (source.rules.language, target.rules.language)
+        self.unk = dictionary.unk()
+        self.text = text
+        self.max_positions = (int(model.encoder.max_positions()), int(model.decoder.max_positions()))
+        self.dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+
+    def encode(self, pair: Pair) -> Pieces:
+        """The model's pieces of one pair; `</s>` ends the source."""
+        source, source_words = self._source(pair.source)
+        target, target_words = self._target(pair.target)
+        words = len(pair.source), len(pair.target)
+        return Pieces([*source, self._eos], [*source_words, -1], target, target_words, words)
+
+
 @contextmanager
 def _one_beam(attentions: Sequence[Any]) -> Iterator[None]:
     """Let each source stand for itself: a beam search has told BART's attention that it comes once for each beam."""
@@ -170,5 +185,5 @@ def _after_fork_in_child() -> None:
     _after_fork()
 
 
-_held: list[FairseqRecorder] = []
+_held: list[FairseqAttention] = []
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
