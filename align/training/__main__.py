@@ -8,8 +8,9 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from align.cli.common import run, say
@@ -67,15 +68,41 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def read_text(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Bitext:
-    """The bitext that the options name; exit code 2 where they do not go together."""
+@dataclass(frozen=True)
+class Options:
+    """What `scripts/train_model` is asked for.
+
+    Attributes:
+        folder: gets the model; with several seeds a folder for each.
+        recipe: the name of a bundled recipe, or a file.
+        seed: the only seed to train with; None for all of the recipe's.
+        bitext: what to train on.
+        device: "auto", "cpu" or "cuda".
+        threads: of the CPU.
+        bf16: whether matrix products may be done in bfloat16.
+        command: the command line, for the model card.
+    """
+
+    folder: Path
+    recipe: str
+    seed: int | None
+    bitext: Bitext
+    device: str
+    threads: int
+    bf16: bool
+    command: str
+
+
+def read_options(parser: argparse.ArgumentParser) -> Options:
+    """The command line, checked: options that do not go together stop with exit code 2."""
+    args = parser.parse_args()
     if (args.valid_source is None) != (args.valid_target is None):
         parser.error("--valid-source and --valid-target go together")
     if bool(args.take) != bool(args.labels):
         parser.error("--take and --labels go together")
     if args.source_lang == args.target_lang:
         parser.error("--source-lang and --target-lang are the same")
-    return Bitext(
+    bitext = Bitext(
         languages=(args.source_lang, args.target_lang),
         train=(args.source, args.target),
         valid=(args.valid_source, args.valid_target) if args.valid_source else None,
@@ -83,71 +110,100 @@ def read_text(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Bite
         take=tuple(args.take or ()),
         exclude=tuple((source, target) for source, target in args.exclude or ()),
     )
+    return Options(
+        folder=args.folder,
+        recipe=args.recipe,
+        seed=args.seed,
+        bitext=bitext,
+        device=args.device,
+        threads=args.threads,
+        bf16=not args.float32,
+        command=shlex.join(["scripts/train_model", *sys.argv[1:]]),
+    )
 
 
-def pick_machine(args: argparse.Namespace) -> Machine:
-    """Where to train.
+@dataclass(frozen=True)
+class Job:
+    """All that the models of one command have in common.
 
-    Raises:
-        ValueError: a GPU is asked for and there is none.
+    Attributes:
+        recipe: how to train.
+        machine: where.
+        prepared: the text.
+        languages: source and target.
+        command: the command line, for the model card.
     """
-    from align.loading import pick_device
 
-    return Machine(pick_device(args.device), args.threads, not args.float32)
+    recipe: Recipe
+    machine: Machine
+    prepared: Prepared
+    languages: tuple[str, str]
+    command: str
+
+    def run_folder(self, seed: int) -> Path:
+        """Where a seed's checkpoints and logs are."""
+        return self.prepared.folder / f"seed{seed}"
 
 
-def finish(folder: Path, bitext: Bitext, recipe: Recipe, seed: int, prepared: Prepared, machine: Machine) -> None:
-    """From a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card."""
-    from align.training.card import calibrate, write_card, write_toml
+def finish(job: Job, seed: int, folder: Path) -> None:
+    """From a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
+
+    Args:
+        job: what was trained, and how.
+        seed: of the run.
+        folder: gets the model once it is whole; until then it is in the run's folder.
+    """
+    from align.training.card import Card, choose_cells, write_card, write_toml
     from align.training.export import export
     from align.training.score import measure
 
-    training = run_folder(prepared, seed)
-    final, folder = folder, training / "model"  # where it is made, and moved from when it is whole
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    checkpoint = folder / "checkpoint.pt"
-    taken = export(training, recipe.checkpoint, checkpoint)
-    for language in bitext.languages:
-        shutil.copyfile(prepared.folder / "bin" / f"dict.{language}.txt", folder / f"dict.{language}.txt")
-        shutil.copyfile(prepared.folder / f"{language}.spm", folder / f"{language}.spm")
-    points = read_curve(training / "log")
-    write_curve(points, folder / "training.tsv")
+    trained, prepared = job.run_folder(seed), job.prepared
+    draft = trained / "model"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    checkpoint = draft / "checkpoint.pt"
+    sources = export(trained, job.recipe.checkpoint, checkpoint)
+    for language in job.languages:
+        shutil.copyfile(prepared.folder / "bin" / f"dict.{language}.txt", draft / f"dict.{language}.txt")
+        shutil.copyfile(prepared.folder / f"{language}.spm", draft / f"{language}.spm")
+    points = read_curve(trained / "log")
+    write_curve(points, draft / "training.tsv")
     say(f"{PROGRAM}: validation loss and BLEU of {checkpoint}")
-    quality = measure(prepared.folder, checkpoint, bitext.languages, "sentencepiece", machine, training / "score.log")
+    quality = measure(prepared.folder, checkpoint, job.languages, "sentencepiece", job.machine, trained / "score.log")
     say(f"{PROGRAM}: {quality.per_piece:.3f} nats per piece, {quality.per_word:.3f} per word, BLEU {quality.bleu:.1f}")
-    write_toml(folder / "model.toml", bitext.languages, recipe, {})  # needed to load it
-    choices = calibrate(folder, prepared.folder, bitext.languages)
-    write_toml(folder / "model.toml", bitext.languages, recipe, choices)
-    command = shlex.join(["scripts/train_model", *sys.argv[1:]])
-    write_card(folder / "README.md", bitext.languages, recipe, seed, prepared, points, quality, taken, command)
-    final.mkdir(parents=True, exist_ok=True)
-    for path in sorted(folder.iterdir(), key=lambda path: path == checkpoint):  # without it the rest is no model
-        path.replace(final / path.name)
-    folder.rmdir()
+    write_toml(draft / "model.toml", job.languages, job.recipe, {})  # needed to load it
+    cells = choose_cells(draft, prepared.folder, job.languages)
+    write_toml(draft / "model.toml", job.languages, job.recipe, cells)
+    card = Card(job.languages, job.recipe, seed, prepared, points, quality, sources, job.command)
+    write_card(draft / "README.md", card)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(draft.iterdir(), key=lambda path: path == checkpoint):  # without it the rest is no model
+        path.replace(folder / path.name)
+    draft.rmdir()
 
 
-def run_folder(prepared: Prepared, seed: int) -> Path:
-    """Where a seed's checkpoints and logs are."""
-    return prepared.folder / f"seed{seed}"
+def train_all(options: Options) -> None:
+    """Every seed's model.
 
+    Raises:
+        ValueError: a recipe or text that cannot be used, a GPU is asked for and there is none, or fairseq failed.
+        OSError: a file cannot be read or written.
+    """
+    from align.loading import pick_device
 
-def train_all(bitext: Bitext, args: argparse.Namespace) -> None:
-    """Every seed's model."""
-    recipe = read_recipe(args.recipe)
-    machine = pick_machine(args)
-    seeds = [args.seed] if args.seed is not None else recipe.seeds
+    recipe = read_recipe(options.recipe)
+    machine = Machine(pick_device(options.device), options.threads, options.bf16)
 
     def tell(message: str) -> None:
         say(f"{PROGRAM}: {message}")
 
-    with locked(args.folder):
-        prepare_and_train(bitext, args.folder, recipe, seeds, machine, tell)
+    with locked(options.folder):
+        prepare_and_train(options, recipe, machine, tell)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep others out of a folder; fairseq, which inherits the lock, does so until it too has ended.
+    """Keep other runs out of a folder until this one has ended, and fairseq, which inherits the lock, as well.
 
     Raises:
         ValueError: another run is at work there; says which.
@@ -168,32 +224,29 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def prepare_and_train(
-    bitext: Bitext, folder: Path, recipe: Recipe, seeds: Sequence[int], machine: Machine, tell: Callable[[str], None]
-) -> None:
-    """The text once, then a model for each seed."""
-    prepared = prepare(bitext, recipe, folder / "work", tell)
+def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: Callable[[str], None]) -> None:
+    """Prepare the text once, then train a model for each seed."""
+    prepared = prepare(options.bitext, recipe, options.folder / "work", tell)
     tell(
         f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "
         + (", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items())) or "none")
     )
-    for seed in seeds:
+    job = Job(recipe, machine, prepared, options.bitext.languages, options.command)
+    for seed in recipe.seeds if options.seed is None else [options.seed]:
         try:
-            train(prepared.folder / "bin", bitext.languages, recipe, seed, run_folder(prepared, seed), machine, tell)
+            train(prepared.folder / "bin", job.languages, recipe, seed, job.run_folder(seed), machine, tell)
         except (KeyboardInterrupt, SystemExit):
             tell("stopped; the same command goes on from the last checkpoint")
             raise
-        model = folder / str(seed) if len(recipe.seeds) > 1 else folder
-        finish(model, bitext, recipe, seed, prepared, machine)
-        tell(f"{model} is ready: extract-align -m {model}")
+        folder = options.folder / str(seed) if len(recipe.seeds) > 1 else options.folder
+        finish(job, seed, folder)
+        tell(f"{folder} is ready: extract-align -m {folder}")
 
 
 def main() -> int:
     """Entry point of `scripts/train_model`."""
-    parser = build_parser()
-    args = parser.parse_args()
-    bitext = read_text(parser, args)
-    return run(PROGRAM, lambda: train_all(bitext, args))
+    options = read_options(build_parser())
+    return run(PROGRAM, lambda: train_all(options))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def read_pairs(source: Path, target: Path, labels: Path | None = None) -> Iterat
         labels: a word a line, such as where the pair is from; without it all labels are "".
 
     Raises:
-        ValueError: the files differ in their number of lines, or one cannot be decoded; says which and where.
+        DataError: the files differ in their number of lines, or one cannot be decoded; says which and where.
         OSError: a file cannot be read.
     """
     paths = [str(path) for path in (source, target, *([labels] if labels else []))]
@@ -42,7 +42,7 @@ def _lines(path: str) -> Iterator[str]:
 
 
 def _key(source: Words, target: Words) -> bytes:
-    """What stands for a pair among millions: sixteen bytes, the same however its case and spaces are written."""
+    """Sixteen bytes that stand for a pair among millions, the same whatever its case and spaces."""
     text = f"{''.join(source)}\t{''.join(target)}".lower()
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
@@ -52,8 +52,8 @@ class Cleaner:
 
     Args:
         recipe: the limits.
-        take: patterns, as of file names, of the labels of pairs to take; none takes all.
-        exclude: pairs that are to be left out, such as those of the test set.
+        take: patterns, as for file names, of the labels to take; without any all are taken.
+        exclude: pairs to leave out, such as those of the test set.
 
     Attributes:
         dropped: how many pairs were left out, by reason.

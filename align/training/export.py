@@ -1,4 +1,4 @@
-"""A training run's checkpoints to one small file: averaged, half precision, nothing of the optimiser or the machine."""
+"""From a training run's checkpoints to one small file: averaged, in half precision, without optimiser and paths."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from align.backends.fairseq.checkpoint import load_checkpoint
 from align.training.recipe import CheckpointRecipe
 
 _DEAD = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
-"""Parameters that fairseq 0.12.2 makes for a fast path and never uses."""
+"""Parameters that fairseq 0.12.2 creates for a fast path and never uses."""
 
 _PLAIN = {
     "arch": "transformer", "task": "translation", "criterion": "label_smoothed_cross_entropy", "data": ".",
     "save_dir": "checkpoints", "user_dir": None, "log_file": None,
 }  # fmt: skip
-"""Settings that only meant something where and how the model was trained."""
+"""Settings that meant something only where and how the model was trained, and what to put in their place."""
 
 
 def select(folder: Path, recipe: CheckpointRecipe) -> list[Path]:
-    """The checkpoints of a run whose mean is to be the model.
+    """The checkpoints of a run whose mean will be the model.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the run has saved none.
     """
     name = "last" if recipe.select == "average" else recipe.select  # a short run may have saved no other
-    found = [path for path in [folder / f"checkpoint_{name}.pt"] if path.is_file()]
+    selected = [path for path in [folder / f"checkpoint_{name}.pt"] if path.is_file()]
     if recipe.select == "average":
         saved = sorted(folder.glob("checkpoint_*_*.pt"), key=_updates)
         epochs = sorted(folder.glob("checkpoint[0-9]*.pt"), key=_updates)
-        found = (saved or epochs)[-recipe.average :] or found
-    if not found:
+        selected = (saved or epochs)[-recipe.average :] or selected
+    if not selected:
         raise ValueError(f"{folder}: no checkpoint there to take ({recipe.select}); has the training saved any?")
-    return found
+    return selected
 
 
 def _updates(path: Path) -> list[int]:
@@ -47,10 +47,10 @@ def _updates(path: Path) -> list[int]:
 
 
 def average(paths: Sequence[Path]) -> dict[str, Any]:
-    """The last checkpoint's state with the mean of all their weights.
+    """The last checkpoint's state, with the mean of all checkpoints' weights.
 
     Raises:
-        ValueError: a file is not a checkpoint, or they differ in shape; says which.
+        ValueError: a file is not a checkpoint, or the weights differ in shape; says which.
     """
     state = load_checkpoint(paths[-1])
     if len(paths) == 1:
@@ -67,7 +67,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def shrink(state: dict[str, Any]) -> dict[str, Any]:
-    """What of a state is needed to use the model, for any fairseq, with or without our plugin.
+    """The part of a state that is needed to use the model, for any fairseq, with or without our plugin.
 
     Raises:
         ValueError: a weight is not finite in half precision.
@@ -77,7 +77,7 @@ def shrink(state: dict[str, Any]) -> dict[str, Any]:
     for name, weight in state["model"].items():
         if _DEAD.search(name) or (tied and name == "decoder.output_projection.weight"):
             continue
-        if name.endswith("embed_positions._float_tensor"):  # never set nor read: it only has a type and a device
+        if name.endswith("embed_positions._float_tensor"):  # never set nor read: only its type and device count
             weight = torch.zeros_like(weight)
         weights[name] = weight.half().clone()
         if not weights[name].isfinite().all():
@@ -95,7 +95,7 @@ def shrink(state: dict[str, Any]) -> dict[str, Any]:
         "args": None,
         "cfg": config,
         "model": weights,
-        "optimizer_history": [history],  # which fairseq misses where it is not there
+        "optimizer_history": [history],  # fairseq fails without it
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}, "val_loss": None},
         "last_optimizer_state": None,
     }
@@ -107,14 +107,19 @@ def _stock(name: str) -> bool:
 
 
 def export(folder: Path, recipe: CheckpointRecipe, path: Path) -> list[Path]:
-    """Select, average, shrink and write; returns what was selected.
+    """Select checkpoints of a run, average and shrink them, and write the result; returns those selected.
+
+    Args:
+        folder: of the run.
+        recipe: which checkpoints to take.
+        path: gets the model.
 
     Raises:
-        ValueError: no usable checkpoint.
+        ValueError: there is no usable checkpoint.
         OSError: the file cannot be written.
     """
-    found = select(folder, recipe)
-    content = io.BytesIO()  # torch has errors of its own where a disk is full
-    torch.save(shrink(average(found)), content)
+    selected = select(folder, recipe)
+    content = io.BytesIO()  # torch raises errors of its own where a disk is full
+    torch.save(shrink(average(selected)), content)
     path.write_bytes(content.getvalue())
-    return found
+    return selected

@@ -1,4 +1,4 @@
-"""fairseq's programs as children of ours: they write their logs themselves, we read along, and they end when we do."""
+"""fairseq's programs as child processes: they write their logs, which are followed here, and end when we do."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pathlib import Path
 from align.children import END_WITH_PARENT, module
 
 FULL = 1 << 20
-"""Bytes: with fewer left a disk is full."""
+"""Bytes: a disk with fewer left is taken to be full."""
 
 PAUSE = 0.2
 """Seconds between two looks at a log."""
 
 
 class TrainingError(ValueError):
-    """A program of fairseq's has failed; its last words are in the message, all of them in its log."""
+    """A program of fairseq's has failed; the message has the last line of its log."""
 
 
 @contextmanager
 def lines_of(program: str, arguments: Sequence[object], threads: int, log: Path) -> Iterator[Iterator[str]]:
-    """Run one of fairseq's programs and read the lines that it adds to its log. It ends with the context.
+    """Run one of fairseq's programs and read the lines that it adds to its log; it ends with the context.
 
     Args:
         program: such as "train".
-        arguments: its own.
+        arguments: of this program.
         threads: CPU threads it may use.
-        log: gets all that it says on stdout and stderr, behind what is there.
+        log: all that it writes to stdout and stderr is appended to it.
 
     Raises:
-        TrainingError: it failed.
+        TrainingError: the program failed.
     """
     environment = {"OMP_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", "PYTHONSAFEPATH": "1"}
     with log.open("ab") as out:
@@ -59,7 +59,7 @@ def lines_of(program: str, arguments: Sequence[object], threads: int, log: Path)
         if code := process.wait():
             if shutil.disk_usage(log.parent).free < FULL:
                 raise TrainingError(f"{log.parent}: the disk is full; make room, and the same command goes on")
-            raise TrainingError(f"fairseq stopped (exit code {code}) with `{last}`; all that it said is in {log}")
+            raise TrainingError(f"fairseq stopped (exit code {code}) with `{last}`; its whole output is in {log}")
     finally:
         process.terminate()
         process.wait()

@@ -1,10 +1,10 @@
 """Which of fairseq's options a recipe may set, and to what: nothing that reads, writes or runs what a recipe names.
 
-fairseq has hundreds of options, and each release brings more: those that a recipe needs can be listed, others cannot.
+fairseq has hundreds of options, and each release brings more; so those that a recipe needs are listed, not the others.
 They say what the model is, how it learns, from which batches, when it is validated, when it ends and which checkpoints
-are kept. Left out are those that name files, folders, modules, sockets or services, those that say where to train, and
-those after which a training that was stopped would not go on as if it had not been: `patience` and `lr-patience`, which
-fairseq counts in memory only, and `reset-...`.
+are kept. Left out are options that name files, folders, modules, sockets or services, options that say where to train,
+and those with which an interrupted training would not go on as if nothing had happened: `patience` and `lr-patience`,
+which fairseq counts in memory only, and `reset-...`.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ _NEVER_RIGHT = re.compile(r"__|\$\{|[\x00-\x1f\x7f-\x9f]")
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Look through a recipe's [fairseq] table.
+    """Check a recipe's [fairseq] table.
 
     Raises:
-        ValueError: an option that is not for a recipe to say, or a value that none of them takes.
+        ValueError: an option is not for a recipe to set, or a value is not one that any option takes.
     """
     if foreign := [name for name in options if name not in OPTIONS]:
         raise ValueError(
-            f"[fairseq] {', '.join(foreign)} is not for a recipe to say: it says what the model is, how it learns, "
-            "when it ends and which checkpoints are kept, in fairseq-train's options without their dashes"
+            f"[fairseq] {', '.join(foreign)} is not for a recipe to set: a recipe says what the model is, how it "
+            "learns, when it ends and which checkpoints are kept, in fairseq-train's options without their dashes"
         )
     for name, value in options.items():
         if isinstance(value, str):
@@ -85,7 +85,7 @@ def _is_number(value: object) -> bool:
 
 
 def _check_text(name: str, value: str) -> None:
-    if found := _NEVER_RIGHT.search(value):
-        raise ValueError(f"[fairseq] {name} is {value!r}, but no option's value has {found[0]!r} in it")
+    if match := _NEVER_RIGHT.search(value):
+        raise ValueError(f"[fairseq] {name} is {value!r}, but no option's value has {match[0]!r} in it")
     if value.startswith("-"):
         raise ValueError(f"[fairseq] {name} is {value!r}, which fairseq would take for an option; write numbers plain")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from align.text.lines import split_words
 from align.text.preprocess import Preprocessor, TextRules
 from align.training.corpus import Cleaner, Words, read_pairs
 from align.training.follow import lines_of
+from align.training.pieces import learn_pieces
 from align.training.recipe import Recipe, TextRecipe
 
 
@@ -41,38 +41,54 @@ class Bitext:
     exclude: tuple[tuple[Path, Path], ...] = ()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Prepared:
-    """What preparing made, in `folder`, and the figures for the model's card.
+    """A folder of prepared text, and the figures for the model's card.
 
     Attributes:
         folder: holds `bin/` (what fairseq reads), `LANG.spm` and `valid.LANG` (the words of the validation text).
-        kept: pairs that are worth training on, by label; the validation text may be among them.
-        dropped: pairs left out, by reason.
-        train: pairs trained on.
-        valid: pairs validated on.
-        pieces: target pieces trained on, `</s>` not counted.
+        kept: number of pairs that are worth training on, by label; the validation text may be among them.
+        dropped: number of pairs left out, by reason.
+        train: number of pairs to train on.
+        valid: number of pairs to validate on.
+        pieces: number of target pieces to train on, `</s>` not counted.
     """
 
     folder: Path
-    kept: dict[str, int] = field(default_factory=dict)
-    dropped: dict[str, int] = field(default_factory=dict)
-    train: int = 0
-    valid: int = 0
-    pieces: int = 0
+    kept: Mapping[str, int]
+    dropped: Mapping[str, int]
+    train: int
+    valid: int
+    pieces: int
+
+
+class _Fitting(NamedTuple):
+    """How many pairs the model has room for.
+
+    Attributes:
+        train: pairs to train on.
+        valid: pairs to validate on.
+        pieces: target pieces to train on, `</s>` not counted.
+        unfit: pairs of the training text that were left out.
+    """
+
+    train: int
+    valid: int
+    pieces: int
+    unfit: int
 
 
 def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Prepared:
-    """Do all of it, or nothing where an earlier run has already done it with the same text and recipe.
+    """Prepare a text for training, unless an earlier run has already done so with the same text and recipe.
 
     Args:
         bitext: the text.
         recipe: the data and text tables decide.
-        folder: to work in; made if missing.
-        say: told what is being done.
+        folder: to work in; it is made if missing.
+        say: called with what is being done.
 
     Raises:
-        ValueError: text that cannot be used, or a folder in which something else was prepared; says which.
+        ValueError: the text cannot be used, or something else was prepared in the folder; says which.
         OSError: a file cannot be read or written, or the disk is full.
     """
     done, begun = folder / "prepared.json", folder.with_name(f"{folder.name}.preparing")
@@ -84,23 +100,26 @@ def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], N
         begun.unlink(missing_ok=True)
         return Prepared(folder, **stored)
     if folder.exists() and not begun.exists():
-        raise ValueError(f"{folder}: is there and is not ours to work in; move it, or name another folder")
-    shutil.rmtree(folder, ignore_errors=True)  # what a run that was stopped has left
+        raise ValueError(f"{folder}: exists and was not made by this program; move it, or name another folder")
+    shutil.rmtree(folder, ignore_errors=True)  # what an interrupted run has left
     folder.parent.mkdir(parents=True, exist_ok=True)
     begun.touch()
     folder.mkdir()
-    prepared = Prepared(folder)
     say(f"cleaning {bitext.train[0]} and {bitext.train[1]}")
-    _clean(bitext, recipe, prepared)
+    cleaner = _clean(bitext, recipe, folder)
     for language in bitext.languages:
         say(f"learning {recipe.text.vocabulary:,} pieces of {language}")
-        _learn_pieces(folder, language, recipe.text)
+        learn_pieces(folder / f"train.tokens.{language}", folder / f"{language}.spm", language, recipe.text)
     say("cutting into pieces")
-    _cut(bitext, recipe.text, prepared)
+    fitting = _cut(bitext.languages, recipe.text, folder)
     say("binarising")
     rare = recipe.text.min_count
     texts = {"train": "train.cut", "valid": "valid.cut"}
     binarise(bitext.languages, folder, texts, ["--thresholdsrc", rare, "--thresholdtgt", rare])
+    dropped = dict(cleaner.dropped)
+    if fitting.unfit:
+        dropped[f"a side has no piece, or {recipe.text.max_pieces} and more"] = fitting.unfit
+    prepared = Prepared(folder, dict(cleaner.kept), dropped, fitting.train, fitting.valid, fitting.pieces)
     content = {name: value for name, value in vars(prepared).items() if name != "folder"}
     part = done.with_suffix(".part")
     part.write_text(json.dumps({"asked": asked, **content}), encoding="utf-8")
@@ -117,10 +136,10 @@ def _files(bitext: Bitext) -> Iterator[Path]:
 
 
 def _digest(path: Path) -> str:
-    """Tells whether a text is still the same, wherever it lies.
+    """A digest that tells whether a text is still the same, wherever its file is.
 
     Raises:
-        OSError: there is none.
+        OSError: the file cannot be read.
     """
     digest = hashlib.blake2b(digest_size=16)
     with path.open("rb") as stream:
@@ -138,9 +157,16 @@ def _writers(folder: Path, name: str, languages: Sequence[str]) -> Iterator[list
         ]
 
 
-def _clean(bitext: Bitext, recipe: Recipe, prepared: Prepared) -> None:
-    """Write the words of both texts and, for learning pieces, the tokens of the training text."""
-    folder, languages = prepared.folder, bitext.languages
+def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> Cleaner:
+    """Write the words of both texts and, for learning pieces, the tokens of the training text.
+
+    Returns:
+        What has cleaned the training text, with its counts.
+
+    Raises:
+        ValueError: no pairs are left.
+    """
+    languages = bitext.languages
     held_out: list[tuple[Words, Words]] = []
     if bitext.valid:
         held_out = [(source, target) for source, target, _ in read_pairs(*bitext.valid) if source and target]
@@ -159,9 +185,9 @@ def _clean(bitext: Bitext, recipe: Recipe, prepared: Prepared) -> None:
         for pair in held_out:
             for words, out in zip(pair, outs, strict=True):
                 out.write(" ".join(words) + "\n")
-    prepared.kept, prepared.dropped = dict(cleaner.kept), dict(cleaner.dropped)
     for language in languages:
         write_pieces(folder, ["train"], "tokens", language, _rules(language, recipe.text, None))
+    return cleaner
 
 
 def _take_last(folder: Path, languages: Sequence[str], count: int) -> list[tuple[Words, Words]]:
@@ -180,7 +206,15 @@ def _rules(language: str, text: TextRecipe, pieces: Path | None) -> TextRules:
 
 
 def write_pieces(folder: Path, names: Sequence[str], suffix: str, language: str, rules: TextRules) -> None:
-    """The words of NAME.LANG as tokens or pieces to NAME.SUFFIX.LANG."""
+    """Write the words of NAME.LANG as tokens or pieces to NAME.SUFFIX.LANG.
+
+    Args:
+        folder: where the files are.
+        names: of the texts, such as "train".
+        suffix: what to call the results.
+        language: the side.
+        rules: what makes tokens or pieces of words.
+    """
     pieces: list[str] = []
     ids: dict[str, int] = {}
 
@@ -201,39 +235,11 @@ def write_pieces(folder: Path, names: Sequence[str], suffix: str, language: str,
                 out.write(" ".join(pieces[i] for i in sentence) + "\n")
 
 
-def _learn_pieces(folder: Path, language: str, text: TextRecipe) -> None:
-    """Train sentencepiece BPE on the tokens.
-
-    Raises:
-        ValueError: the text is too small for so many pieces.
-    """
-    from sentencepiece import SentencePieceTrainer
-
-    model = io.BytesIO()  # and not a file's name, which would stand in the model for ever
-    try:
-        with (folder / f"train.tokens.{language}").open(encoding="utf-8", newline="\n") as lines:
-            SentencePieceTrainer.train(
-                sentence_iterator=(line.removesuffix("\n") for line in lines),
-                model_writer=model,
-                model_type="bpe",
-                vocab_size=text.vocabulary,
-                add_dummy_prefix=text.dummy_prefix,
-                max_sentence_length=1 << 16,
-                input_sentence_size=5_000_000,
-                shuffle_input_sentence=True,
-                minloglevel=2,
-            )
-    except (RuntimeError, OSError) as error:
-        reason = str(error).strip().split("\n")[-1]
-        raise ValueError(f"sentencepiece cannot learn {text.vocabulary:,} pieces of {language}: {reason}") from None
-    (folder / f"{language}.spm").write_bytes(model.getvalue())
-
-
-def _cut(bitext: Bitext, text: TextRecipe, prepared: Prepared) -> None:
-    """Cut both texts into pieces; leave out pairs that are longer than the model is to take, or have no piece."""
-    folder, languages = prepared.folder, bitext.languages
+def _cut(languages: tuple[str, str], text: TextRecipe, folder: Path) -> _Fitting:
+    """Cut both texts into pieces; leave out pairs that are too long for the model, or have a side without pieces."""
     for language in languages:
         write_pieces(folder, ["train", "valid"], "pieces", language, _rules(language, text, folder / f"{language}.spm"))
+    train = valid = pieces = unfit = 0
     for name in ("train", "valid"):
         with ExitStack() as stack:
             sides = [
@@ -251,30 +257,30 @@ def _cut(bitext: Bitext, text: TextRecipe, prepared: Prepared) -> None:
                     for line, out in zip(lines, outs, strict=True):
                         out.write(line)
                 if name == "valid":
-                    prepared.valid += fits
+                    valid += fits
                 elif fits:
-                    prepared.train += 1
-                    prepared.pieces += sizes[1]
+                    train += 1
+                    pieces += sizes[1]
                 else:
-                    reason = f"a side has no piece, or {text.max_pieces} and more"
-                    prepared.dropped[reason] = prepared.dropped.get(reason, 0) + 1
+                    unfit += 1
         for language in languages:
             (folder / f"{name}.fit.{language}").replace(folder / f"{name}.{language}")
+    return _Fitting(train, valid, pieces, unfit)
 
 
 def binarise(
     languages: tuple[str, str], folder: Path, texts: Mapping[str, str], options: Sequence[object] = ()
 ) -> None:
-    """Let fairseq-preprocess make binary files, and dictionaries unless the options name them, in FOLDER/bin.
+    """Let fairseq-preprocess write binary files to FOLDER/bin, and dictionaries too unless the options name them.
 
     Args:
         languages: source and target.
         folder: where the texts are.
         texts: what a text is called in fairseq, such as "train", and the start of its files' names.
-        options: further ones of fairseq-preprocess.
+        options: further options of fairseq-preprocess.
 
     Raises:
-        TrainingError: it failed; with its last words.
+        TrainingError: it failed; the message has the last line of its log.
     """
     threads = os.cpu_count() or 1
     arguments: list[object] = ["-s", languages[0], "-t", languages[1], "--destdir", folder / "bin"]

@@ -1,4 +1,4 @@
-"""A training recipe: one TOML file with all that decides what comes out of a training run, but for the text."""
+"""A training recipe: one TOML file with all that decides the result of a training run, except the text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_RECIPE = "small"
 
 MOST = 2**31
-"""No number in a recipe is as large."""
+"""All numbers in a recipe are smaller."""
 
 SELECTIONS = ("best", "last", "average")
 
@@ -30,7 +30,7 @@ class DataRecipe:
     Attributes:
         valid_lines: pairs taken from the end of the training text to validate on, where there is no such text.
         max_words: pairs with a longer side are left out.
-        max_ratio: pairs with a side so many times longer than the other are left out.
+        max_ratio: pairs with a side more than this many times as long as the other are left out.
     """
 
     valid_lines: int = 1000
@@ -46,7 +46,8 @@ class TextRecipe:
         case: "lower" or "keep".
         tokenizer: a key of `align.text.preprocess.TOKENIZERS`.
         vocabulary: pieces of each language's sentencepiece BPE.
-        min_count: pieces that are rarer in the training text are unknown, so that the model learns what unknown is.
+        min_count: pieces that are rarer in the training text count as unknown, so that the model learns to read
+            unknown pieces.
         dummy_prefix: whether a sentence's first word is cut like any other, as if a blank stood before it.
         max_pieces: pairs with more on one side, `</s>` included, are left out; the model takes no more.
     """
@@ -74,7 +75,7 @@ class CheckpointRecipe:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A whole recipe; `fairseq` holds options of fairseq-train without their dashes, `seeds` what to begin with."""
+    """A whole recipe; `fairseq` holds options of fairseq-train without their dashes, `seeds` a seed for each model."""
 
     name: str
     seeds: tuple[int, ...]
@@ -85,27 +86,27 @@ class Recipe:
 
     def flags(self) -> list[str]:
         """fairseq-train's options, as a shell would give them."""
-        given = []
+        arguments = []
         for name, value in self.fairseq.items():
             if value is not False:
-                given += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-        return given
+                arguments += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+        return arguments
 
 
 def bundled_recipes() -> dict[str, Traversable]:
     """The recipes that come with the package, by name."""
-    found = (files("align.training") / "recipes").iterdir()
-    return {file.name.removesuffix(".toml"): file for file in found if file.name.endswith(".toml")}
+    recipes = (files("align.training") / "recipes").iterdir()
+    return {file.name.removesuffix(".toml"): file for file in recipes if file.name.endswith(".toml")}
 
 
 def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
-    """Read and check.
+    """Read and check a recipe.
 
     Args:
         name: of a bundled recipe, or a file.
 
     Raises:
-        ValueError: no such recipe, not TOML, or something in it has no meaning; names the file.
+        ValueError: there is no such recipe, it is not TOML, or something in it has no meaning; names the file.
     """
     bundled = bundled_recipes()
     if str(name) not in bundled and not Path(name).exists():
@@ -144,18 +145,18 @@ def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
     """One table of the file as its dataclass.
 
     Raises:
-        ValueError: an unknown name, or a value of another type than the default's.
+        ValueError: a name is unknown, or a value is not of the default's type.
     """
     table = content.get(name, {})
     defaults = {f.name: f.default for f in fields(kind)}
     check_names(f"[{name}]", table, defaults)
     values = {}
     for key, value in table.items():
-        wanted: Any = type(defaults[key])
-        given = float(value) if wanted is float and type(value) is int else value
-        if type(given) is not wanted:
-            raise ValueError(f"[{name}] {key} is {value!r}, but must be of type {wanted.__name__}")
-        if wanted in (int, float) and not 0 < value < MOST:
+        expected: Any = type(defaults[key])
+        converted = float(value) if expected is float and type(value) is int else value
+        if type(converted) is not expected:
+            raise ValueError(f"[{name}] {key} is {value!r}, but must be of type {expected.__name__}")
+        if expected in (int, float) and not 0 < value < MOST:
             raise ValueError(f"[{name}] {key} must be more than 0 and less than {MOST:,}")
-        values[key] = given
+        values[key] = converted
     return kind(**values)

@@ -1,4 +1,4 @@
-"""fairseq-train on prepared text: begins or goes on, tells how far it is, and leaves checkpoints and a curve."""
+"""fairseq-train on prepared text: begins or goes on, reports progress, and leaves checkpoints and a curve."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Machine:
 
     Attributes:
         device: "cpu" or "cuda".
-        threads: CPU threads of one run.
+        threads: CPU threads of each of fairseq's programs.
         bf16: whether matrix products are done in bfloat16 (on a GPU without it: in float16).
     """
 
@@ -36,7 +36,7 @@ class Machine:
     bf16: bool = True
 
     def flags(self, training: bool = False) -> list[str]:
-        """Fairseq's options for it."""
+        """The options of fairseq's programs for this machine; `training` for those of fairseq-train."""
         if self.device == "cpu":
             return ["--cpu", *(["--cpu-bf16"] if training and self.bf16 else [])]
         if not (training and self.bf16):
@@ -80,7 +80,7 @@ def train(
     machine: Machine,
     say: Callable[[str], None],
 ) -> None:
-    """Train until the recipe says so; where a checkpoint_last.pt is there, go on from it.
+    """Train until the recipe's end; where there is a checkpoint_last.pt, go on from it.
 
     Args:
         binary: what fairseq-preprocess wrote.
@@ -89,7 +89,7 @@ def train(
         seed: of this run.
         folder: gets checkpoints and `log`.
         machine: where.
-        say: told how far it is, at every point of the curve.
+        say: called with a line on progress at every point of the curve.
 
     Raises:
         TrainingError: fairseq failed.
@@ -114,9 +114,10 @@ def train(
 
 
 def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:
-    """Whether the run that saved a checkpoint has come to its recipe's end, for fairseq would do one update more.
+    """Whether the run that saved a checkpoint has reached its recipe's end.
 
-    That is so where the end is a number of updates or hours: at epochs and learning rates it looks before it begins.
+    Asked to go on, fairseq would do one update more where the end is a number of updates or hours; epochs and learning
+    rates it checks before it begins.
     """
     updates, hours = (float(recipe.fairseq.get(name, 0)) for name in ("max-update", "stop-time-hours"))
     done = state["optimizer_history"][-1]["num_updates"]
@@ -125,7 +126,7 @@ def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:
 
 
 def last_whole_checkpoint(folder: Path) -> Path | None:
-    """Where to go on from: checkpoint_last.pt, which is put right if its writer was killed or the disk was full."""
+    """Where to go on from: checkpoint_last.pt, which is repaired if its writer was killed or the disk was full."""
     last = folder / "checkpoint_last.pt"
     if not last.exists() or zipfile.is_zipfile(last):
         return last if last.exists() else None
@@ -141,13 +142,13 @@ def last_whole_checkpoint(folder: Path) -> Path | None:
 
 
 def read_point(line: str) -> Point | None:
-    """What a line of fairseq's log says of the training's course, if anything."""
-    found = _RECORD.search(line)
-    if not found:
+    """The point of the curve that a line of fairseq's log holds, if any."""
+    match = _RECORD.search(line)
+    if not match:
         return None
-    record: Mapping[str, Any] = json.loads(found[2])
+    record: Mapping[str, Any] = json.loads(match[2])
     nats = math.log(2)
-    if found[1] == "valid":
+    if match[1] == "valid":
         loss = record.get("valid_nll_loss", record.get("valid_loss", "nan"))  # a criterion without smoothing has one
         return Point(int(record["valid_num_updates"]), None, float(loss) * nats, None)
     return Point(int(record["num_updates"]), float(record["loss"]) * nats, None, float(record["wps"].replace(",", "")))
@@ -161,7 +162,7 @@ def describe_point(point: Point) -> str:
 
 
 def read_curve(log: Path) -> list[Point]:
-    """The curve that a log holds; what was done again after a stop counts once, the last time."""
+    """The curve that a log holds; of points that were reached twice, because of a stop, the last counts."""
     points: dict[tuple[int, bool], Point] = {}
     with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:

@@ -42,10 +42,10 @@ def measure(
         languages: source and target.
         subwords: what the pieces are, a key of `align.text.preprocess.SUBWORDS`.
         machine: where.
-        log: gets all that fairseq says.
+        log: all that fairseq prints is appended to it.
 
     Raises:
-        TrainingError: fairseq failed, or left lines out.
+        TrainingError: fairseq failed, or left out lines.
     """
     common: list[object] = [prepared / "bin", "--path", checkpoint, "-s", languages[0], "-t", languages[1]]
     common += ["--max-tokens", 4000, "--num-workers", 0, *machine.flags()]
@@ -56,10 +56,11 @@ def measure(
     words = sum(len(split_words(line)) for line in _lines(prepared / f"valid.{target}"))
     join = JOINS[subwords]
     references = [join(line.split(" ")).strip() for line in cut]
-    found = _translate([*common, "--gen-subset", "valid", "--beam", BEAM], machine, log)
-    if len(found) != len(references):
-        raise TrainingError(f"{len(references) - len(found):,} lines were not translated; are they too long?")
-    bleu, signature = _bleu([join(found[n].split(" ")).strip() for n in range(len(found))], references)
+    translations = _translate([*common, "--gen-subset", "valid", "--beam", BEAM], machine, log)
+    if len(translations) != len(references):
+        raise TrainingError(f"{len(references) - len(translations):,} lines were not translated; are they too long?")
+    joined = [join(translations[n].split(" ")).strip() for n in range(len(translations))]
+    bleu, signature = _bleu(joined, references)
     return Quality(loss, loss * pieces / words, bleu, signature)
 
 
@@ -72,22 +73,22 @@ def _loss(arguments: list[object], machine: Machine, log: Path) -> float:
     loss = math.nan
     with fairseq("validate", arguments, machine, log) as lines:
         for line in lines:
-            if found := line.partition('"valid_nll_loss": ')[2]:
-                loss = float(found.split('"')[1]) * math.log(2)
+            if rest := line.partition('"valid_nll_loss": ')[2]:
+                loss = float(rest.split('"')[1]) * math.log(2)
     if math.isnan(loss):
-        raise TrainingError(f"fairseq-validate printed no loss; all that it said is in {log}")
+        raise TrainingError(f"fairseq-validate printed no loss; its whole output is in {log}")
     return loss
 
 
 def _translate(arguments: list[object], machine: Machine, log: Path) -> dict[int, str]:
     """Each line's translation in pieces; fairseq-generate writes in an order of its own."""
-    found: dict[int, str] = {}
+    translations: dict[int, str] = {}
     with fairseq("generate", arguments, machine, log) as lines:
         for line in lines:
             if line.startswith("H-"):
                 name, _, pieces = line.rstrip("\n").split("\t")
-                found[int(name[2:])] = pieces
-    return found
+                translations[int(name[2:])] = pieces
+    return translations
 
 
 def _bleu(translations: list[str], references: list[str]) -> tuple[float, str]:

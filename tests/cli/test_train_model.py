@@ -15,39 +15,15 @@ from align import load
 from align.training.__main__ import locked, main
 from tests.cli.conftest import Result
 from tests.conftest import example_pairs
+from tests.training_recipe import tiny_recipe
 
-RECIPE = """
-[data]
-valid_lines = 4
-[text]
-vocabulary = 120
-min_count = 1
-max_pieces = 200
-[checkpoint]
-select = "average"
-average = 2
-[fairseq]
-arch = "align_small"
-encoder-layers = 1
-decoder-layers = 2
-encoder-embed-dim = 16
-decoder-embed-dim = 16
-criterion = "blockwise_label_smoothed_cross_entropy"
-optimizer = "adam"
-lr = 0.01
-max-tokens = 400
-max-update = {updates}
-save-interval-updates = 2
-keep-interval-updates = 3
-no-epoch-checkpoints = true
-"""
 LONG = " ".join(map(str, range(1000, 1110)))
 LANGUAGES = ("--source-lang", "de", "--target-lang", "en")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Examples as two files, with what a bitext of the wild has: a blank side, a pair twice, a side too long."""
+    """Examples as two files, with what real bitexts have: a blank side, a pair twice, a side that is too long."""
     pairs = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pairs() if not pair.blank]
     pairs[1:1] = [pairs[0], ("leer", ""), (LONG, LONG)]
     for language, side in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
@@ -57,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 def arguments(folder: Path, updates: int) -> list[str]:
     recipe = folder / "tiny.toml"
-    recipe.write_text(RECIPE.format(updates=updates), encoding="utf-8")
+    recipe.write_text(tiny_recipe(updates), encoding="utf-8")
     files = ["-s", str(folder / "text.de"), "-t", str(folder / "text.en")]
     return [str(folder / "model"), *files, *LANGUAGES, "--recipe", str(recipe), "--threads", "1", "--device", "cpu"]
 
@@ -96,9 +72,9 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path) -> None:
     card = (model / "README.md").read_text(encoding="utf-8")
     for expected in ("seen before | 1 |", "a side is empty | 1 |", "has no piece, or 200 and more | 1 |", "80 updates"):
         assert expected in card
-    again = start(folder, updates=80)
-    _, said = again.communicate()
-    assert again.returncode == 0, said
+    repeated = start(folder, updates=80)
+    _, said = repeated.communicate()
+    assert repeated.returncode == 0, said
     assert "update" not in said  # it is trained already
     assert (model / "training.tsv").read_text(encoding="utf-8").split("\n") == curve
     aligner = load(str(model), device="cpu")
@@ -108,7 +84,7 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path) -> None:
     assert aligner.recorder.name.startswith("fairseq:de-en@")
 
 
-def test_a_full_disk_is_said_and_the_same_command_begins_again(folder: Path) -> None:
+def test_a_full_disk_is_reported_and_the_same_command_begins_again(folder: Path) -> None:
     program = [sys.executable, "-m", "align.training", *arguments(folder, updates=2)]
     full = subprocess.run(
         program,
@@ -139,12 +115,12 @@ def test_another_recipe_for_the_same_folder_is_refused(folder: Path, run_main: o
     bitext = Bitext(("de", "en"), (folder / "text.de", folder / "text.en"))
     first = prepare(bitext, read_recipe(recipe), folder / "work", print)
     assert prepare(bitext, read_recipe(recipe), folder / "work", print) == first
-    recipe.write_text(RECIPE.format(updates=2).replace("120", "121"), encoding="utf-8")
+    recipe.write_text(tiny_recipe(2).replace("120", "121"), encoding="utf-8")
     with pytest.raises(ValueError, match="prepared from another text or recipe; name another folder"):
         prepare(bitext, read_recipe(recipe), folder / "work", print)
 
 
-def test_two_runs_in_one_folder_are_one_too_many(folder: Path, run_main: object) -> None:
+def test_a_second_run_in_the_same_folder_is_refused(folder: Path, run_main: object) -> None:
     with locked(folder / "model"):
         result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
     assert result.code == 1
@@ -177,9 +153,9 @@ def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: 
     ],
 )
 def test_bad_data_ends_with_one_line(folder: Path, run_main: object, change: object, message: str) -> None:
-    given = arguments(folder, 2)
+    command = arguments(folder, 2)
     change(folder)  # type: ignore[operator]
-    result: Result = run_main(main, *given)  # type: ignore[operator]
+    result: Result = run_main(main, *command)  # type: ignore[operator]
     assert result.code == 1
     assert result.out == b""
     assert message in result.err
@@ -187,9 +163,9 @@ def test_bad_data_ends_with_one_line(folder: Path, run_main: object, change: obj
 
 
 def test_what_fairseq_refuses_is_shown(folder: Path, run_main: object) -> None:
-    given = arguments(folder, 2)
+    command = arguments(folder, 2)
     recipe = folder / "tiny.toml"
     recipe.write_text(recipe.read_text(encoding="utf-8").replace('"align_small"', '"nonsense"'), encoding="utf-8")
-    result: Result = run_main(main, *given)  # type: ignore[operator]
+    result: Result = run_main(main, *command)  # type: ignore[operator]
     assert result.code == 1
     assert "invalid choice: 'nonsense'" in result.err

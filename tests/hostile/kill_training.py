@@ -29,44 +29,17 @@ import torch
 from align import __version__
 from align.children import module
 from tests.conftest import example_pairs
+from tests.training_recipe import steady_recipe
 
-RECIPE = """
-[data]
-valid_lines = 4
-[text]
-vocabulary = 120
-min_count = 1
-max_pieces = 200
-[checkpoint]
-select = "{select}"
-average = 2
-[fairseq]
-arch = "align_small"
-encoder-layers = 1
-decoder-layers = 2
-encoder-embed-dim = 16
-decoder-embed-dim = 16
-criterion = "blockwise_label_smoothed_cross_entropy"
-optimizer = "adam"
-lr = 0.001
-max-tokens = 150
-max-update = {updates}
-save-interval-updates = {interval}
-keep-interval-updates = 3
-save-interval = 100
-validate-interval = 100
-validate-interval-updates = {interval}
-no-epoch-checkpoints = true
-"""
 SELECTIONS = ("best", "average")
 UPDATES = 120
 GONE = 60.0
-"""Seconds in which a child must have noticed that its parent is dead."""
+"""Seconds within which a child must notice that its parent is dead."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill and what became of it.
+    """One kill and its result.
 
     Attributes:
         select: which checkpoints the recipe takes.
@@ -74,7 +47,7 @@ class Kill:
         after: seconds from the start to the kill.
         during: what the program had said last.
         gone: seconds from the kill to the end of the last of its processes.
-        differing: the files of the model in the end that are not, byte for byte, an uninterrupted run's.
+        differing: the files of the finished model that differ from those of an uninterrupted run.
     """
 
     select: str
@@ -86,7 +59,7 @@ class Kill:
 
     @property
     def identical(self) -> bool:
-        """Whether the model that came out in the end is that of an uninterrupted run, byte for byte."""
+        """Whether the finished model is that of an uninterrupted run, byte for byte."""
         return not self.differing
 
 
@@ -100,7 +73,7 @@ def write_text(folder: Path) -> None:
 def start(folder: Path, select: str, updates: int) -> subprocess.Popen[bytes]:
     """Begin or go on with a training in FOLDER/model, as the leader of a process group of its own."""
     folder.mkdir(exist_ok=True)
-    recipe = RECIPE.format(select=select, updates=updates, interval=max(3, updates // 12) | 1)
+    recipe = steady_recipe(updates, select, interval=max(3, updates // 12) | 1)
     (folder / "tiny.toml").write_text(recipe, encoding="utf-8")
     arguments = ["model", "-s", "../text.de", "-t", "../text.en", "--source-lang", "de", "--target-lang", "en"]
     arguments += ["--recipe", "tiny.toml", "--threads", "1", "--device", "cpu"]
@@ -126,13 +99,13 @@ def last_line(folder: Path) -> str:
 
 
 def kill(process: subprocess.Popen[bytes], whom: str) -> float:
-    """Kill a training and wait for the end of all that it has started.
+    """Kill a training and wait until all processes that it has started have ended.
 
     Returns:
         Seconds that it took.
 
     Raises:
-        ValueError: something of it lives on.
+        ValueError: one of its processes lives on.
     """
     begun = time.monotonic()
     (os.killpg if whom == "group" else os.kill)(process.pid, signal.SIGKILL)
@@ -162,11 +135,11 @@ def attack(
 
     Args:
         folder: to work in; the text is beside it.
-        whole: what an uninterrupted run makes.
+        whole: the files of an uninterrupted run.
         select: see `Kill`.
         whom: see `Kill`.
         updates: to train for.
-        moment: asked again and again whether it is time.
+        moment: asked repeatedly whether it is time to kill it.
     """
     begun = time.monotonic()
     process = start(folder, select, updates)
@@ -178,8 +151,8 @@ def attack(
         return None
     gone = kill(process, whom)
     finish(folder, select, updates)
-    found = model_of(folder)
-    names = sorted(name for name in found.keys() | whole.keys() if found.get(name) != whole.get(name))
+    files = model_of(folder)
+    names = sorted(name for name in files.keys() | whole.keys() if files.get(name) != whole.get(name))
     return Kill(select, whom, after, during, gone, tuple(names))
 
 
@@ -188,13 +161,13 @@ def _is_past(moment: float) -> bool:
 
 
 def run(count: int, seed: int, folder: Path, say: Callable[[str], None], updates: int = UPDATES) -> list[Kill]:
-    """Kill so many trainings, each once, at moments drawn evenly from the time that a whole one takes.
+    """Kill trainings, each once, at moments drawn evenly from the time that a whole one takes.
 
     Args:
-        count: of kills.
+        count: number of kills.
         seed: of what is drawn.
         folder: to work in; must be there.
-        say: told of every result.
+        say: called with every result.
         updates: of each training.
     """
     draw = random.Random(seed)
@@ -213,13 +186,13 @@ def run(count: int, seed: int, folder: Path, say: Callable[[str], None], updates
         shutil.rmtree(folder / "run", ignore_errors=True)
         when = time.monotonic() + draw.uniform(0, seconds[select])
         is_time = partial(_is_past, when)
-        found = attack(folder / "run", whole[select], select, whom, updates, is_time)
-        if found is None:
+        result = attack(folder / "run", whole[select], select, whom, updates, is_time)
+        if result is None:
             say("it had ended before: drawn again")
             continue
-        kills.append(found)
-        result = "identical" if found.identical else f"DIFFERS in {', '.join(found.differing)}"
-        say(f"{done + 1}: {select}, {whom} killed after {found.after:.1f} s ({found.during}): {result}")
+        kills.append(result)
+        outcome = "identical" if result.identical else f"DIFFERS in {', '.join(result.differing)}"
+        say(f"{done + 1}: {select}, {whom} killed after {result.after:.1f} s ({result.during}): {outcome}")
     return kills
 
 

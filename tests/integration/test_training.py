@@ -54,7 +54,7 @@ def test_the_last_checkpoints_are_averaged(tmp_path: Path) -> None:
             torch.testing.assert_close(mean[name], weight * 3)
 
 
-def test_no_checkpoint_to_take_is_said(tmp_path: Path) -> None:
+def test_a_run_without_checkpoints_is_refused(tmp_path: Path) -> None:
     for how in ("best", "last", "average"):
         with pytest.raises(ValueError, match="no checkpoint there to take"):
             select(tmp_path, CheckpointRecipe(how))
@@ -93,18 +93,18 @@ def test_weights_beyond_half_precision_are_refused(tmp_path: Path) -> None:
         shrink(state)
 
 
-def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
     source, target = pair_files(tmp_path, "a b\n" * 3, "x y\n" * 3)
     work = tmp_path / "work"
     work.mkdir()
     (work / "precious").touch()
     recipe = read_recipe()
-    with pytest.raises(ValueError, match="not ours to work in"):
+    with pytest.raises(ValueError, match="exists and was not made by this program"):
         prepare(Bitext(("de", "en"), (source, target)), recipe, work, print)
     assert (work / "precious").exists()
 
 
-def test_a_log_is_read_along_and_a_line_cut_by_a_kill_spoils_none(tmp_path: Path) -> None:
+def test_a_log_is_followed_and_a_line_cut_by_a_kill_spoils_no_other(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(LOG + b'2026-01-01 | INFO | valid | {"epoch": 1, "valid_n\xc3')
     with lines_of("preprocess", ["--help"], 1, log) as lines:
@@ -112,13 +112,13 @@ def test_a_log_is_read_along_and_a_line_cut_by_a_kill_spoils_none(tmp_path: Path
     assert said[0].startswith("usage: ")
     assert len(read_curve(log)) == 1
     with (
-        pytest.raises(TrainingError, match=r"exit code 2.*all that it said is in .*log"),
+        pytest.raises(TrainingError, match=r"exit code 2.*its whole output is in .*log"),
         lines_of("x", [], 1, log) as _,
     ):
         pass
 
 
-def test_a_disk_that_is_full_is_said_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.training.follow.FULL", 2**80)
     (tmp_path / "log").touch()
     with (
