@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
-import align.backends.fairseq.compat  # noqa: F401
+from align.backends.fairseq.compat import install
+
+install()  # before any import of fairseq
 
 SOURCE_WORDS = ["das", "haus", "ist", "alt", "und", "gross", ".", ",", "wir", "sehen"]
 TARGET_WORDS = ["the", "house", "is", "old", "and", "big", ".", ",", "we", "see", "it", "now"]

@@ -1,5 +1,6 @@
 """A translation task that trains fast on CPUs, and whose translations come with word alignments."""
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -171,15 +172,18 @@ def _fast(device: str, narrow: bool) -> Iterator[None]:
         yield
 
 
-def _let_validation_choose_this_task() -> None:
-    """Make `fairseq-validate --task translation_align` mean it, whatever task a checkpoint was trained with.
+def let_validation_choose_this_task() -> None:
+    """Make `fairseq-validate --task translation_align` use this task, whatever task a checkpoint was trained with.
 
-    fairseq takes the task from the checkpoint there, and heeds only those options on the command line that are
-    saved in it.
+    fairseq takes the task from the checkpoint there, and of the options on the command line it heeds only those that
+    are saved in it. A second call changes nothing.
     """
     overwrite = checkpoint_utils.overwrite_args_by_name
+    if hasattr(overwrite, "__wrapped__"):
+        return
     known, ours = TranslationConfig.__dataclass_fields__, TranslationAlignConfig.__annotations__
 
+    @functools.wraps(overwrite)
     def overwrite_and_choose(cfg: DictConfig, overrides: dict[str, Any]) -> None:
         overwrite(cfg, overrides)
         if overrides.get("task") == NAME and isinstance(cfg.get("task"), DictConfig):
@@ -189,6 +193,3 @@ def _let_validation_choose_this_task() -> None:
                 cfg.task = {**task, **{name: overrides[name] for name in ours if name in overrides}, "_name": NAME}
 
     checkpoint_utils.overwrite_args_by_name = overwrite_and_choose
-
-
-_let_validation_choose_this_task()

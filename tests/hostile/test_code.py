@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from align import Aligner, ModelOptions, Settings
-from align.backends.fairseq.compat import evaluate
+from align.backends.fairseq.compat import evaluate_literal
 from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import BUNDLED, find_model
 from tests import toy
@@ -89,7 +89,7 @@ def test_generate_runs_nothing_of_a_checkpoint(places: tuple[Path, Path, Path], 
     ],
 )
 def test_literals_are_what_eval_makes_of_them(text: str, value: Any) -> None:
-    assert evaluate(text) == value
+    assert evaluate_literal(text) == value
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_literals_are_what_eval_makes_of_them(text: str, value: Any) -> None:
     ],
 )
 def test_all_else_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a number|are no setting"):
-        evaluate(text)
+    with pytest.raises(ValueError, match=r"is not a number|are too many for a setting"):
+        evaluate_literal(text)
 
 
 @pytest.mark.parametrize("value", [True, None, 3, ["1"], b"1"])
 def test_what_is_no_string_is_a_type_error_as_with_eval(value: Any) -> None:
     with pytest.raises(TypeError):
-        evaluate(value)
+        evaluate_literal(value)
 
 
 def test_every_module_of_fairseqs_that_evaluates_has_the_other_eval() -> None:
@@ -125,7 +125,7 @@ def test_every_module_of_fairseqs_that_evaluates_has_the_other_eval() -> None:
 
     for name, module in list(sys.modules.items()):
         if name.startswith("fairseq"):
-            assert vars(module).get("eval") is evaluate, name
+            assert vars(module).get("eval") is evaluate_literal, name
     settings = Namespace(adam_betas="__import__('os').abort()", adam_eps=1e-8, weight_decay=0.0, lr=[0.1])
     adam = object.__new__(fairseq.optim.adam.FairseqAdam)
     adam.cfg = settings

@@ -119,9 +119,9 @@ def test_settings_as_hydra_saves_them_and_files_that_are_gone(tmp_path: Path) ->
 
 def test_fairseq_imported_before_this_package_is_mended_all_the_same(tmp_path: Path) -> None:
     path = toy.save_model(tmp_path)
-    script = "import importlib, sys, align.backends.fairseq.compat as compat\n"
+    script = "import align.backends.fairseq.compat as compat\n"
     script += "with compat._hashable_dataclasses():\n"
-    script += "    sys.meta_path = [f for f in sys.meta_path if not isinstance(f, compat._Hook)]\n"
+
     script += "    import fairseq\n"
     script += "from align import load\n"
     script += f"print(load({str(path)!r}, layer=1, head=1).align('das haus', 'the house').pair.id)"
@@ -161,11 +161,13 @@ def test_without_fairseq_the_two_commands_are_printed(program: str) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_importing_the_package_imports_neither_torch_nor_fairseq_and_leaves_stdout_to_links() -> None:
+def test_importing_the_package_imports_neither_torch_nor_fairseq_and_changes_nothing() -> None:
     check = "import align, sys; assert not {'torch', 'fairseq', 'transformers', 'numpy'} & set(sys.modules)"
     assert python("-c", check).returncode == 0
-    result = python("-c", "import align.backends.fairseq.compat, fairseq, logging; print(logging.root.handlers)")
-    assert result.stdout == "[]\n"
+    check = "import sys, align.loading, align.backends.fairseq.compat as compat; finders = [*map(type, sys.meta_path)]"
+    assert python("-c", f"{check}; assert compat._Hook not in finders").returncode == 0
+    check = "from align.backends.fairseq import compat; compat.install(); import fairseq, logging"
+    assert python("-c", f"{check}; print(logging.root.handlers)").stdout == "[]\n"
 
 
 def test_stock_programs_preprocess_train_validate_and_generate(tmp_path: Path) -> None:

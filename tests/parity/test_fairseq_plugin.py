@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 import torch
 
-import align.backends.fairseq.compat  # noqa: F401  (before any import of fairseq)
 from align import Aligner, Pair, Settings
 from align.fairseq_plugin import FOLDER
 from align.types import Pieces, TextWarning

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import align.backends.fairseq.compat  # noqa: F401  (before any import of fairseq)
 from align.fairseq_plugin.words import SUBWORDS, join_pieces
 
 

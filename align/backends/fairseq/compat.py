@@ -1,12 +1,13 @@
 """Make `import fairseq` work on today's Python and torch, and keep it from evaluating what it reads as Python.
 
-Importing this module installs an import hook and nothing else; fairseq itself is imported by whoever needs
-it, and is mended on its way in:
+`install()` puts an import hook in place, through which fairseq is mended as it is imported. It changes the process for
+good, so it is called in two places only, before they import fairseq: where a model is loaded (`model.py`) and where
+fairseq's own programs are started (`programs.py`).
 
 1. Python >= 3.11 refuses mutable dataclass defaults, of which fairseq (and hydra 1.0) have many.
 2. fairseq 0.12.2's "BetterTransformer" encoder path fails on padded batches with torch >= 2.
 3. Its modules call `eval` on settings of models and optimisers, and on lines of text. In all of them that name now
-   means `evaluate`, which knows numbers, strings and lists of them.
+   means `evaluate_literal`, which knows numbers, strings and lists of them.
 4. It reads checkpoints by `torch.load`, which is told what they may hold: see `align.backends.fairseq.checkpoint`.
 
 Tested with fairseq 0.12.2; fairseq-fixed 0.12.3.1 takes the same path.
@@ -29,7 +30,7 @@ from align.errors import shorten
 MENDED = ("fairseq", "hydra")
 
 MOST_EVALUATED = 100_000
-"""Characters of a setting that is evaluated, and items of what it comes to."""
+"""Characters of a setting that is evaluated, and items of its value."""
 
 INSTALL = """fairseq is not installed. These two commands install it:
   pip install 'extract-align[fairseq]'
@@ -43,10 +44,10 @@ def _hashable_dataclasses() -> Iterator[None]:
 
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:
         def decorate(plain: type) -> Any:
-            made: Any = original(plain, **options)
-            if made.__module__.partition(".")[0] in MENDED and made.__hash__ is None:
-                made.__hash__ = object.__hash__
-            return made
+            decorated: Any = original(plain, **options)
+            if decorated.__module__.partition(".")[0] in MENDED and decorated.__hash__ is None:
+                decorated.__hash__ = object.__hash__
+            return decorated
 
         return decorate if cls is None else decorate(cls)
 
@@ -68,21 +69,21 @@ def _logging_untouched() -> Iterator[None]:
         logging.root.removeHandler(handler)
 
 
-def evaluate(text: str, *scopes: Any) -> Any:
-    """What fairseq's modules have for `eval`: a Python literal; lists may be added and repeated, `[(512, 3)] * 20`.
+def evaluate_literal(text: str, *scopes: Any) -> Any:
+    """What `eval` means in fairseq's modules: it reads literals; lists may be added, and repeated `[(512, 3)] * 20`.
 
     Args:
         text: the literal.
-        scopes: names, of which a literal has none.
+        scopes: names for `eval`, of which a literal has none.
 
     Raises:
-        TypeError: not a string, as with `eval`.
-        ValueError: anything but a literal, or one of more than 100,000 characters or items.
+        TypeError: the text is not a string, as with `eval`.
+        ValueError: the text is not a literal, or one of more than 100,000 characters or items.
     """
     if not isinstance(text, str):
-        raise TypeError(f"a string is to be evaluated, not {type(text).__name__}")
+        raise TypeError(f"only strings can be evaluated, not {type(text).__name__}")
     if len(text) > MOST_EVALUATED:
-        raise ValueError(f"{len(text):,} characters are no setting")
+        raise ValueError(f"{len(text):,} characters are too many for a setting")
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
@@ -104,13 +105,13 @@ def _value(node: ast.expr) -> Any:
     raise ValueError  # only lists can be added, and repeated a number of times
 
 
-def _leave_eval(module: Any) -> None:
-    """Give a module of fairseq's another meaning for `eval`: its globals come before Python's own names."""
-    module.__dict__["eval"] = evaluate
+def _replace_eval(module: Any) -> None:
+    """Give `eval` another meaning in a module of fairseq's: its globals come before Python's own names."""
+    module.__dict__["eval"] = evaluate_literal
 
 
 def _guard_loading() -> None:
-    """Let fairseq's own programs read checkpoints, and no more than `load_checkpoint` of ours does."""
+    """Let fairseq's own programs read in checkpoints what our `load_checkpoint` reads, and nothing else."""
     from fairseq import checkpoint_utils
 
     from align.backends.fairseq.checkpoint import only_checkpoint_classes  # which imports torch
@@ -126,7 +127,7 @@ def _guard_loading() -> None:
         checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
 
 
-def _leave_fast_path() -> None:
+def _disable_fast_path() -> None:
     """Keep fairseq 0.12.2's encoder layers off torch's fused kernel, which rejects their padding mask."""
     from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 
@@ -142,13 +143,13 @@ def _leave_fast_path() -> None:
     TransformerEncoderLayerBase.__init__ = without_fast_path
 
 
-def mend() -> None:
-    """What can be mended once fairseq is imported, by whomever; doing it again changes nothing."""
+def _mend() -> None:
+    """Mend what can be mended once fairseq is imported, by whomever; a second time changes nothing."""
     for name, module in list(sys.modules.items()):
         if _is_fairseq(name):
-            _leave_eval(module)
+            _replace_eval(module)
     _guard_loading()
-    _leave_fast_path()
+    _disable_fast_path()
 
 
 def _is_fairseq(name: str) -> bool:
@@ -161,8 +162,8 @@ class _Hook(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if not _is_fairseq(name):
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
-        spec = next((spec for finder in others if (spec := finder.find_spec(name, path, target))), None)
+        finders = (finder for finder in sys.meta_path if finder is not self)
+        spec = next((spec for finder in finders if (spec := finder.find_spec(name, path, target))), None)
         if spec is None and name == "fairseq":
             raise ModuleNotFoundError(INSTALL, name="fairseq")
         if spec is None or spec.loader is None:
@@ -170,19 +171,21 @@ class _Hook(importlib.abc.MetaPathFinder):
         execute = spec.loader.exec_module
 
         def mended(module: Any) -> None:
-            _leave_eval(module)
+            _replace_eval(module)
             if name != "fairseq":
                 execute(module)
                 return
             with _hashable_dataclasses(), _logging_untouched():
                 execute(module)
-            mend()
+            _mend()
 
         spec.loader.exec_module = mended  # type: ignore[method-assign]
         return spec
 
 
-if not any(isinstance(finder, _Hook) for finder in sys.meta_path):
-    sys.meta_path.insert(0, _Hook())
-if "fairseq" in sys.modules:  # the hook comes too late for it
-    mend()
+def install() -> None:
+    """Mend fairseq, now if it is imported already, else as soon as it is; a second time changes nothing."""
+    if not any(isinstance(finder, _Hook) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Hook())
+    if "fairseq" in sys.modules:  # the hook comes too late for it
+        _mend()

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.compat import mend
+from align.backends.fairseq.compat import install
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.fairseq.settings import model_settings, plain_dict, text_setting
 from align.backends.model_folder import ModelFolder
@@ -35,12 +35,12 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
         dtype: "float32" or "bfloat16".
 
     Raises:
-        ValueError: a file is missing, damaged or of another model; the message says which and why.
+        ValueError: a file is missing, damaged or of another model; says which and why.
         ModuleNotFoundError: fairseq is not installed.
     """
-    import fairseq  # noqa: F401  (where it is missing, that is what is to be said first)
+    install()
+    import fairseq  # noqa: F401  (first of all: where it is missing, nothing else matters)
 
-    mend()  # where fairseq was imported before this package, the hook came too late
     state = load_checkpoint(folder.checkpoint)
     weights: dict[str, Tensor] = state["model"]
     config = plain_dict(state.get("cfg"))

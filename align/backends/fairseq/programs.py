@@ -1,6 +1,6 @@
 """The stock fairseq programs on today's Python: `python -m align.fairseq_cli train ...`.
 
-fairseq's own scripts import fairseq before anything could mend it; this one mends first.
+fairseq's own scripts import fairseq at once; this one mends it before they do.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import importlib
 import sys
 from typing import Any
 
-import align.backends.fairseq.compat  # noqa: F401  (before any import of fairseq)
+from align.backends.fairseq.compat import install
 
 PROGRAMS = ("preprocess", "train", "generate", "interactive", "validate", "score", "eval_lm")
 
 
 def _restrict_loading() -> None:
-    """Keep `torch.load` to data in this process: no environment variable and no fairseq talks it out of that."""
+    """Keep `torch.load` to data in this process, whatever environment variables or fairseq's own code ask for."""
     import torch
 
     load = torch.load
@@ -34,6 +34,7 @@ def main() -> None:
         usage = f"usage: python -m align.fairseq_cli {{{','.join(PROGRAMS)}}} ..."
         print(usage, file=sys.stdout if asked else sys.stderr)
         sys.exit(0 if asked else 2)
+    install()
     try:
         import fairseq  # noqa: F401
     except ModuleNotFoundError as error:
