@@ -79,8 +79,8 @@ class ModelFolder:
         folder = self.options.dictionaries or self.root
         languages = [path.name[len("dict.") : -len(".txt")] for path in folder.glob("dict.*.txt")]
         pairs = permutations(languages, 2)
-        found = [pair for pair in pairs if any(folder.glob("*.{0}-{1}.{0}.idx".format(*map(escape, pair))))]
-        return found[0] if len(found) == 1 else (None, None)
+        binarised = [pair for pair in pairs if any(folder.glob("*.{0}-{1}.{0}.idx".format(*map(escape, pair))))]
+        return binarised[0] if len(binarised) == 1 else (None, None)
 
     def dictionary(self, language: str) -> Path:
         """The dictionary of one side.
@@ -115,7 +115,7 @@ class ModelFolder:
         return TextRules(language, options.case or "keep", options.tokenizer or "none", kind, file)
 
     def _find_subwords(self, language: str, kinds: Sequence[str]) -> tuple[str, Path | None]:
-        """The first file that is there; without one "none" where the kind was not given."""
+        """The first file that exists; without one, the kind that was asked for, else "none"."""
         for kind in kinds:
             for name in SUBWORD_FILES[kind]:
                 path = self.root / name.format(lang=language)

@@ -8,4 +8,4 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = str(Path(__file__).resolve().parent / "user_dir" / "extract_align")
-"""fairseq puts the folder above this one in front of the module path, so nothing else lies there."""
+"""fairseq puts the folder above this one first on the module path, so there is nothing else in it."""

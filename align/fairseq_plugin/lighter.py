@@ -1,4 +1,4 @@
-"""What a training step on a CPU can do with less: random numbers and copies."""
+"""Training steps that need fewer random numbers and copies on a CPU."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from fairseq.modules import FairseqDropout, MultiheadAttention
 from torch import Tensor, nn
 
 STEPS = 2**16
-"""A number drawn for dropout is one of so many."""
+"""How many values a number that is drawn for dropout can have."""
 
 
 class FastDropout(FairseqDropout):
-    """Dropout that cuts each 64-bit random number into four, where PyTorch on a CPU draws one an element.
+    """Dropout that cuts each 64-bit random number into four, where PyTorch on a CPU draws one for each element.
 
-    The probability is rounded to the next 1/65,536. Elsewhere than on a CPU it is fairseq's own.
+    The probability is rounded to the nearest 1/65,536. On other devices it is fairseq's own dropout.
     """
 
     def forward(self, x: Tensor, inplace: bool = False) -> Any:
@@ -41,7 +41,7 @@ def lighten(model: nn.Module) -> None:
 
 
 def _narrow_once(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Give tensors that are one object to attention as one object in autocast's type."""
+    """Convert queries, keys and values to autocast's type, a tensor that serves as several of them only once."""
     query = kwargs.get("query")
     if query is None or query.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
         return args, kwargs

@@ -32,7 +32,7 @@ class TranslationAlignConfig(TranslationConfig):
         default=False, metadata={"help": "on a CPU, do the matrix products of training steps in bfloat16"}
     )
     align_layer: Optional[int] = field(  # noqa: UP045  (fairseq reads the type's name)
-        default=None, metadata={"help": "decoder layer to read word alignments from, from 1; they cannot do without"}
+        default=None, metadata={"help": "decoder layer to read word alignments from, from 1; required for alignments"}
     )
     align_head: str = field(default="all", metadata={"help": "its head, from 1, or all of them together"})
     align_score: str = field(default="norm", metadata={"help": "norm (of the weighted vectors) or weight"})
@@ -58,7 +58,7 @@ class TranslationAlignTask(TranslationTask):
     forcing after the search. With `--write-alignment` validation writes such lines for the references.
 
     Raises:
-        ValueError: alignments are asked for, but not by an option's known value or not from which layer.
+        ValueError: alignments are asked for, but no layer is given, or an option has an unknown value.
     """
 
     def __init__(self, cfg: Any, source_dictionary: Any, target_dictionary: Any) -> None:
@@ -86,7 +86,7 @@ class TranslationAlignTask(TranslationTask):
         """Fairseq's own; where alignments are to be printed, its ordinary one, with an aligner beside it.
 
         Raises:
-            ValueError: soft alignments, several models, or whatever `WordAligner` refuses.
+            ValueError: soft alignments or several models are asked for, or `WordAligner` refuses the model.
         """
         asked = getattr(args, "print_alignment", None)
         if not asked:
@@ -104,15 +104,16 @@ class TranslationAlignTask(TranslationTask):
         self, generator: Any, models: Any, sample: Any, prefix_tokens: Any = None, constraints: Any = None
     ) -> Any:
         """Fairseq's own; hypotheses that will be printed get their word alignments where they were asked for."""
-        found = super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        beams = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if getattr(generator, "word_aligner", None):
-            best = [hypotheses[: generator.printed] for hypotheses in found]
-            sources = [row for row, few in zip(sample["net_input"]["src_tokens"], best, strict=True) for _ in few]
+            best = [hypotheses[: generator.printed] for hypotheses in beams]
+            rows = zip(sample["net_input"]["src_tokens"], best, strict=True)
+            sources = [row for row, hypotheses in rows for _ in hypotheses]
             printed = list(chain.from_iterable(best))
             alignments = generator.word_aligner(sources, [hypothesis["tokens"] for hypothesis in printed])
             for hypothesis, alignment in zip(printed, alignments, strict=True):
                 hypothesis["alignment"] = list(alignment)
-        return found
+        return beams
 
     def begin_valid_epoch(self, epoch: int, model: Any) -> None:
         """Let each validation during training write its alignments over those of the last."""
@@ -142,10 +143,10 @@ class TranslationAlignTask(TranslationTask):
 
 
 def _settings(cfg: Any) -> Settings:
-    """What the options say of where to read alignments.
+    """Where to read alignments, according to the options.
 
     Raises:
-        ValueError: no layer, or a value that is not one of an option's.
+        ValueError: no layer is given, or an option has an unknown value.
     """
     if cfg.align_layer is None:
         raise ValueError(

@@ -11,6 +11,7 @@ from torch import Tensor
 from align.aligners.choice import only_choice
 from align.aligners.reader import Reader
 from align.aligners.single import align_encoded
+from align.attention.merging import NULL
 from align.backends.fairseq.recorder import FairseqAttention
 from align.text.batching import Encoded
 from align.types import Alignment, Pair, Pieces, Settings, TextWarning
@@ -35,11 +36,11 @@ def join_pieces(pieces: Sequence[str], subwords: str) -> tuple[list[int], list[s
 
     Returns:
         For each piece the word that it is a part of, from 0, and the words. A piece without text, such as a lone
-        U+2581, is a part of the word that follows it, at the end of that before it; -1 where there is no word.
+        U+2581, is a part of the next word, at the end of the last one; -1 where there is no word.
     """
     owners: list[int] = []
     words: list[str] = []
-    inside = False  # whether what comes next goes on with the last word
+    inside = False  # whether the next text continues the last word
     for piece in pieces:
         owner = None
         for position, text in enumerate(SUBWORDS[subwords](piece).split(" ")):
@@ -56,17 +57,17 @@ def join_pieces(pieces: Sequence[str], subwords: str) -> tuple[list[int], list[s
 
 
 class WordAligner:
-    """Aligns the words of batches that a fairseq model reads or has written.
+    """Aligns the words of batches that a fairseq model reads or has generated.
 
     Args:
         model: a fairseq Transformer in eval mode; it is left as it is.
         dictionaries: the source's and the target's.
-        subwords: what `--remove-bpe` says; None for nothing said, when each piece is a word.
+        subwords: the value of `--remove-bpe`; None where it is not given, so that each piece is a word.
         settings: what to read off the attention; layer and head must be fixed.
         name: the model's, for messages.
 
     Raises:
-        ValueError: a model without encoder-decoder attention, or without this layer or head; pieces of a kind
+        ValueError: the model has no encoder-decoder attention, or not this layer or head, or the pieces are of a kind
             that cannot be joined.
     """
 
@@ -113,20 +114,20 @@ class WordAligner:
         return Encoded(pair, Pieces(source, source_words, target, target_words, (len(words), len(written))))
 
     def _read(self, row: Tensor, dictionary: Any) -> tuple[list[int], list[int], list[str]]:
-        """Ids of a row without its pads, the word of each (-1 for special symbols), and the words."""
+        """Ids of a row without its pads, the word of each (NULL for special symbols), and the words."""
         ids = [number for number in row.tolist() if number != dictionary.pad()]
         special = {dictionary.bos(), dictionary.eos()}  # which fairseq does not print
         owners, words = join_pieces([dictionary[number] for number in ids if number not in special], self._subwords)
         owner = iter(owners)
-        return ids, [-1 if number in special else next(owner) for number in ids], words
+        return ids, [NULL if number in special else next(owner) for number in ids], words
 
 
 def _warn_of_pieces(dictionaries: tuple[Any, Any]) -> None:
-    """Say so where each piece is going to be a word, although the dictionaries look as if it should not."""
+    """Warn where each piece will count as a word, although the dictionaries look as if words are cut into pieces."""
     symbols = [symbol for dictionary in dictionaries for symbol in dictionary.symbols]
-    for subwords, found in (
+    for subwords, present in (
         ("sentencepiece", any(symbol.startswith(_BLANK) for symbol in symbols)),
         ("subword_nmt", any(symbol.endswith("@@") for symbol in symbols)),
     ):
-        if found:
+        if present:
             warnings.warn(f"each piece counts as a word; --remove-bpe {subwords} joins them", TextWarning, stacklevel=3)

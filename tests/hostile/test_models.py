@@ -144,7 +144,7 @@ STATES: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
         lambda state: weight(state, lambda w: torch.zeros(1).expand(10**6, 10**6)),
         "than it stores",
     ),
-    ("no weight", lambda state: weight(state, lambda w: "a"), "is no tensor"),
+    ("no weight", lambda state: weight(state, lambda w: "a"), "is not a tensor"),
     ("rows without numbers", lambda state: state["model"].update(x=torch.zeros(2**62, 0)), "a size without numbers"),
     ("infinite", lambda state: weight(state, lambda w: w / 0), "not finite"),
 ]

@@ -1,9 +1,9 @@
 """Reads what fairseq saved without trusting it: nothing in the file runs, and its size bounds what reading it costs.
 
 torch's restricted unpickler builds tensors, plain containers and what it is told to allow. Real checkpoints hold a few
-classes more; each of them is named here, and read as something that does nothing: never as a class of numpy's or
-fairseq's, whose constructors a file could call with arguments of its own. Of what torch allows by itself only that is
-left which real checkpoints need, for the rest can be made to cost any time and memory.
+more classes; each of them is named here, and read as something that does nothing: never as a class of numpy's or
+fairseq's, whose constructors a file could call with arguments of its own. Of what torch itself allows, only what real
+checkpoints need is let through, because the rest can be made to cost any time and memory.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from align.backends.fairseq.index import TooMuch, Unsafe, checked_file
 from align.errors import shorten
 
 _FORMATS = {"f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "b1": "?"}
-"""numpy's names of number types to those of `struct`."""
+"""numpy's names of number types, and the codes of `struct` for them."""
 
 
 class Inert:
-    """Stands for an object that nobody needs: takes any arguments and any state, and keeps none of them."""
+    """Stands for an object that is not needed: takes any arguments and any state, and keeps none of them."""
 
     def __new__(cls, *arguments: Any, **named: Any) -> Inert:
         """Ignores the arguments."""
@@ -43,7 +43,7 @@ class Inert:
 
 
 class _NumberType(Inert):
-    """Stands for a `numpy.dtype`, of which it keeps the name."""
+    """Stands for a `numpy.dtype`; keeps only its name."""
 
     def __init__(self, name: Any = "", *rest: Any) -> None:
         self.name = name if isinstance(name, str) else ""
@@ -69,7 +69,7 @@ _ALLOWED: list[Any] = [
     # checkpoints of fairseq 0.6 to 0.9 keep their training meters
     *((Inert, f"fairseq.{home}.{meter}") for home in ("meters", "logging.meters") for meter in _METERS),
 ]
-"""What torch's restricted unpickler is to make of the names that real checkpoints hold beside tensors."""
+"""What torch's restricted unpickler makes of the names that real checkpoints hold beside tensors."""
 
 _ELSE_NEEDED = {
     *("collections OrderedDict", "_codecs encode", "torch Size", "torch device", "torch.nn.parameter Parameter"),
@@ -78,7 +78,7 @@ _ELSE_NEEDED = {
     *(f"torch {kind}Storage" for kind in ("Byte", "Bool")),
     *(f"torch {kind}" for kind in ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool")),
 }
-"""What such a checkpoint names of all that torch's unpickler allows by itself."""
+"""What real checkpoints name of all that torch's unpickler itself allows."""
 
 _NAMES = _ELSE_NEEDED | {" ".join(name.rsplit(".", 1)) for _, name in _ALLOWED}
 
@@ -89,22 +89,22 @@ _allowing = threading.RLock()
 def only_checkpoint_classes() -> Iterator[None]:
     """Let `torch.load` read what fairseq saves, none of it as a class that the process has allowed for other files."""
     registry = torch.serialization
-    ours = {name for _, name in _ALLOWED}
+    our_names = {name for _, name in _ALLOWED}
     with _allowing:
-        theirs: list[Any] = [some for some in registry.get_safe_globals() if _name_of(some) in ours]
-        if theirs:  # which is rare; other threads are better not kept from loading files of theirs meanwhile
-            others = [some for some in registry.get_safe_globals() if some not in theirs]
+        clashing: list[Any] = [entry for entry in registry.get_safe_globals() if _name_of(entry) in our_names]
+        if clashing:  # which is rare; as a rule other threads can go on loading their own files meanwhile
+            harmless = [entry for entry in registry.get_safe_globals() if entry not in clashing]
             registry.clear_safe_globals()
-            registry.add_safe_globals(others)
+            registry.add_safe_globals(harmless)
         try:
             with registry.safe_globals(_ALLOWED):
                 yield
         finally:
-            registry.add_safe_globals(theirs)
+            registry.add_safe_globals(clashing)
 
 
 def _name_of(allowed: Any) -> str:
-    """The name under which torch's unpickler knows something that was allowed."""
+    """The name under which torch's unpickler knows an allowed object."""
     return allowed[1] if isinstance(allowed, tuple) else f"{allowed.__module__}.{allowed.__qualname__}"
 
 
@@ -116,11 +116,11 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
     Returns:
         The saved state: "model" (names to dense tensors of numbers) and "cfg" (a dict) or, before fairseq 0.10, "args"
-        (a Namespace). What is in those two is as untrusted as the file: `model_settings` picks what is needed.
+        (a Namespace). The content of these two is as untrusted as the file: `model_settings` picks what is needed.
 
     Raises:
-        ValueError: no such file, a damaged one, one that wants to run code or takes more memory than its size accounts
-            for, or not a fairseq checkpoint.
+        ValueError: there is no such file, or it is damaged, wants to run code, takes more memory than its size accounts
+            for, or is not a fairseq checkpoint.
     """
     if not path.is_file():
         raise ValueError(f"{path}: no such checkpoint")
@@ -145,11 +145,11 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 class _NotFairseq(Exception):
-    """Read, but something is not where or what fairseq saves."""
+    """The file was read, but is not what fairseq saves."""
 
 
 def _checked(state: Any, size: int) -> dict[str, Any]:
-    """A state whose weights are where fairseq puts them, are what they seem, and came out of a file of this size."""
+    """The state, once its weights are where fairseq puts them, are plain tensors, and fit into a file of this size."""
     weights = state.get("model") if isinstance(state, dict) else None
     configured = weights is not None and (
         isinstance(state.get("args"), argparse.Namespace) or isinstance(state.get("cfg"), dict)
@@ -169,15 +169,15 @@ def _name(name: Any) -> str:
 
 
 def _plain(name: str, weight: Any) -> Tensor:
-    """A weight without what a pickle can hang on it: attributes, hooks, a class of its own.
+    """A weight without what a pickle can attach to it: attributes, hooks, a class of its own.
 
-    torch's functions are called rather than the weight's methods, in place of which the file may have put others.
+    torch's functions are called rather than the weight's methods, which the file may have replaced.
     """
     if type(weight) not in (Tensor, torch.nn.Parameter):
-        raise _NotFairseq(f"{name} is no tensor")
+        raise _NotFairseq(f"{name} is not a tensor")
     plain = torch.detach(weight)
     if plain.layout is not torch.strided or plain.device.type != "cpu" or plain.is_quantized or plain.is_complex():
-        raise _NotFairseq(f"{name} is no dense tensor of real numbers")
+        raise _NotFairseq(f"{name} is not a dense tensor of real numbers")
     if plain.numel() * plain.element_size() > plain.untyped_storage().nbytes():
         raise TooMuch(f"a tensor ({name}) of more numbers than it stores")
     if 0 in plain.shape and any(plain.shape):

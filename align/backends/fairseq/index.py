@@ -1,4 +1,4 @@
-"""Looks through a file that `torch.load` is to read: what it calls for, and whether its size accounts for the cost."""
+"""Checks a file that `torch.load` is to read: what it calls for, and whether its size accounts for the cost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INDEX_BYTES = 4 << 20
 """The most that a checkpoint's index, a pickle, may have: enough for some 16,000 tensors."""
 
 MOST_SHARED = 50
-"""As often may an index come back to something with parts, or with more than a few letters: tied weights do so."""
+"""How often an index may refer back to an object with parts, or to a long string, as tied weights do."""
 
 
 class TooMuch(Exception):
@@ -34,7 +34,7 @@ class Unsafe(Exception):
 class _IndexReader(io.BufferedReader):
     """A file of the format before torch 1.6, pickles and then numbers, that ends early while its pickles are checked.
 
-    It has no descriptor: of a file that has one torch asks first whether it is a tar archive, which can take for ever.
+    It has no descriptor: torch first tests whether a file that has one is a tar archive, which can take for ever.
     """
 
     left = INDEX_BYTES
@@ -56,7 +56,7 @@ class _IndexReader(io.BufferedReader):
 
 
 PICKLES = 5
-"""Of that format: a magic number, a protocol, the system it is from, the state, and the keys of its numbers."""
+"""How many that format has: a magic number, a protocol, the system, the state, and the keys of its numbers."""
 
 
 @contextmanager
@@ -68,9 +68,9 @@ def checked_file(path: Path, names: Collection[str]) -> Iterator[Any]:
         names: of the classes and functions that it may call for, as "module name".
 
     Raises:
-        Unsafe: it calls for another one.
+        Unsafe: it calls for another class or function.
         TooMuch: its size does not account for what it asks for.
-        Exception: of whatever kind, where it is damaged.
+        Exception: of any kind, where the file is damaged.
     """
     with path.open("rb") as stream:
         packed = stream.read(4) == b"PK\3\4"
@@ -93,11 +93,11 @@ def checked_file(path: Path, names: Collection[str]) -> Iterator[Any]:
 
 
 def _check_directory(stream: BinaryIO) -> None:
-    """Refuse zip files whose directory is not where they say: torch would read another one than Python.
+    """Refuse zip files whose directory is not where they say: torch and Python would read different ones.
 
     Raises:
-        TooMuch: it is elsewhere, or there are two.
-        ValueError: there is none, as in a file that is cut short.
+        TooMuch: the directory is elsewhere, or there are two.
+        ValueError: there is no directory, as in a file that is cut short.
     """
     end = stream.seek(-22, os.SEEK_END)  # the record of the end, if no comment follows
     magic, *_, size, offset, comment = struct.unpack("<4s4H2LH", stream.read(22))
@@ -123,7 +123,7 @@ def _check_records(archive: zipfile.ZipFile, size: int) -> None:
     """Refuse records that are larger unpacked than the file is, before any is read.
 
     Raises:
-        TooMuch: some are.
+        TooMuch: the records are larger, or compressed.
     """
     records = archive.infolist()
     if any(record.compress_type != zipfile.ZIP_STORED for record in records):
@@ -136,11 +136,11 @@ def _check_records(archive: zipfile.ZipFile, size: int) -> None:
 
 _CODECS = {*aliases, *aliases.values(), *(module.name for module in iter_modules(encodings.__path__))}
 _LATIN1 = {"latin_1", *(name for name, codec in aliases.items() if codec == "latin_1")}
-"""As pickles of bytes name it."""
+"""Names of Latin-1, the codec that pickles use for bytes."""
 
 
 def _is_other_codec(text: str) -> bool:
-    """Whether Python has a codec of this name, however spelt, that is not Latin-1."""
+    """Whether Python has a codec of this name, in any spelling, other than Latin-1."""
     if len(text) > 40:
         return False
     name = re.sub("[^a-z0-9]+", "_", text.lower())
@@ -148,14 +148,14 @@ def _is_other_codec(text: str) -> bool:
 
 
 def _check_index(stream: BinaryIO, names: Collection[str]) -> None:
-    """Look through a pickle without building anything: which names it has, and how often it uses something again.
+    """Check a pickle without building anything: which names it has, and how often it refers back to an object.
 
     Raises:
-        Unsafe: a name that no checkpoint needs.
-        TooMuch: something large used again and again: some of torch's functions copy all that they are given.
-        ValueError: not a pickle.
+        Unsafe: it has a name that no checkpoint needs.
+        TooMuch: it refers back to large objects too often: some of torch's functions copy their arguments.
+        ValueError: it is not a pickle.
     """
-    small: dict[Any, bool] = {}  # by the number that the pickle gives to what it may use again
+    small: dict[Any, bool] = {}  # by the number that the pickle gives to an object, to refer back to it
     last_is_small, shared = False, 0
     encodes, codec = False, ""
     for operation, argument, _ in genops(stream):
@@ -163,7 +163,7 @@ def _check_index(stream: BinaryIO, names: Collection[str]) -> None:
         if isinstance(argument, str):
             encodes = encodes or argument == "_codecs encode"
             codec = codec or (argument if name != "GLOBAL" and _is_other_codec(argument) else "")
-        if encodes and codec:  # such as "hex", which makes twice as much of whatever it is given
+        if encodes and codec:  # such as "hex", which doubles the size of its input
             raise Unsafe("_codecs.encode")
         if name == "GLOBAL" and argument not in names:
             raise Unsafe(str(argument).replace(" ", "."))

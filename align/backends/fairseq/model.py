@@ -53,7 +53,9 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     rules = [folder.rules(*side) for side in sides]
     if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
         bare = next(rule.language for rule in rules if rule.subwords == "none")
-        raise ValueError(f"{folder.root}: subwords for one side, but none for {bare}; name its file with a flag")
+        side = "source_subwords" if bare == languages[0] else "target_subwords"
+        what, remedy = f"subwords for one side, but none for {bare}", Remedy("name its file with {}", (Argument(side),))
+        raise ModelError(what, file=str(folder.root), remedy=remedy)
     paths = [folder.dictionary(language) for language in languages]
     dictionaries = [
         _load_dictionary(path, part, weights, folder.checkpoint)
@@ -80,7 +82,7 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
     """Source and target, as the user says, or the checkpoint, or the names of what was binarised.
 
     Raises:
-        ValueError: nobody says, or what the checkpoint says is no language code.
+        ValueError: none of them says, or the checkpoint has something that is not a language code.
     """
     trained_on = folder.binarised_languages()
     source = folder.options.source_lang or text_setting(task, "source_lang") or trained_on[0]
@@ -95,10 +97,10 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
 
 
 def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Any:
-    """One side's dictionary, of which no more is read than the model has rows for.
+    """One side's dictionary; no more of it is read than the model has rows for.
 
     Raises:
-        ValueError: it is none, or another model's.
+        ValueError: the file is not a dictionary, or another model's.
     """
     from fairseq.data import Dictionary
 
@@ -148,7 +150,7 @@ def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], c
     """The checkpoint's own architecture with its weights in it.
 
     Raises:
-        ValueError: no architecture that attends as this package reads it, or settings and weights do not fit.
+        ValueError: it is not an architecture whose attention can be read, or settings and weights do not fit.
     """
     from fairseq import models
 
@@ -179,32 +181,32 @@ def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], c
 
 
 def _leave_memory_errors(error: Exception) -> None:
-    """Raise what is not the file's fault: torch has no class of its own for a CPU without memory."""
+    """Raise an error that is not the file's fault again: torch has no class of its own for a CPU out of memory."""
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error)):
         raise error
 
 
 def _model_class(architecture: str | None) -> type | None:
-    """The class that fairseq builds for an architecture, if it is one of those whose modules this package reads.
+    """The class that fairseq builds for an architecture, if this package can read its modules.
 
-    Others evaluate their settings, or open files that these name.
+    Other classes evaluate their settings, or open files that these name.
     """
     from fairseq.models import ARCH_MODEL_REGISTRY
     from fairseq.models.bart import BARTModel
     from fairseq.models.transformer import TransformerModel
     from fairseq.models.transformer_align import TransformerAlignModel
 
-    found: type | None = ARCH_MODEL_REGISTRY.get(architecture)
-    return found if found in (TransformerModel, BARTModel, TransformerAlignModel) else None
+    model_class: type | None = ARCH_MODEL_REGISTRY.get(architecture)
+    return model_class if model_class in (TransformerModel, BARTModel, TransformerAlignModel) else None
 
 
 def _check_cost(settings: Namespace, task: Namespace, weights: Mapping[str, Tensor]) -> None:
-    """Build the model without memory for its weights, and hold their number against what the checkpoint has.
+    """Build the model without memory for its weights, and compare their number with the checkpoint's.
 
-    fairseq adds unused parameters to its encoder layers and shares others, so that twice as many are in order.
+    fairseq adds unused parameters to its encoder layers and shares others, so that up to twice as many are allowed.
 
     Raises:
-        ValueError: settings for a model that is far larger.
+        ValueError: the settings are those of a far larger model.
     """
     from fairseq.models import ARCH_CONFIG_REGISTRY
     from fairseq.models.transformer import TransformerModel
@@ -213,17 +215,17 @@ def _check_cost(settings: Namespace, task: Namespace, weights: Mapping[str, Tens
     ARCH_CONFIG_REGISTRY[settings.arch](settings)
     with torch.device("meta"):
         skeleton = TransformerModel.build_model(settings, task)  # BART's own constructor draws numbers for each weight
-    wanted = sum(weight.numel() for weight in skeleton.parameters())
+    needed = sum(weight.numel() for weight in skeleton.parameters())
     stored = {
         w.untyped_storage().data_ptr(): w.untyped_storage().nbytes() // w.element_size() for w in weights.values()
     }
-    present = sum(stored.values())  # each counted once, under however many names it goes
-    if wanted > 2 * present + 1_000_000:
-        raise ValueError(f"its settings make {wanted:,} parameters, its file holds {present:,}")
+    present = sum(stored.values())  # each counted once, however many names it has
+    if needed > 2 * present + 1_000_000:
+        raise ValueError(f"its settings make {needed:,} parameters, its file holds {present:,}")
 
 
 def _fingerprint(files: Iterable[Path], text: str) -> str:
-    """Seven hex digits that change when any file or rule does that the links depend on."""
+    """Seven hex digits that change whenever a file or rule changes that the links depend on."""
     digest = hashlib.sha256(text.encode())
     for path in files:
         with path.open("rb") as stream:

@@ -12,25 +12,26 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
+from align.attention.merging import NULL
 from align.text.preprocess import Preprocessor
 from align.types import Batch, CrossAttention, Pair, Pieces
 
 _recorders: WeakSet[FairseqAttention] = WeakSet()
-"""All that there are, for a fork to find."""
+"""All recorders of the process, for a fork to find."""
 
 
 class _Recorded(Exception):
-    """The last wanted attention has been recorded: what the decoder would still compute is of no use."""
+    """The attention of the last layer asked for has been recorded; the decoder need not compute any more."""
 
 
 class FairseqAttention:
     """A fairseq Transformer that shows its encoder-decoder attention; see `AttentionRecorder` for the attributes.
 
-    Only the decoder up to the last wanted layer's cross-attention is ever run: no later layer, no vocabulary
-    projection.
+    The decoder is run only up to the cross-attention of the last layer asked for: no later layer, no projection onto
+    the vocabulary.
 
-    Threads may share it: they take turns, for hooks, masks and beam sizes are kept in the model's modules. A forked
-    child has one CPU thread: torch would wait for ever for OpenMP's others, which stay behind.
+    Threads may share it: they take turns, because hooks, masks and beam sizes are kept in the model's modules. A forked
+    child has one CPU thread: OpenMP's other threads stay in the parent, and torch would wait for them for ever.
 
     Args:
         model: a fairseq encoder-decoder Transformer.
@@ -57,7 +58,7 @@ class FairseqAttention:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Have the model to oneself, until the context ends."""
+        """Keep other threads from using the model until the context ends."""
         with self._turn:
             yield
 
@@ -150,12 +151,12 @@ class FairseqRecorder(FairseqAttention):
         source, source_words = self._source(pair.source)
         target, target_words = self._target(pair.target)
         words = len(pair.source), len(pair.target)
-        return Pieces([*source, self._eos], [*source_words, -1], target, target_words, words)
+        return Pieces([*source, self._eos], [*source_words, NULL], target, target_words, words)
 
 
 @contextmanager
 def _one_beam(attentions: Sequence[Any]) -> Iterator[None]:
-    """Let each source stand for itself: a beam search has told BART's attention that it comes once for each beam."""
+    """Read one row for each source: after a beam search, BART's attention expects each source once for each beam."""
     beams = [(attention, attention.beam_size) for attention in attentions if hasattr(attention, "beam_size")]
     try:
         for attention, _ in beams:
@@ -167,7 +168,7 @@ def _one_beam(attentions: Sequence[Any]) -> Iterator[None]:
 
 
 def _before_fork() -> None:
-    """Wait for calls that are under way, whose hooks a child would have on its copy of the model for ever."""
+    """Wait for calls that are under way: a child's copy of the model would keep their hooks for ever."""
     for recorder in _recorders:
         _held.append(recorder)
         recorder._turn.acquire()
@@ -179,7 +180,7 @@ def _after_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Go on without OpenMP's threads, which stay behind in the parent."""
+    """Go on without OpenMP's threads, which stay in the parent."""
     if _held:
         torch.set_num_threads(1)
     _after_fork()

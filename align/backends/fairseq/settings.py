@@ -1,8 +1,8 @@
-"""What a checkpoint says of its model's shape, picked out by name and type: nothing else of the file reaches fairseq.
+"""What a checkpoint says about its model's shape, picked by name and type: nothing else of the file reaches fairseq.
 
-fairseq evaluates some settings as Python while it builds a model, opens files that others name, and follows what
-OmegaConf makes of strings. So none is handed on as it is. A new model is described in the few settings that a
-Transformer's arithmetic depends on, each a number, a switch or a word of a list.
+fairseq evaluates some settings as Python while it builds a model, opens files that other settings name, and follows
+OmegaConf's interpolations. So no setting is passed on as it is: the model is described anew in the few settings that a
+Transformer's arithmetic depends on, each a number, a switch or one of a few words.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def text_setting(part: Any, name: str) -> str | None:
 
 
 def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
-    """The settings to build the model from: those listed here, with values that the weights account for.
+    """The settings to build the model from: those listed above, with values that the weights account for.
 
     Args:
         saved: "args", or the "model" of "cfg", as the file has it.
@@ -61,18 +61,18 @@ def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
         A namespace of whole numbers, booleans, and a word each for architecture and activation.
 
     Raises:
-        ValueError: a setting of another type, or a size for which the file holds no weights; names the setting.
+        ValueError: a setting has the wrong type, or the file has no weights of its size; names the setting.
     """
-    given = _flat(plain_dict(saved))
+    flat = _flat(plain_dict(saved))
     architecture = text_setting(saved, "_name") or text_setting(saved, "arch")
     settings: dict[str, Any] = {"arch": architecture, "_name": architecture}
-    settings |= {name: _switch(name, given[name]) for name in SWITCHES if given.get(name) is not None}
-    settings |= {name: _size(name, given[name]) for name in SIZES if given.get(name) is not None}
-    settings |= {name: _number(name, given[name]) for name in NUMBERS if given.get(name) is not None}
-    if given.get("adaptive_softmax_cutoff") is not None:
-        settings["adaptive_softmax_cutoff"] = _cutoff(given["adaptive_softmax_cutoff"])
-    if given.get("activation_fn") is not None:
-        settings["activation_fn"] = _activation(given["activation_fn"])
+    settings |= {name: _switch(name, flat[name]) for name in SWITCHES if flat.get(name) is not None}
+    settings |= {name: _size(name, flat[name]) for name in SIZES if flat.get(name) is not None}
+    settings |= {name: _number(name, flat[name]) for name in NUMBERS if flat.get(name) is not None}
+    if flat.get("adaptive_softmax_cutoff") is not None:
+        settings["adaptive_softmax_cutoff"] = _cutoff(flat["adaptive_softmax_cutoff"])
+    if flat.get("activation_fn") is not None:
+        settings["activation_fn"] = _activation(flat["activation_fn"])
     _check_sizes(settings, weights)
     return Namespace(**settings)
 
@@ -114,7 +114,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def _cutoff(value: Any) -> list[int]:
-    """Where adaptive softmax keeps the vocabulary's rarer pieces apart: [1000, 5000], or the same as text."""
+    """Where adaptive softmax splits the vocabulary by frequency: [1000, 5000], or the same as text."""
     if isinstance(value, str) and re.fullmatch(r"[\[(]?[\d, ]{1,200}[\])]?", value):
         value = [int(number) for number in re.findall(r"\d+", value)]
     if isinstance(value, (list, tuple)) and 1 <= len(value) <= 100:

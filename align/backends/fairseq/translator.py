@@ -44,26 +44,27 @@ class FairseqTranslator:
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
         """Translations of sentences that are given as pieces, `</s>` last.
 
-        A batch holds sentences of one length: how long a translation may get hangs on the longest one of its batch,
-        and none is to depend on its neighbours.
+        A batch holds sentences of one length: fairseq limits a translation's length by the longest source of its batch,
+        but no translation shall depend on its neighbours.
         """
-        found: list[tuple[str, ...]] = [()] * len(sources)
+        translations: list[tuple[str, ...]] = [()] * len(sources)
         order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
         for length, group in groupby(order, key=lambda place: len(sources[place])):
             places = list(group)
             for batch in batches([(length * self.search.beam, 0)] * len(places), self._batch_tokens):
-                some = [places[n] for n in batch]
-                for place, words in zip(some, self._translate([sources[place] for place in some]), strict=True):
-                    found[place] = words
-        return found
+                batch_places = [places[n] for n in batch]
+                translated = self._translate([sources[place] for place in batch_places])
+                for place, words in zip(batch_places, translated, strict=True):
+                    translations[place] = words
+        return translations
 
     def _translate(self, sources: Sequence[Sequence[int]]) -> Iterator[tuple[str, ...]]:
         """Translate a batch of sentences of one length."""
         tokens = torch.tensor(sources, device=self._recorder.device)  # [B, S]
         lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
         with self._recorder.alone():
-            found = self._generator.generate(None, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
+            beams = self._generator.generate(None, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
         specials, unknown = self._dictionary.nspecial, self._dictionary.unk()
-        for hypotheses in found:
+        for hypotheses in beams:
             ids = hypotheses[0]["tokens"].tolist()
             yield self._detokenize([self._dictionary[n] for n in ids if n >= specials or n == unknown])
