@@ -1,4 +1,4 @@
-"""From a model's pieces back to words, for what a model has written itself: `align.text.preprocess` the other way."""
+"""From a model's pieces back to words, for text that a model has generated: the reverse of `align.text.preprocess`."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ JOINS: dict[str, Callable[[Sequence[str]], str]] = {
 
 
 class Detokenizer:
-    """The words that a model's pieces stand for: subwords joined, and Moses' tokens made text again.
+    """The words that a model's pieces stand for: subwords joined, and Moses' tokens detokenised.
 
     Args:
-        rules: how text was made the model's; its case stays as the model writes it.
+        rules: how text was prepared for the model; its case stays as the model writes it.
     """
 
     def __init__(self, rules: TextRules) -> None:
@@ -48,8 +48,8 @@ class Detokenizer:
     def __call__(self, pieces: Sequence[str]) -> tuple[str, ...]:
         """Words, cut at ASCII space and TAB.
 
-        Whatever some program takes for the end of a line, such as U+2028, ends a word too, and three bars or more,
-        which end a side of `source ||| target`, become words of one bar each.
+        Any character that some program takes for a line's end, such as U+2028, ends a word too; three bars or more,
+        which would end a side of `source ||| target`, become words of one bar each.
         """
         text = self._join(pieces)
         if self._moses:

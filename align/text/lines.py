@@ -1,7 +1,7 @@
 """Bytes to lines, lines to words, words to sentence pairs, one at a time however long the input.
 
 Lines end at `\\n` only, words at ASCII space or TAB only: Python's own `split` also cuts at U+00A0, U+2028
-and others, which would shift every index behind them.
+and others, which would shift every index after them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         name: what to call the file in errors.
 
     Raises:
-        DataError: the bytes are not UTF-8, packed data is damaged, or a disk fails; names the file and the line.
+        DataError: the bytes are not UTF-8, packed data is damaged, or the disk fails; names the file and the line.
     """
     number = 0
     try:
@@ -79,7 +79,7 @@ def parse_bitext(line: str) -> tuple[str, str]:
     """Cut a line at its `|||`, or at its TAB where there is no `|||`; a line of spaces is two blank sides.
 
     Raises:
-        ValueError: no separator, or more than one.
+        ValueError: the line has no separator, or more than one.
     """
     for separator, shown in (("|||", "|||"), ("\t", "TAB")):
         fields = line.split(separator)
@@ -114,7 +114,7 @@ def in_step(files: Sequence[Iterable[str]], names: Sequence[str]) -> Iterator[tu
         names: what to call each in errors.
 
     Raises:
-        DataError: files of different length; says how many lines each of two has.
+        DataError: the files differ in length; says how many lines two of them have.
     """
     streams = [iter(lines) for lines in files]
     for number, lines in enumerate(zip_longest(*streams), 1):
@@ -131,7 +131,7 @@ def read_parallel(sources: Iterable[str], targets: Iterable[str], names: tuple[s
     """Pairs of two files, line by line.
 
     Raises:
-        DataError: files of different length; says how many lines each has.
+        DataError: the files differ in length; says how many lines each has.
     """
     for number, (source, target) in enumerate(in_step((sources, targets), names), 1):
         yield Pair(split_words(source), split_words(target), number)
@@ -147,7 +147,7 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
 
     Raises:
         OSError: a file cannot be opened.
-        DataError: the files differ in length, or hold bytes that are no text.
+        DataError: the files differ in length, or are not text.
     """
     names = names or (source, target)
     with open_lines(source) as a, open_lines(target) as b:
@@ -155,20 +155,22 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
 
 
 def read_sources(lines: Iterable[str], name: str) -> Iterator[Pair]:
-    """Source sentences as pairs without a target; says so once where a line looks like both sides of a bitext."""
-    told = False
+    """Source sentences as pairs without a target; warns once where a line looks like both sides of a bitext."""
+    warned = False
     for number, line in enumerate(lines, 1):
-        if "|||" in line and not told:
-            message = (
-                f"{name}, line {number}: ||| in it, where only source sentences are expected; it is read as a word"
-            )
-            warnings.warn(message, TextWarning, stacklevel=2)
-            told = True
+        if "|||" in line and not warned:
+            what = "||| in it, where only source sentences are expected; it is read as a word"
+            warnings.warn(f"{name}, line {number}: {what}", TextWarning, stacklevel=2)
+            warned = True
         yield Pair(split_words(line), (), number)
 
 
 def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
-    """Pairs as they are, and two sentences as a pair with its number."""
+    """Pairs as they are, and two sentences as a pair with its number.
+
+    Raises:
+        ValueError: an item is not two sentences, or a word of a sequence is not a word.
+    """
     for number, pair in enumerate(pairs, 1):
         if isinstance(pair, str) or (not isinstance(pair, Pair) and len(pair) != 2):
             raise ValueError(f"pair {number} is {pair!r}, not a source and a target")
@@ -176,7 +178,7 @@ def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequenc
 
 
 def _words(sentence: str | Sequence[str]) -> tuple[str, ...]:
-    """Words of a sentence; those of a sequence must be words already."""
+    """The words of a sentence; a sequence must hold words already."""
     if isinstance(sentence, str):
         return split_words(sentence)
     for word in sentence:

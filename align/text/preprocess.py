@@ -1,11 +1,11 @@
-"""The model's own preprocessing, one user's word at a time, so that every piece knows whose it is.
+"""The model's own preprocessing, one of the user's words at a time, so that the word of every piece is known.
 
 A model was trained on text in a certain case, tokenised and cut into subwords in a certain way; its user
 should not have to know. Moses' rules and subword models look at a word and hardly beyond it: at the first
 character of the next word (is `etc.` a sentence's end?), and at whether a word is the sentence's first (no
-leading blank for sentencepiece). So each word is processed by itself with these two as its context, which
-gives the pieces that the whole sentence would give and makes the way back to the word trivial. Words repeat,
-so most come out of a cache.
+leading blank for sentencepiece). So each word is processed by itself with these two as its context. That gives
+the same pieces as the whole sentence would, and their words are known at once. Words repeat, so most come out
+of a cache.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ Segment = Callable[[str, bool], list[str]]
 """The pieces of a token, given whether it is the first one of the sentence."""
 
 CACHED_WORDS = 1 << 15
-"""Words kept for each side: most of the running text in about ten megabytes, full after some ten thousand lines."""
-
+"""Words kept for each side: most of a running text, in about ten megabytes; full after some ten thousand lines."""
 
 LONGEST_CACHED = 50
-"""Letters of a word that is kept: unsegmented text and noise would fill the cache with what never comes again."""
+"""Letters of a word that is kept: unsegmented text and noise would fill the cache with words that never repeat."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,8 @@ def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = F
 
     moses = MosesTokenizer(lang=language)
     options = {"escape": escape, "aggressive_dash_splits": split_hyphens}
-    # The rules that look further than a character only look at full stops, apostrophes, backticks, hyphens and
-    # commas within numbers. Without those, and that is most words, letters and digits stay together and any
+    # The rules that look further than one character only look at full stops, apostrophes, backticks, hyphens and
+    # commas within numbers. In words without those, which are most words, letters and digits stay together and any
     # other character is a token.
     is_plain = re.compile(r"[^\s.'`,\-\0-\x1f]*,?").fullmatch
     plain_tokens = re.compile(f"[{moses.IsAlnum}]+|.").findall
@@ -108,7 +107,7 @@ def sentencepiece_segmenter(path: Path | None) -> Segment:
 
 
 class _Nothing(dict[str, Any]):
-    """A cache that keeps nothing: words are cached here already, and subword-nmt's own grows without bound."""
+    """A cache that keeps nothing: words are cached here already, and subword-nmt's own cache grows without bound."""
 
     def __setitem__(self, key: str, value: Any) -> None:
         pass
@@ -144,7 +143,7 @@ def subword_nmt_segmenter(path: Path | None) -> Segment:
 
 
 def no_segmenter(path: Path | None) -> Segment:
-    """Each token is a piece: for a word-level model, and for text that is already in pieces."""
+    """Each token is a piece: for models of whole words, and for text that is already in pieces."""
     return lambda token, first: [token]
 
 
@@ -211,7 +210,7 @@ class Preprocessor:
 
 
 def _stand_in(character: str) -> str:
-    """A word that Moses' rules for a full stop take as they would take any word with this first character."""
+    """A word that Moses' rules for full stops treat like any word with this first character."""
     if character.islower():
         return "a"
     return "1" if character in "0123456789" else "A"

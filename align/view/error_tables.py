@@ -16,7 +16,7 @@ HEADS = {"aer": "AER", "precision": "P", "recall": "R", "f1": "F1"}
 
 
 def count_notes(report: Report) -> list[str]:
-    """How much gold there is."""
+    """A line that says how much gold there is."""
     sure, possible = (sum(len(getattr(pair, kind)) for pair in report.gold) for kind in ("sure", "possible"))
     return [f"gold: {len(report.gold):,} sentence pairs, {sure:,} sure and {possible - sure:,} only possible links"]
 
@@ -27,10 +27,10 @@ def score_table(
     """A row for each system: scores with intervals, link counts, and the test against the first.
 
     Args:
-        report: what was found.
+        report: of the systems.
         digits: behind the point of a score in percent.
         intervals: the metrics whose intervals are shown.
-        in_columns: whether the ends of an interval have a column each, for programs; else one together, for people.
+        in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
     """
     columns = [Column("system", "system")]
     for name, head in HEADS.items():
@@ -73,18 +73,19 @@ def sentence_table(report: Report, digits: int) -> tuple[list[Column], Rows]:
 
 
 def error_table(report: Report, most: int, digits: int) -> tuple[list[Column], Rows]:
-    """A row for each of the sentences with the most errors, by system: wrong links, and sure ones that are missing."""
+    """A row for each of the sentences with the most errors, by system: wrong links, and missing sure links."""
     columns = [Column("system", "system"), Column("line", "line"), Column("errors", "errors")]
     columns += [Column("aer", "AER", digits), Column("wrong", "wrong"), Column("missing", "missing")]
     rows = []
     for system in report.systems:
         for n in worst(system.counts, most):
             gold, links = report.gold[n], system.links[n]
-            listed = {"wrong": links - gold.possible, "missing": gold.sure - links}
-            shown = {key: " ".join(f"{i}-{j}" for i, j in sorted(errors)) for key, errors in listed.items()}
-            value = estimate(system.counts[n : n + 1], samples=0).value
-            errors = sum(map(len, listed.values()))
-            rows.append({"system": system.name, "line": n + 1, "errors": errors, "aer": percent(value), **shown})
+            errors = {"wrong": links - gold.possible, "missing": gold.sure - links}
+            rate = percent(estimate(system.counts[n : n + 1], samples=0).value)
+            row: dict[str, Value] = {"system": system.name, "line": n + 1, "aer": rate}
+            row["errors"] = sum(map(len, errors.values()))
+            row |= {kind: " ".join(f"{i}-{j}" for i, j in sorted(pairs)) for kind, pairs in errors.items()}
+            rows.append(row)
     return columns, rows
 
 
@@ -98,7 +99,7 @@ def draw_errors(
     """The sentences with the most errors, drawn.
 
     Args:
-        report: what was found.
+        report: of the systems.
         text: the sentence pairs, where they are known.
         most: sentences of each system.
         digits: behind the point of an error rate in percent.

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def printable(word: str) -> str:
-    """A word that cannot move the cursor or change colours: what is not printable is shown as its escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in word)
+def printable(text: str) -> str:
+    """Text that cannot move the cursor or change colours: characters that are not printable become their escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -13,7 +13,7 @@ SHADES = " ░▒▓█"
 LONGEST = 14
 
 MOST_CELLS = 1_000_000
-"""In a drawing: a thousand words a side are more than anyone looks through, and what a file holds may be any number."""
+"""The most that is drawn: nobody reads a grid of a thousand words a side, and a file may hold any number."""
 
 
 def grid(alignment: Alignment) -> str:
@@ -24,7 +24,7 @@ def grid(alignment: Alignment) -> str:
 
 
 def heat_grid(alignment: Alignment, scores: Sequence[Sequence[float]]) -> str:
-    """The scores behind the links, each column (target word) shaded by share; ◆ is the link, ◇ at `</s>` is none.
+    """The scores behind the links, each column (target word) shaded by share; ◆ is a link, ◇ at `</s>` means none.
 
     Args:
         alignment: the pair and its links.
@@ -38,8 +38,8 @@ def heat_grid(alignment: Alignment, scores: Sequence[Sequence[float]]) -> str:
         for j, column in enumerate(scores):
             share = max(column[i], 0) / (sum(value for value in column if value > 0) or 1)
             shade = SHADES[min(len(SHADES) - 1, round(share * (len(SHADES) - 1)))]
-            nothing = "◇" if j in null and i == len(rows) - 1 else shade
-            row.append("◆" if (i, j) in alignment.scores else nothing)
+            unlinked = "◇" if j in null and i == len(rows) - 1 else shade
+            row.append("◆" if (i, j) in alignment.scores else unlinked)
         cells.append(row)
     return _frame(rows, alignment.pair.target, cells)
 
@@ -54,10 +54,10 @@ ERROR_SIGNS = {
 
 
 def error_grid(links: Links, gold: Gold, pair: Pair | None = None) -> str:
-    """A hypothesis beside gold, by the signs of `ERROR_SIGNS`.
+    """A hypothesis compared with gold, by the signs of `ERROR_SIGNS`.
 
-    Without the pair, words are shown as their numbers from 0, and only those that have a link. Instead of more than
-    `MOST_CELLS` cells there is a line that says so.
+    Without the pair, words are shown as their numbers from 0, and only those that have a link. A grid of more than
+    `MOST_CELLS` cells is not drawn: a line says so instead.
     """
     rows: Sequence[int] = sorted({i for i, _ in links | gold.possible})
     columns: Sequence[int] = sorted({j for _, j in links | gold.possible})
@@ -79,9 +79,9 @@ def error_grid(links: Links, gold: Gold, pair: Pair | None = None) -> str:
 
 
 def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """Cells with their words: rows on the left, columns on top, letter under letter."""
-    left = [_cut(_letters(word)) for word in rows]
-    top = [_cut(_letters(word)) for word in columns]
+    """The cells with their words: those of rows on the left, those of columns on top, letter under letter."""
+    left = [_truncate(_letters(word)) for word in rows]
+    top = [_truncate(_letters(word)) for word in columns]
     margin = max((sum(map(wcswidth, letters)) for letters in left), default=0)
     height = max(map(len, top), default=0)
     lines = []
@@ -94,7 +94,7 @@ def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
 
 
 def _letters(word: str) -> list[str]:
-    """What stands in a cell each: characters with the marks that combine with them."""
+    """A word's letters, each for a cell of the terminal: characters with the marks that combine with them."""
     letters: list[str] = []
     for character in printable(word):
         if letters and wcwidth(character) == 0:
@@ -104,5 +104,5 @@ def _letters(word: str) -> list[str]:
     return letters
 
 
-def _cut(letters: list[str]) -> list[str]:
+def _truncate(letters: list[str]) -> list[str]:
     return letters if len(letters) <= LONGEST else [*letters[: LONGEST - 1], "…"]

@@ -23,7 +23,7 @@ class _Scale(NamedTuple):
 
 
 def _heat_map(axes: Any, values: Values, rows: Sequence[str], columns: Sequence[str], scale: _Scale) -> Any:
-    """One map with its numbers written in, the best one framed; dark is bad. A cell without a value stays white."""
+    """One map with its numbers written into the cells; dark is bad, and a cell without a value stays white."""
     image = axes.imshow(
         values, cmap="Blues" if scale.lowest else "Blues_r", vmin=scale.low, vmax=scale.high, aspect="auto"
     )
@@ -107,10 +107,10 @@ def _scale(values: Values, lowest: bool) -> _Scale:
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as PNG and PDF, the same bytes for the same figure; gives back the two names.
+    """Write a figure as PNG and PDF, the same bytes for the same figure; returns the two paths.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: a file cannot be written.
     """
     names = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "pdf")]
     figure.savefig(names[0], dpi=160, metadata={"Software": None})

@@ -70,13 +70,13 @@ def norm_table(swept: Sweep) -> tuple[list[Column], Rows]:
 def rule_table(
     swept: Sweep, samples: int = SAMPLES, seed: int = SEED, in_columns: bool = False
 ) -> tuple[list[Column], Rows]:
-    """What every rule takes, whether it saw gold, and the AER of that.
+    """What every rule chooses, whether it saw gold, and the AER of its choice.
 
     Args:
         swept: what the sweep has counted.
         samples: of the bootstrap; 0 for no intervals.
         seed: of the samples.
-        in_columns: whether the ends of an interval have a column each, for programs; else one together, for people.
+        in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
     """
     columns = [Column(key, key) for key in ("position", "score", "rule", "chosen", "layer", "head")]
     columns.append(Column("consistency", "consistency", 2))
@@ -108,7 +108,7 @@ def rule_table(
 
 
 def best_of_all(swept: Sweep, spell: Callable[[Argument], str] = as_argument) -> Iterator[str]:
-    """The one setting that lexical consistency takes of all, and the one that gold would take, as `spell` writes it."""
+    """The best setting of all by lexical consistency, and the best by gold, as `spell` writes them."""
     judged = [("without gold, by lexical consistency", swept.consistency)]
     if swept.counts is not None:
         judged.append(("WITH gold, by AER", -np.nan_to_num(values_of(swept)[0], nan=np.inf)))
@@ -217,20 +217,20 @@ def report(
 
 
 def values_of(swept: Sweep) -> tuple[NDArray[np.float64], str]:
-    """What there is to judge cells by, `[2, 2, C]`, and its name: AER in percent, or lexical consistency."""
+    """The values to judge cells by, `[2, 2, C]`, and their name: AER in percent, or lexical consistency."""
     if swept.counts is None:
         return swept.consistency, "lexical consistency"
     return 100 * swept.rates(), "AER"
 
 
 def draw(values: NDArray[np.float64], what: str, layers: int, prefix: Path, title: str) -> list[Path]:
-    """Heat maps of all layers and of all heads, as files; matplotlib must be there.
+    """Write heat maps of all layers and of all heads; matplotlib must be installed.
 
     Args:
         values: `[2, 2, C]`, cells by layer, all heads first.
         what: their name, as `values_of` has it.
         layers: how many the model has.
-        prefix: of the files' names.
+        prefix: the start of the files' names.
         title: above the maps.
     """
     from align.view.plots import head_maps, layer_map, save

@@ -14,7 +14,7 @@ Value = str | int | float | None
 
 
 class Column(NamedTuple):
-    """A column: the rows' key, what stands above it, and the digits behind the point (None: as it is)."""
+    """A column: the rows' key, its heading, and the digits behind the point (None: as it is)."""
 
     key: str
     head: str
@@ -24,7 +24,7 @@ class Column(NamedTuple):
 Rows = Sequence[Mapping[str, Value]]
 
 
-def _shown(value: Value, column: Column, thousands: bool = True) -> str:
+def _format(value: Value, column: Column, thousands: bool = True) -> str:
     if value is None:
         return "n/a"
     if column.digits is not None and not isinstance(value, str):
@@ -33,7 +33,7 @@ def _shown(value: Value, column: Column, thousands: bool = True) -> str:
 
 
 def _cells(columns: Sequence[Column], rows: Rows, thousands: bool = True) -> list[list[str]]:
-    return [[_shown(row[column.key], column, thousands) for column in columns] for row in rows]
+    return [[_format(row[column.key], column, thousands) for column in columns] for row in rows]
 
 
 def _tabulate(columns: Sequence[Column], rows: Rows, style: str) -> str:
