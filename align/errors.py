@@ -36,7 +36,7 @@ def show_value(value: object) -> str:
 class Argument(NamedTuple):
     """An argument that would help, and the value to give it; None where any value may do.
 
-    `of` says which file or model it is given for, where a program has one option for each: "gold", "hyp", "reverse".
+    `of` says which file it is given for, where a program has an option for each: "gold" or "hyp".
     """
 
     name: str
@@ -44,9 +44,15 @@ class Argument(NamedTuple):
     of: str = ""
 
 
+FILES = {"gold": "gold", "hyp": "hypotheses"}
+"""What messages call the files that an argument may be given for."""
+
+
 def as_argument(argument: Argument) -> str:
     """As a caller of the library would write it: `too_long="blank"`."""
-    return argument.name if argument.value is None else f"{argument.name}={argument.value!r}".replace("'", '"')
+    of = f" of the {FILES[argument.of]}" if argument.of else ""
+    value = "" if argument.value is None else f"={argument.value!r}".replace("'", '"')
+    return f"{argument.name}{value}{of}"
 
 
 @dataclass(frozen=True)

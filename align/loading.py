@@ -89,7 +89,7 @@ def load(
         ValueError: anything about the model or the settings that does not fit; the message says what.
         ModuleNotFoundError: fairseq is not installed; the message says how to.
     """
-    settings = Settings(score, position, layer, head, null, threshold)
+    settings = Settings(score=score, position=position, layer=layer, head=head, null=null, threshold=threshold)
     if dtype not in DTYPES:
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     files = {name: backend.files for name, backend in BACKENDS.items()}
@@ -119,5 +119,11 @@ def load_translator(recorder: Recorder, search: Search, batch_tokens: int = BATC
         recorder: of the model.
         search: how to search.
         batch_tokens: source pieces in a batch.
+
+    Raises:
+        ModelError: the recorder is of no backend.
     """
-    return BACKENDS[recorder.name.partition(":")[0]].translator(recorder, search, batch_tokens)
+    backend = BACKENDS.get(recorder.name.partition(":")[0])
+    if backend is None:
+        raise ModelError(f"nothing translates with {recorder.name}: a backend is one of {', '.join(BACKENDS)}")
+    return backend.translator(recorder, search, batch_tokens)

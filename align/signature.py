@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import align
 from align.types import Choice, Settings
+
+MERGE = "sum/mean"
+"""How scores of pieces become scores of words: summed over a source word's, the mean over a target word's."""
 
 
 def describe(
     name: str,
     settings: Settings,
     choice: Choice | None,
-    version: str,
     dtype: str,
     more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
@@ -21,8 +24,7 @@ def describe(
         name: the recorder's, with its fingerprint.
         settings: as they were asked for.
         choice: what "auto" came to; None as long as that is open.
-        version: of this package.
-        dtype: of the model's arithmetic; float32 goes without saying.
+        dtype: of the model's arithmetic.
         more: what was done beyond this.
     """
     layer, head, output = _place(settings, choice)
@@ -33,18 +35,24 @@ def describe(
         "head": head,
         "position": settings.position,
         **{f"output-{key}": value for key, value in output.items()},
-        "merge": "sum/mean",
+        "merge": MERGE,
         "null": settings.null,
         **({} if settings.threshold is None else {"threshold": f"{settings.threshold:g}"}),
         **(more or {}),
         "dtype": dtype,
-        "version": version,
     }
-    return {key: value for key, value in parts.items() if (key, value) != ("dtype", "float32")}
+    return parts
 
 
 def describe_reverse(name: str, settings: Settings, choice: Choice | None, method: str) -> dict[str, str]:
-    """What `describe` takes as `more` where a second model aligns the other way round, and `method` symmetrises."""
+    """What `describe` takes as `more` where a second model aligns the other way round.
+
+    Args:
+        name: the reverse model's recorder's.
+        settings: as they were asked for.
+        choice: what "auto" came to in the reverse direction; None as long as that is open.
+        method: how the two directions are symmetrised, with the threshold if it is soft.
+    """
     layer, head, output = _place(settings, choice)
     place = {"reverse-layer": layer, "reverse-head": head}
     place |= {f"reverse-output-{key}": value for key, value in output.items()}
@@ -69,23 +77,24 @@ def _asked_and_chosen(asked: int | str, chosen: int | str) -> str:
 BARE = frozenset({"method", "merge", "model", "name", "position", "score", "symmetrize", "tool"})
 """Parts that are shown without their key: nobody takes them for anything else."""
 
-SHORT = {"version": "v"}
-
+UNSAID = {"dtype": "float32"}
+"""Parts that go without saying."""
 
 Parts = Mapping[str, str | int | Sequence[str] | None]
 
 
-def signature(parts: Parts, word: str = "align") -> str:
+def signature(parts: Parts, word: str = "align", after: Parts | None = None) -> str:
     """One line, such as `align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:3|input|sum/mean|null:eos|v:0.1.0`.
 
     Args:
         parts: in order: `key:value`, or the value alone where the key is in BARE; of several values each stands by
             itself, and None is left out.
         word: what the line begins with, by which it is known what sort of number it stands beside.
+        after: more of them, which stand behind this package's version.
     """
     shown = [word]
-    for key, value in parts.items():
-        label = "" if key in BARE else f"{SHORT.get(key, key)}:"
-        values = () if value is None else (value,) if isinstance(value, (str, int)) else value
-        shown += [f"{label}{one}" for one in values]
+    for key, value in {**parts, "v": align.__version__, **(after or {})}.items():
+        if value is not None and UNSAID.get(key) != value:
+            values = (value,) if isinstance(value, (str, int)) else value
+            shown += [str(one) if key in BARE else f"{key}:{one}" for one in values]
     return "|".join(shown)

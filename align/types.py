@@ -95,7 +95,8 @@ class CrossAttention:
 
     Attributes:
         layer: counted from 1 at the bottom, as in the paper's tables.
-        weights: attention weights `[B, H, T+1, S]`; row 0 reads `</s>` and predicts the first piece.
+        weights: attention weights `[B, H, T+1, S]`; row 0 reads `</s>` and predicts the first piece. `[B, H, T, S]`
+            where the rows of one position are left.
         values: value vectors with their bias `[B, H, S, d]`.
         out_proj: each head's share of the output projection, without its bias `[H, d, D]`.
     """
@@ -245,6 +246,9 @@ class Alignment:
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(sorted(self.scores))
+
+    def __hash__(self) -> int:
+        return hash((self.pair, self.links))
 
     def __str__(self) -> str:
         return " ".join(f"{i}-{j}" for i, j in self)

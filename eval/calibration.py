@@ -34,7 +34,7 @@ from common import (
 )
 from numpy.typing import NDArray
 
-from align import Aligner, Pair, TwoWayAligner, __version__
+from align import Aligner, Pair, TwoWayAligner
 from align.aligners.choice import all_cells
 from align.aligners.sweep import link_all
 from align.aligners.swept import POSITIONS, SCORES
@@ -190,7 +190,6 @@ def run(data: Path, config: Path, experiment: str, lines: int, output: Path) -> 
         "model": names,
         "lines": len(drawn.lines),
         "seed": SEED,
-        "version": __version__,
     }
     sign = signature(parts, "calibration")
     write_table(COLUMNS, table, sign, output / "calibration.tsv")

@@ -16,7 +16,6 @@ from pathlib import Path
 import torch
 from common import write_table
 
-from align import __version__
 from align.backends.model_folder import ModelOptions, find_model
 from align.signature import signature
 from align.training.corpus import read_pairs
@@ -81,8 +80,6 @@ def run(
     parts: dict[str, str | int] = {
         "name": prefix.name,
         "beam": BEAM,
-        "version": __version__,
-        "torch": torch.__version__,
     }
-    sign = signature(parts, "quality")
+    sign = signature(parts, "quality", {"torch": torch.__version__})
     write_table(COLUMNS, rows, sign, output / "quality.tsv")

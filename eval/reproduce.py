@@ -19,7 +19,6 @@ from common import PERMUTATIONS, files_of, find_experiment, read_config, read_te
 from reproduce_systems import load_models, system_rows, systems
 from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
-from align import __version__
 from align.aligners.sweep import sweep
 from align.links.metrics import SAMPLES, SEED
 from align.links.symmetrize import SOFT
@@ -79,7 +78,6 @@ def reproduce(name: str, config: dict[str, Any], data: Path, format: str, output
         "ci": f"percentile-{SAMPLES}",
         "test": f"permutation-{PERMUTATIONS}",
         "seed": SEED,
-        "version": __version__,
     }
     sign = signature(parts, "reproduce")
     for table, (columns, rows) in tables.items():

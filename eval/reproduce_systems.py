@@ -11,7 +11,7 @@ from typing import Any
 from common import Text, chosen_cell, letters, load_model, read_train, score_columns, score_row, swapped
 
 from align import Aligner, Alignment, TwoWayAligner
-from align.aligners.rules import choose
+from align.aligners.rules import apply_rules
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.links.metrics import Counts, count_all
 from align.links.symmetrize import METHODS, SOFT, THRESHOLD
@@ -78,7 +78,7 @@ def counted(alignments: Iterable[Alignment], text: Text) -> Counts:
 def at_best_cells(model: str, sweep: Sweep) -> Iterator[System]:
     """Every score and position at the cell that lexical consistency takes."""
     assert sweep.counts is not None
-    for choice in choose(sweep):
+    for choice in apply_rules(sweep):
         if choice.rule == "lexical consistency, layers and heads":
             s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
             cell = sweep.cells[choice.cell]

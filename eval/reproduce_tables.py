@@ -8,7 +8,7 @@ import numpy as np
 from common import PERMUTATIONS, rules_of
 from numpy.typing import NDArray
 
-from align.aligners.rules import choose
+from align.aligners.rules import apply_rules
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.links.metrics import compare, estimate
 from align.types import Position, Score
@@ -57,7 +57,7 @@ def comparison_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
     rows = []
     for n, found in enumerate(sweeps, 1):
         for at in ("lowest AER, layers", "lexical consistency, layers and heads"):
-            cells = {(c.score, c.position): c.cell for c in choose(found) if c.rule == at}
+            cells = {(c.score, c.position): c.cell for c in apply_rules(found) if c.rule == at}
             for what, pair in COMPARISONS.items():
                 assert found.counts is not None
                 counts = [

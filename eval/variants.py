@@ -34,7 +34,7 @@ from variants_lexicon import Lexicon
 from variants_scores import Scores, Way, best, soft
 from variants_table import PARTS, THRESHOLDS, Material, above, turned
 
-from align import Aligner, Alignment, TwoWayAligner, __version__
+from align import Aligner, Alignment, TwoWayAligner
 from align.links.metrics import SEED, count_all, estimate
 from align.links.symmetrize import METHODS, THRESHOLD
 from align.signature import signature
@@ -129,7 +129,7 @@ def run(data: Path, config: Path, experiment: str, pairs: int, output: Path) -> 
     lexicon = learn_lexicon(aligners, ways, text, train, data, pairs) if pairs else None
     names = [aligner.recorder.name for aligner in aligners]
     cells = f"{ways[0].cell}, reverse:{ways[1].cell}"
-    sign = signature({"model": names, "forward": cells, "pairs": pairs, "version": __version__}, "variants")
+    sign = signature({"model": names, "forward": cells, "pairs": pairs}, "variants")
     tables = {
         "variants": table(Material(text, ways, links_of(default), lexicon)),
         "variants.curve": (CURVE, list(curve(scores, ways, text))),

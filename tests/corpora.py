@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from align.types import Pair
+from align.types import Gold, Pair
 from tests.toy import SOURCE_WORDS, TARGET_WORDS
 
 TOY_WORDS = list(zip(SOURCE_WORDS, TARGET_WORDS, strict=False))
@@ -72,3 +72,8 @@ def pair_files(folder: Path, source: str, target: str) -> tuple[Path, Path]:
     for path, text in zip(paths, (source, target), strict=True):
         path.write_text(text, encoding="utf-8")
     return paths
+
+
+def format_marked(gold: Gold, mark: str = "p") -> str:
+    """A line of `3-4` for sure links and `3p4`, or with another mark `3?4`, for those that are only possible."""
+    return " ".join(f"{i}-{j}" if (i, j) in gold.sure else f"{i}{mark}{j}" for i, j in sorted(gold.possible))

@@ -17,7 +17,7 @@ from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.types import Position, Score
 
 
-class Choice(NamedTuple):
+class RuleChoice(NamedTuple):
     """What one rule takes for a score and a position: a number in `Sweep.cells`, and one in its `reverse_cells`."""
 
     score: Score
@@ -33,26 +33,26 @@ def _best(values: NDArray[np.float64], allowed: NDArray[np.bool_]) -> tuple[int,
     return tuple(int(n) for n in np.unravel_index(np.argmax(np.where(allowed, values, -np.inf)), values.shape))
 
 
-def choose(sweep: Sweep) -> Iterator[Choice]:
+def apply_rules(sweep: Sweep) -> Iterator[RuleChoice]:
     """What every rule takes, among the layers (all heads) and among all cells, for each score and position."""
     layers = np.array([cell.head == "all" for cell in sweep.cells])
     reverse_layers = np.array([cell.head == "all" for cell in sweep.reverse_cells], dtype=bool)
     rates = None if sweep.counts is None else sweep.rates()  # [2, 2, C]
     for p, position in enumerate(POSITIONS):
         for s, score in enumerate(SCORES):
-            yield Choice(score, position, "largest mean norm, layers", False, *_best(sweep.norm[p], layers))
+            yield RuleChoice(score, position, "largest mean norm, layers", False, *_best(sweep.norm[p], layers))
             for among, allowed, reverse_allowed in (
                 ("layers", layers, reverse_layers),
                 ("layers and heads", layers | True, reverse_layers | True),
             ):
                 best = _best(sweep.consistency[s, p], allowed)
-                yield Choice(score, position, f"lexical consistency, {among}", False, *best)
+                yield RuleChoice(score, position, f"lexical consistency, {among}", False, *best)
                 if sweep.reverse_cells:
                     best = _best(sweep.dice[s, p], allowed[:, None] & reverse_allowed)
-                    yield Choice(score, position, f"agreement of directions, {among}", False, *best)
+                    yield RuleChoice(score, position, f"agreement of directions, {among}", False, *best)
                 if rates is not None and np.isfinite(rates[s, p]).any():
                     best = _best(-np.nan_to_num(rates[s, p], nan=2.0), allowed)
-                    yield Choice(score, position, f"lowest AER, {among}", True, *best)
+                    yield RuleChoice(score, position, f"lowest AER, {among}", True, *best)
 
 
 class Correlation(NamedTuple):

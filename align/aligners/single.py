@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import get_args
 
-from align.aligners.checks import check_text
+from align.aligners.checks import doubts_about_text
 from align.aligners.choice import Calibration, candidates, choose
 from align.aligners.reader import LinkScores, Reader
 from align.backends.base import Recorder
 from align.errors import ModelError
 from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, TooLong, chunks, cut, encode
 from align.text.lines import number_pairs
-from align.types import Alignment, Choice, Pair, Place, Settings
+from align.types import Alignment, Choice, Pair, Place, Settings, TextWarning
 
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
 """A pair, or its source and target: strings, whose words are between spaces, or words."""
@@ -112,7 +113,8 @@ class Aligner:
         encoded = (encode(self.recorder, pair, self.too_long) for pair in number_pairs(pairs))
         for chunk in chunks(encoded, self.buffer):
             if choice is None and any(one.pieces for one in chunk):
-                check_text(self.recorder, chunk)
+                for doubt in doubts_about_text(self.recorder, chunk):
+                    warnings.warn(doubt, TextWarning, stacklevel=2)  # whoever asks for the next alignment
                 choice = choose_for(self, chunk)
                 if on_choice:
                     on_choice((choice,))

@@ -6,13 +6,14 @@ settings are `[2, 2, C]`: score (as in SCORES), position (as in POSITIONS), cell
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from align.aligners.checks import check_text
+from align.aligners.checks import doubts_about_text
 from align.aligners.choice import all_cells
 from align.aligners.reader import each_cell
 from align.aligners.single import Aligner
@@ -20,7 +21,7 @@ from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.attention.consistency import CHOOSING_PAIRS, LinkedWords
 from align.attention.scores import best_words
 from align.text.batching import Encoded, chunks, cut, encode
-from align.types import Gold, Pair, Pieces
+from align.types import Gold, Pair, Pieces, TextWarning
 
 
 class Linked(NamedTuple):
@@ -170,7 +171,8 @@ def _encode(aligner: Aligner, pairs: Sequence[Pair], check: bool) -> list[Encode
     """A buffer of pairs with their pieces; `check` says whether to look at what text this is."""
     encoded = [encode(aligner.recorder, pair, aligner.too_long) for pair in pairs]
     if check:
-        check_text(aligner.recorder, encoded)
+        for doubt in doubts_about_text(aligner.recorder, encoded):
+            warnings.warn(doubt, TextWarning, stacklevel=3)  # whoever sweeps
     return encoded
 
 

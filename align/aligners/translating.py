@@ -9,7 +9,7 @@ from align.aligners.single import Aligner, OnChoice
 from align.aligners.two_way import TwoWayAligner
 from align.backends.base import Translator
 from align.errors import PairError, Remedy
-from align.text.batching import BLANK, Terms, chunks
+from align.text.batching import BLANK, chunks
 from align.text.lines import number_pairs
 from align.types import Alignment, Pair
 
@@ -78,9 +78,10 @@ class TranslatingAligner:
             return pieces
         if self._forward.too_long == "stop":
             most = self._forward.recorder.max_positions[0]
-            terms = self.aligner.terms[0] if isinstance(self.aligner, TwoWayAligner) else Terms()
+            forward = f"the forward model ({self._forward.recorder.name})"
+            name = "the model" if len(self.aligner.directions) == 1 else forward
             raise PairError(
-                f"source has {len(pieces):,} pieces with </s>, {terms.model} takes {most:,}",
+                f"source has {len(pieces):,} pieces with </s>, {name} takes {most:,}",
                 line=pair.id,
                 remedy=Remedy("shorten it, or leave such lines without translation ({})", (BLANK,)),
             )

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from align.aligners.checks import check_text
+from align.aligners.checks import doubts_about_text
 from align.aligners.reader import LinkScores
 from align.aligners.single import Aligner, OnChoice, PairLike, choose_for
 from align.attention.soft import links_above, soft_scores
@@ -23,7 +23,7 @@ from align.types import Alignment, Pair, Pieces, Place, TextWarning
 GROUP = 32
 """Batches that go through one model and then, cut anew for its own lengths, through the other."""
 
-Batch = tuple[list[int], list[Pieces]]
+Numbered = tuple[list[int], list[Pieces]]
 """Numbers of pairs in the buffer, and their pieces."""
 
 
@@ -99,8 +99,10 @@ class TwoWayAligner:
         for chunk in chunks(map(self._encode, number_pairs(pairs)), self.forward.buffer):
             forward, reverse = [both[0] for both in chunk], [both[1] for both in chunk]
             if places is None and any(one.pieces for one in forward):
-                check_text(self.forward.recorder, forward, self.terms[0])
-                check_text(self.reverse.recorder, reverse, self.terms[1])
+                doubts = doubts_about_text(self.forward.recorder, forward, self._terms[0])
+                doubts += doubts_about_text(self.reverse.recorder, reverse, self._terms[1])
+                for doubt in doubts:
+                    warnings.warn(doubt, TextWarning, stacklevel=2)  # whoever asks for the next alignment
                 choices = choose_for(self.forward, forward), choose_for(self.reverse, reverse)
                 places = choices[0].place, choices[1].place
                 if on_choice:
@@ -110,7 +112,7 @@ class TwoWayAligner:
                 yield Alignment(one.pair, links.get(n, {}), one.skipped)
 
     @cached_property
-    def terms(self) -> tuple[Terms, Terms]:
+    def _terms(self) -> tuple[Terms, Terms]:
         """What messages call the models, and their sides as they are to the forward one."""
         return (
             Terms(f"the forward model ({self.forward.recorder.name})", "source", "target"),
@@ -119,9 +121,9 @@ class TwoWayAligner:
 
     def _encode(self, pair: Pair) -> tuple[Encoded, Encoded]:
         """A pair as either model reads it; pieces for both or for none."""
-        forward = encode(self.forward.recorder, pair, self.forward.too_long, self.terms[0])
+        forward = encode(self.forward.recorder, pair, self.forward.too_long, self._terms[0])
         swapped = Pair(pair.target, pair.source, pair.id)
-        reverse = encode(self.reverse.recorder, swapped, self.reverse.too_long, self.terms[1])
+        reverse = encode(self.reverse.recorder, swapped, self.reverse.too_long, self._terms[1])
         if forward.pieces and reverse.pieces:
             return forward, reverse
         skipped = forward.skipped or reverse.skipped
@@ -141,7 +143,7 @@ class TwoWayAligner:
         return links
 
     def _symmetrise_scores(
-        self, forward: Sequence[Batch], reverse: Sequence[Batch], places: tuple[Place, Place]
+        self, forward: Sequence[Numbered], reverse: Sequence[Numbered], places: tuple[Place, Place]
     ) -> dict[int, LinkScores]:
         """Links of a group of pairs by the scores of both directions."""
         rows: dict[int, NDArray[np.float32]] = {}  # of each pair, [J, I]; numpy, for many small slices
@@ -160,7 +162,7 @@ class TwoWayAligner:
         return links
 
     def _symmetrise_links(
-        self, forward: Sequence[Batch], reverse: Sequence[Batch], places: tuple[Place, Place]
+        self, forward: Sequence[Numbered], reverse: Sequence[Numbered], places: tuple[Place, Place]
     ) -> dict[int, LinkScores]:
         """Links of a group of pairs by the links of both directions, or of one."""
         of_forward: dict[int, LinkScores] = {}

@@ -143,9 +143,15 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
         raise ModelError(f"no such file or folder, nor a bundled model (these are: {known})", file=model)
     root = path if path.is_dir() else path.parent
     stored, calibration = _read_toml(root / "model.toml")
-    backend, checkpoint = (next(iter(files)), path) if path.is_file() else _find_checkpoint(root, files)
+    backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
     given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
     return ModelFolder(checkpoint, root, replace(stored, **given), backend, calibration)
+
+
+def _backend_of(checkpoint: Path, files: Mapping[str, Sequence[str]]) -> str:
+    """The backend that a checkpoint's name is of, or else the first."""
+    named = (backend for backend, names in files.items() if any(checkpoint.match(name) for name in names))
+    return next(named, next(iter(files)))
 
 
 def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[str, Path]:

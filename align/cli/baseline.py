@@ -143,7 +143,6 @@ def sign(options: Options, trained: int | None = None) -> str:
         "case": "lower" if options.lower else "keep",
         "trained": text,
         "symmetrize": options.method,
-        "version": align.__version__,
     }
     return signature(parts)
 

@@ -109,7 +109,7 @@ def read_options(parser: argparse.ArgumentParser) -> Options:
 
 def combine(options: Options) -> None:
     """Symmetrise the files, and say on stderr what was done."""
-    sign = signature({"method": "combine", "symmetrize": options.method, "version": align.__version__})
+    sign = signature({"method": "combine", "symmetrize": options.method})
     if options.signature:
         with open_output(options.output) as out:
             out.write(sign.encode() + b"\n")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import align
 from align.cli.extract_options import PROGRAM, Options
 from align.cli.models import load_models
 from align.links.symmetrize import SOFT
@@ -68,4 +67,4 @@ def sign(aligner: Aligner | TwoWayAligner, options: Options, choices: Sequence[C
     for one in reverse:
         more |= describe_reverse(one.recorder.name, one.settings, known[1], method)
     recorder = forward.recorder
-    return signature(describe(recorder.name, forward.settings, known[0], align.__version__, recorder.dtype, more))
+    return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more))

@@ -113,7 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def parse_options() -> Options:
+def read_options() -> Options:
     """The command line, checked: what cannot be meant stops with exit code 2."""
     parser = build_parser()
     args = parser.parse_args()
@@ -184,7 +184,7 @@ def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
         intervals=options.intervals,
     )
     kinds = "+".join(sorted({file.kind for file in hypotheses}))
-    parts = {"gold": gold.kind, "hyp": kinds, **report.signature_parts(), "version": align.__version__}
+    parts = {"gold": gold.kind, "hyp": kinds, **report.signature_parts()}
     names = short_names(options.hypotheses)
     systems = [replace(system, name=name) for system, name in zip(report.systems, names, strict=True)]
     return replace(report, systems=systems), signature(parts, "AER")
@@ -222,7 +222,7 @@ def print_report(options: Options) -> None:
 
 def main() -> int:
     """Entry point of `eval-align`."""
-    options = parse_options()
+    options = read_options()
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: print_report(options))
 

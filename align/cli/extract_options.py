@@ -191,7 +191,14 @@ def read_options(parser: argparse.ArgumentParser) -> Options:
     method = args.symmetrize or SOFT
     joined = args.reverse_model and method == SOFT  # which takes the threshold itself
     threshold = None if joined else args.threshold
-    settings = Settings(args.score, args.position, args.layer, args.head, args.null, threshold)
+    settings = Settings(
+        score=args.score,
+        position=args.position,
+        layer=args.layer,
+        head=args.head,
+        null=args.null,
+        threshold=threshold,
+    )
     reverse_settings = replace(settings, layer=args.reverse_layer, head=args.reverse_head)
     return Options(
         inputs=input_names(args),
@@ -210,7 +217,7 @@ def read_options(parser: argparse.ArgumentParser) -> Options:
 
 def _refuse_moved(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
     """Name the program that now does what --combine and `-m eflomal` did, with the arguments to give it."""
-    earlier = argparse.ArgumentParser(add_help=False)
+    earlier = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     earlier.add_argument("--combine", nargs="*")
     earlier.add_argument("-m", "--model", nargs="?")
     found, others = earlier.parse_known_args(arguments)

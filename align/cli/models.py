@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 from align.backends.model_folder import ModelOptions
 from align.cli.common import lacks_memory, say
+from align.errors import ModelError, Remedy
 from align.types import Settings
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
     from align.text.batching import TooLong
+
+
+MODEL_OPTIONS = frozenset(field.name for field in fields(ModelOptions))
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
         settings: for the forward model.
         reverse_settings: for the reverse model; as for the other without them.
     """
-    options = ModelOptions(**{field.name: getattr(args, field.name) for field in fields(ModelOptions)})
+    options = ModelOptions(**{name: getattr(args, name) for name in MODEL_OPTIONS})
     reverse = None
     if args.reverse_model:
         reverse = ModelRequest(args.reverse_model, reverse_settings or settings, ModelOptions())
@@ -90,8 +94,16 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
     Raises:
         ValueError: too little memory for one, a disk that fails, or whatever `align.load` finds wrong.
     """
-    requests = [models.forward, *([models.reverse] if models.reverse else [])]
-    return [_load(program, request, models, quiet) for request in requests]
+    aligners = [_load(program, models.forward, models, quiet)]
+    if models.reverse:
+        try:
+            aligners.append(_load(program, models.reverse, models, quiet))
+        except ModelError as error:
+            if not error.remedy or not any(argument.name in MODEL_OPTIONS for argument in error.remedy.arguments):
+                raise
+            remedy = Remedy("options speak of the forward model only: what is missing belongs into this model's folder")
+            raise ModelError(error.what, file=error.file, line=error.line, remedy=remedy) from None
+    return aligners
 
 
 def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> Aligner:

@@ -29,7 +29,7 @@ from align.errors import PairError
 from align.links.gold import LinkOptions, NumberedLinks, read_as
 from align.links.metrics import SAMPLES, SEED
 from align.memory import keep_freed_memory
-from align.signature import signature
+from align.signature import MERGE, signature
 from align.types import Gold, Pair, Settings, TextWarning
 from align.view.tables import TABLES
 
@@ -118,15 +118,16 @@ def need(module: str, extra: str, what: str) -> None:
         raise ModuleNotFoundError(f"{what} need {module}: pip install 'extract-align[{extra}]'")
 
 
-def parse_options() -> Options:
+def read_options() -> Options:
     """The command line, checked: what cannot be meant stops with exit code 2."""
     parser = build_parser()
     args = parser.parse_args()
     check_inputs(parser, args, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")
-    if (args.out_of_range != "stop" or args.gold_format or args.gold_base is not None) and not args.gold:
-        parser.error("--out-of-range, --gold-format and --gold-base go with -g")
+    unread = args.out_of_range != "stop" or args.gold_format or args.gold_base is not None or args.gold_swapped
+    if unread and not args.gold:
+        parser.error("--out-of-range, --gold-format, --gold-base and --gold-swapped go with -g")
     if args.plots and not args.plots.name:
         parser.error("--plots takes the beginning of file names, such as figures/model")
     if args.per_sentence and not (args.output and args.gold):
@@ -218,15 +219,15 @@ def sign_sweep(options: Options, swept: Sweep, models: Sequence[str], gold: Numb
     """The signature of the tables."""
     parts: dict[str, str | int | Sequence[str] | None] = {
         "model": models,
-        "merge": "sum/mean",
+        "merge": MERGE,
         "null": options.models.forward.settings.null,
         "n": swept.pairs,
-        "dtype": None if options.models.dtype == "float32" else options.models.dtype,
+        "dtype": options.models.dtype,
         "skipped": swept.skipped or None,
     }
     if gold:
         parts |= {"gold": gold.kind, "ci": f"percentile-{options.samples}", "seed": options.seed}
-    return signature({**parts, "version": align.__version__}, "sweep")
+    return signature(parts, "sweep")
 
 
 def draw_maps(swept: Sweep, model: str, prefix: Path, quiet: bool) -> None:
@@ -242,7 +243,7 @@ def draw_maps(swept: Sweep, model: str, prefix: Path, quiet: bool) -> None:
 
 def main() -> int:
     """Entry point of `sweep-align`."""
-    options = parse_options()
+    options = read_options()
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: run_sweep(options), BATCH_ADVICE)
 

@@ -160,7 +160,13 @@ def _settings(cfg: Any) -> Settings:
         head = int(head)
     if cfg.align_position == "both":
         raise ValueError("--align-position is input or output: layer and head of both are chosen by extract-align only")
-    return Settings(cfg.align_score, cfg.align_position, cfg.align_layer, head, cfg.align_null)
+    return Settings(
+        score=cfg.align_score,
+        position=cfg.align_position,
+        layer=cfg.align_layer,
+        head=head,
+        null=cfg.align_null,
+    )
 
 
 @contextmanager

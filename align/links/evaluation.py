@@ -116,5 +116,5 @@ def warn_of_better_readings(name: str, links: Sequence[Links], gold: Sequence[Go
         rate = float(aer(count_all(map(convert, links), gold).sum(0)))
         if rate < as_read - CLEARLY:
             what = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
-            remedy = Remedy("is {} or {} right?", (Argument(f"hyp_{argument}"), Argument(f"gold_{argument}")))
+            remedy = Remedy("is {} or {} right?", (Argument(argument, of="hyp"), Argument(argument, of="gold")))
             warnings.warn(LinksWarning(what, file=name, remedy=remedy), stacklevel=3)

@@ -27,9 +27,6 @@ HIGHEST = 999_999_999
 _POSITION = re.compile(r"[0-9]{1,9}")
 _TOO_HIGH = re.compile(r"[0-9]{10}")
 
-MARKS = {"pharaoh": "-", "talp": "p", "question": "?"}
-"""What stands between the numbers of a possible link; Pharaoh has none."""
-
 
 def make_gold(sure: Iterable[tuple[int, int]], possible: Iterable[tuple[int, int]] = ()) -> Gold:
     """Gold links of one pair, the sure ones made possible as well."""
@@ -90,11 +87,6 @@ def parse_marked(line: str) -> Gold:
         links = sure if match[2] == "-" else possible
         links.add((int(match[1]), int(match[3])))
     return make_gold(sure, possible)
-
-
-def format_marked(gold: Gold, mark: str = "p") -> str:
-    """A line of `3-4` for sure links and `3p4`, or with another mark `3?4`, for those that are only possible."""
-    return " ".join(f"{i}-{j}" if (i, j) in gold.sure else f"{i}{mark}{j}" for i, j in sorted(gold.possible))
 
 
 def parse_pharaoh(line: str) -> Links:

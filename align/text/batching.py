@@ -116,7 +116,7 @@ def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[in
         tokens: the most that a batch may hold, counted as its items times its longest side, pads included.
 
     Yields:
-        PositionChoice in `lengths`; every position once. An item longer than `tokens` is a batch of its own.
+        Positions in `lengths`; every position once. An item longer than `tokens` is a batch of its own.
     """
     batch: list[int] = []
     longest = 0

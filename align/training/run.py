@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from align.backends.fairseq.checkpoint import load_checkpoint
 from align.fairseq_plugin import FOLDER
 from align.training.follow import lines_of
 from align.training.recipe import Recipe
@@ -94,6 +93,8 @@ def train(
     Raises:
         TrainingError: fairseq failed.
     """
+    from align.backends.fairseq.checkpoint import load_checkpoint
+
     folder.mkdir(parents=True, exist_ok=True)
     if start := last_whole_checkpoint(folder):
         if is_finished(load_checkpoint(start), recipe):

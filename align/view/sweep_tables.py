@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from align.aligners.rules import choose, correlate
+from align.aligners.rules import apply_rules, correlate
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.errors import Argument, as_argument
 from align.links.formats import to_json
@@ -89,7 +89,7 @@ def rule_table(
         else:
             columns.append(Column("interval", "95 % interval"))
     rows = []
-    for choice in choose(swept):
+    for choice in apply_rules(swept):
         s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
         cell = swept.cells[choice.cell]
         row: dict[str, Value] = {"position": choice.position, "score": choice.score}

@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from align.links.files import GOLD_FORMATS
-from align.links.formats import NaaclLink, format_a3, format_marked, format_naacl, make_gold, number
+from align.links.formats import NaaclLink, format_a3, format_naacl, make_gold, number
 from align.links.symmetrize import METHODS
 from align.types import Alignment, Gold, Pair
+from tests.corpora import format_marked
 
 WORDS = (
     "das",

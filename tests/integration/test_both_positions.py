@@ -85,8 +85,8 @@ def test_layer_and_head_are_the_input_positions_and_the_default_is_a_layer_above
 
 def test_signature() -> None:
     choice = Choice(Place(Cell(1, 3), Cell(2, "all")), "")
-    line = signature(describe("m", Settings(position="both", threshold=0.4), choice, "1", "float32"))
+    line = signature(describe("m", Settings(position="both", threshold=0.4), choice, "float32"))
     assert line == (
         "align|m|norm|layer:auto(1)|head:auto(3)|both|output-layer:auto(2)|output-head:auto(all)|sum/mean|null:eos"
-        "|threshold:0.4|v:1"
+        "|threshold:0.4|v:0.1.0"
     )

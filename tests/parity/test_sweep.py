@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from align import Aligner, Pair, Settings
-from align.aligners.rules import choose, correlate
+from align.aligners.rules import apply_rules, correlate
 from align.aligners.sweep import sweep
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.attention.consistency import Vocabulary, lexical_consistency
@@ -137,7 +137,7 @@ def test_agreement_is_the_dice_of_two_directions(recorder: Any, links: dict[tupl
 
 
 def test_rules_take_what_their_numbers_say(found: Sweep) -> None:
-    chosen = {(choice.position, choice.score, choice.rule): choice for choice in choose(found)}
+    chosen = {(choice.position, choice.score, choice.rule): choice for choice in apply_rules(found)}
     assert len(chosen) == 4 * 5
     oracle = chosen["input", "norm", "lowest AER, layers and heads"]
     assert (found.cells[oracle.cell], oracle.gold) == (Cell(1, 3), True)
@@ -154,7 +154,7 @@ def test_rules_without_gold_name_no_oracle_and_agreement_names_two_cells(found: 
     dice[:, :, 0, 5] = 0.5
     dice[:, :, 4, 6] = 0.9
     reverse = [Cell(layer, head) for layer in (1, 2) for head in ("all", 1, 2, 3, 4)]
-    chosen = list(choose(replace(found, counts=None, dice=dice, reverse_cells=reverse)))
+    chosen = list(apply_rules(replace(found, counts=None, dice=dice, reverse_cells=reverse)))
     assert not any(choice.gold for choice in chosen)
     agreed = {choice.rule: (choice.cell, choice.reverse_cell) for choice in chosen if "agreement" in choice.rule}
     assert agreed == {

@@ -14,11 +14,9 @@ from align.links.files import read_links, renumber_file
 from align.links.formats import (
     FORMATS,
     HIGHEST,
-    MARKS,
     NaaclLink,
     format_a3,
     format_jsonl,
-    format_marked,
     format_naacl,
     format_naacl_links,
     format_pharaoh,
@@ -35,6 +33,7 @@ from align.links.formats import (
 from align.text.lines import read_lines
 from align.types import Alignment, Gold, Links, Pair
 from align.view.escape import printable
+from tests.corpora import format_marked
 
 PAIR = Pair(("das", "Haus", "\u2028"), ("the", "\x1b[31m", "house"), 7)
 A3 = (
@@ -257,7 +256,7 @@ def test_the_highest_number_is_taken_by_every_format() -> None:
     assert parse_naacl(f"1 {HIGHEST} 0").link == (HIGHEST, 0)
 
 
-@pytest.mark.parametrize("mark", [mark for mark in MARKS.values() if mark != "-"])
+@pytest.mark.parametrize("mark", ["p", "?"])
 def test_pharaoh_has_no_possible_links(mark: str) -> None:
     with pytest.raises(ValueError, match="the link of 3 and 4 is marked as possible"):
         parse_pharaoh(f"0-0 3{mark}4")

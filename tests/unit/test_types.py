@@ -37,7 +37,7 @@ def test_alignment_prints_as_pharaoh_and_knows_its_null_words() -> None:
 def test_signature_says_what_was_asked_and_what_was_taken() -> None:
     def line(settings: Settings, cell: Cell | None, dtype: str = "float32") -> str:
         choice = Choice(Place(cell), "by lexical consistency") if cell else None
-        return signature(describe("fairseq:de-en@1f3c9a2", settings, choice, "0.1.0", dtype))
+        return signature(describe("fairseq:de-en@1f3c9a2", settings, choice, dtype))
 
     assert line(Settings(), Cell(1, 3)) == (
         "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos|v:0.1.0"
@@ -59,7 +59,7 @@ def test_the_signature_of_any_program() -> None:
 def test_signature_says_how_two_models_are_joined() -> None:
     more = describe_reverse("fairseq:en-de@0123abc", Settings(head=2), Choice(Place(Cell(3, 2)), ""), "soft:0.4")
     choice = Choice(Place(Cell(1, 3)), "")
-    assert signature(describe("fairseq:de-en@1f3c9a2", Settings(), choice, "0.1.0", "float32", more)) == (
+    assert signature(describe("fairseq:de-en@1f3c9a2", Settings(), choice, "float32", more)) == (
         "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos"
         "|reverse:fairseq:en-de@0123abc|reverse-layer:auto(3)|reverse-head:2|soft:0.4|v:0.1.0"
     )

@@ -34,7 +34,7 @@ ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh", "linear")
 
 MOST_LAYERS = 512
 MOST_POSITIONS = 1 << 26
-"""PositionChoice times width: numbers in a table of positions that is computed, not stored; 256 MB."""
+"""Positions times width: numbers in a table of positions that is computed, not stored; 256 MB."""
 
 
 def plain_dict(part: Any) -> dict[Any, Any]:
