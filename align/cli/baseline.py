@@ -13,7 +13,7 @@ from itertools import count
 import align
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.inputs import add_input_options, check_inputs, input_names, open_pairs
-from align.cli.options import MAX_THREADS, Help, positive_up_to
+from align.cli.options import MAX_THREADS, Help, whole_number
 from align.links.formats import FORMATS
 from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
 from align.signature import signature
@@ -24,7 +24,7 @@ from align.types import Alignment, Links, Pair, TextWarning
 PROGRAM = "baseline-align"
 
 WITH_WORDS = ("jsonl", "giza")
-"""Formats that have the words of a pair beside its links."""
+"""Formats that hold the words of a pair besides its links."""
 
 EXAMPLES = """examples:
   baseline-align eflomal bitext.de-en > links            trained on the input itself
@@ -88,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
     group.add_argument("--append-test", action="store_true", help="train on that text with the input appended")
     group.add_argument("--case", choices=CASES, default="keep", help="of the words; eflomal always lowers it")
     group.add_argument(
-        "--threads", type=positive_up_to(MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
+        "--threads", type=whole_number(1, MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
     )
     group = parser.add_argument_group("two directions")
     group.add_argument(
@@ -156,27 +156,26 @@ def align_statistically(options: Options) -> None:
     with (
         closing(Progress(PROGRAM, options.quiet)) as progress,
         open_output(options.output) as out,
-        opened(options) as (pairs, run),
+        open_pairs_and_run(options) as (pairs, tool_run),
     ):
-        found = alignments(pairs, run.links, options.method)
-        summary = write_unscored(found, out, options.format, progress)
+        summary = write_unscored(alignments(pairs, tool_run.links, options.method), out, options.format, progress)
     progress.write(f"{PROGRAM}: {summary}")
-    progress.write(sign(options, run.trained))
+    progress.write(sign(options, tool_run.trained))
 
 
 @contextmanager
-def opened(options: Options) -> Iterator[tuple[Iterable[Pair], Run]]:
-    """The pairs to align, with their words only where the output has them, and the tool's run on them."""
+def open_pairs_and_run(options: Options) -> Iterator[tuple[Iterable[Pair], Run]]:
+    """The pairs of the output, with their words only if its format has them, and the tool's run on the input."""
     with ExitStack() as stack:
         pairs: Iterable[Pair] = stack.enter_context(open_pairs(options.inputs))[0]
         train: Iterable[Pair] | None = stack.enter_context(open_pairs(options.train))[0] if options.train else None
-        shown: Iterable[Pair] = (Pair((), (), number) for number in count(1))
+        written: Iterable[Pair] = (Pair((), (), number) for number in count(1))
         if options.format in WITH_WORDS:
-            pairs = shown = list(pairs)
+            pairs = written = list(pairs)
         if options.lower:
             pairs, train = map(lower_case, pairs), train and map(lower_case, train)
-        run = open_run(options.tool, pairs, train=train, append=options.append, threads=options.threads)
-        yield shown, stack.enter_context(run)
+        tool_run = open_run(options.tool, pairs, train=train, append=options.append, threads=options.threads)
+        yield written, stack.enter_context(tool_run)
 
 
 def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], method: str) -> Iterator[Alignment]:

@@ -1,4 +1,4 @@
-"""What every command does alike: errors to exit codes, results to a file or stdout, progress to stderr."""
+"""What all commands have in common: errors to exit codes, results to a file or stdout, progress to stderr."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from align.types import Alignment
 from align.view.escape import printable
 
 FLAGS = {"append": "--append-test", "source": "-s", "target": "-t", "text": "the text with -s and -t"}
-"""Options that are not called as the arguments that they set."""
+"""Options whose names are not those of the arguments that they set."""
 
 OK, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 130, 141
 
@@ -26,13 +26,13 @@ REPORT_EVERY = 10.0
 
 
 def say(message: str) -> None:
-    """A line to stderr, if there is one: `print` would take stdout for it. Nothing in it acts on the terminal."""
+    """Write a line to stderr if it is open, where `print` would write to stdout; nothing in it acts on the terminal."""
     if sys.stderr is not None:
         print("\n".join(map(printable, message.split("\n"))), file=sys.stderr, flush=True)
 
 
 def run(program: str, job: Callable[[], None], advice: str = "") -> int:
-    """Do a job and turn what may go wrong into one line on stderr and an exit code.
+    """Do a job, and turn errors into one line on stderr and an exit code.
 
     Args:
         program: whose job it is.
@@ -80,11 +80,11 @@ def lacks_memory(error: Exception) -> bool:
 
 
 def show_warnings(program: str, category: type[Warning]) -> None:
-    """Show warnings of our own as lines of the program, and none of the libraries' to their developers."""
+    """Show our own warnings as lines of the program, and none of those that libraries have for developers."""
 
     def show(message: Any, *rest: Any, **named: Any) -> None:
-        told = message.told(as_flag) if isinstance(message, LinksWarning) else message
-        say(f"{program}: warning: {told}")
+        text = message.told(as_flag) if isinstance(message, LinksWarning) else message
+        say(f"{program}: warning: {text}")
 
     warnings.showwarning = show
     warnings.simplefilter("ignore")
@@ -99,7 +99,7 @@ def write_links(out: BinaryIO, alignment: Alignment, format: str, scores: bool =
 
 
 class Progress:
-    """Lines done: a bar on a terminal, now and then a line elsewhere, nothing where quiet.
+    """Progress by lines: a bar on a terminal, now and then a line elsewhere, nothing if quiet.
 
     Args:
         program: whose they are.
@@ -119,7 +119,7 @@ class Progress:
             self._bar = tqdm(initial=before, unit=" lines", unit_scale=True, leave=False)
 
     def add(self) -> None:
-        """One line more."""
+        """Count a line."""
         self.lines += 1
         if self._bar is not None:
             self._bar.update()

@@ -34,7 +34,7 @@ def names_of(aligner: Aligner | TwoWayAligner) -> Sequence[str]:
 
 
 def reading_at(aligner: Aligner | TwoWayAligner, choices: Sequence[Choice]) -> Aligner | TwoWayAligner:
-    """The same aligner, but reading where it was read before.
+    """The same aligner, but reading where an earlier run did.
 
     Args:
         aligner: of one model or two.
@@ -64,7 +64,7 @@ def sign(aligner: Aligner | TwoWayAligner, options: Options, choices: Sequence[C
     known: Sequence[Choice | None] = choices or [None, None]
     more = {"translate": str(options.search)} if options.search else {}
     method = f"{SOFT}:{options.threshold:g}" if options.method == SOFT else options.method
-    for one in reverse:
-        more |= describe_reverse(one.recorder.name, one.settings, known[1], method)
+    for model in reverse:
+        more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
     recorder = forward.recorder
     return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more))

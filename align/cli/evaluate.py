@@ -13,7 +13,7 @@ import align
 from align.cli.common import as_flag, open_output, run, show_warnings
 from align.cli.gold_options import add_length_options, add_link_options, link_options
 from align.cli.inputs import name_shown
-from align.cli.options import Help, digits, non_negative, positive
+from align.cli.options import Help, whole_number
 from align.links.evaluation import Report, evaluate
 from align.links.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
 from align.links.metrics import METRICS, SAMPLES, SEED, Test
@@ -24,6 +24,9 @@ from align.view.error_tables import count_notes, draw_errors, error_table, score
 from align.view.tables import TABLES, percent
 
 PROGRAM = "eval-align"
+
+MOST_DIGITS = 15
+"""Digits behind the point that a float still tells in percent."""
 
 EXAMPLES = """examples:
   eval-align -g gold.talp links                          AER, precision, recall, F1, with intervals
@@ -97,25 +100,33 @@ def build_parser() -> argparse.ArgumentParser:
     add_length_options(parser.add_argument_group("the text, to check indices against and to show words"))
     group = parser.add_argument_group("statistics")
     group.add_argument(
-        "--samples", type=non_negative, default=SAMPLES, metavar="N", help="of the bootstrap or permutations; 0: none"
+        "--samples",
+        type=whole_number(0),
+        default=SAMPLES,
+        metavar="N",
+        help="of the bootstrap or permutations; 0: none",
     )
-    group.add_argument("--seed", type=non_negative, default=SEED, metavar="N", help="of the samples")
+    group.add_argument("--seed", type=whole_number(0), default=SEED, metavar="N", help="of the samples")
     group.add_argument("--paired", choices=get_args(Test), help="test every system against the first one")
     group = parser.add_argument_group("output")
     modes = group.add_mutually_exclusive_group()
     modes.add_argument("--per-sentence", action="store_true", help="a row for each sentence and system instead")
     modes.add_argument(
-        "--errors", type=positive, metavar="N", help="the N sentences with the most errors of each system instead"
+        "--errors",
+        type=whole_number(1),
+        metavar="N",
+        help="the N sentences with the most errors of each system instead",
     )
     modes.add_argument("-b", "--brief", action="store_true", help="the AER alone, a line for each system")
     group.add_argument("-f", "--format", choices=tuple(TABLES), default="text", help="of tables")
-    group.add_argument("-w", "--width", type=digits, default=2, metavar="N", help="digits behind the point")
+    group.add_argument(
+        "-w", "--width", type=whole_number(0, MOST_DIGITS), default=2, metavar="N", help="digits behind the point"
+    )
     return parser
 
 
-def read_options() -> Options:
-    """The command line, checked: what cannot be meant stops with exit code 2."""
-    parser = build_parser()
+def read_options(parser: argparse.ArgumentParser) -> Options:
+    """The command line, checked: options that do not go together stop with exit code 2."""
     args = parser.parse_args()
     if [args.gold, *args.hypotheses, args.source, args.target].count("-") > 1:
         parser.error("only one file can be stdin")
@@ -128,7 +139,7 @@ def read_options() -> Options:
     if args.paired and len(args.hypotheses) < 2:
         parser.error("--paired compares systems: name two files or more")
     if args.brief and args.format != "text":
-        parser.error("-b prints bare numbers: -f has no part in it")
+        parser.error("-b prints bare numbers, for which -f means nothing")
     show: Show = "sentences" if args.per_sentence else "systems"
     show = "brief" if args.brief else "errors" if args.errors else show
     return Options(
@@ -157,7 +168,7 @@ def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedL
     """Gold and hypotheses, with as many sentence pairs each.
 
     Raises:
-        DataError: a file cannot be read beyond doubt, or does not belong to the others.
+        DataError: a file is ambiguous, or does not belong to the others.
     """
     files = [read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))]
     for name in options.hypotheses:
@@ -168,10 +179,10 @@ def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedL
 
 
 def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
-    """Read the files and judge the systems, which the report names shortly; with it comes the signature.
+    """Read the files and judge the systems: the report, with short names of the systems, and its signature.
 
     Raises:
-        DataError: a file cannot be read beyond doubt, or does not belong to the others.
+        DataError: a file is ambiguous, or does not belong to the others.
     """
     gold, hypotheses = read_files(options, text)
     sampled = options.show == "systems"
@@ -190,11 +201,11 @@ def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
     return replace(report, systems=systems), signature(parts, "AER")
 
 
-def tell(options: Options) -> str:
-    """Read and judge; what there is to print.
+def evaluate_files(options: Options) -> str:
+    """Read the files, judge the systems, and return what is to be printed.
 
     Raises:
-        DataError: a file cannot be read beyond doubt, or does not belong to the others.
+        DataError: a file is ambiguous, or does not belong to the others.
     """
     text = None
     if options.text:
@@ -215,14 +226,14 @@ def tell(options: Options) -> str:
 
 
 def print_report(options: Options) -> None:
-    """What there is to print, to stdout."""
+    """Write the report to stdout."""
     with open_output(None) as out:
-        out.write(tell(options).encode("utf-8", "backslashreplace") + b"\n")
+        out.write(evaluate_files(options).encode("utf-8", "backslashreplace") + b"\n")
 
 
 def main() -> int:
     """Entry point of `eval-align`."""
-    options = read_options()
+    options = read_options(build_parser())
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: print_report(options))
 

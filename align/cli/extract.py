@@ -37,7 +37,7 @@ def extract(options: Options) -> None:
     opened = (open_sources if options.search else open_pairs)(options.inputs)
     if options.resume and options.output and (record := finished(options.output)):
         with opened as (pairs, name):
-            compare(record, inputs, pairs, name, options)
+            check_finished(record, inputs, pairs, name, options)
         return
     with opened as (pairs, name), open_results(options, inputs) as (out, part):  # before the model, which takes long
         align_all(pairs, name, out, part, options)
@@ -54,8 +54,19 @@ def open_results(options: Options, inputs: list[Stamp]) -> Iterator[tuple[Binary
             yield out, None
 
 
-def compare(record: Record, inputs: list[Stamp], pairs: Iterator[Pair], name: str, options: Options) -> None:
-    """Say that there is nothing to do, if the result is of these settings and this input."""
+def check_finished(record: Record, inputs: list[Stamp], pairs: Iterator[Pair], name: str, options: Options) -> None:
+    """Check that the result is of these settings and this input, and say that there is nothing to do.
+
+    Args:
+        record: of the finished run.
+        inputs: stamps of the input files.
+        pairs: the input.
+        name: what to call it in messages.
+        options: the settings.
+
+    Raises:
+        ValueError: the result is of other settings or another input.
+    """
     assert options.output
     record.check_run(options.output, what_is_run(load_aligner(options), options))
     record.check_input(options.output, inputs, pairs, name)
@@ -64,7 +75,7 @@ def compare(record: Record, inputs: list[Stamp], pairs: Iterator[Pair], name: st
 
 
 def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str, Any]:
-    """What the output depends on beside the input, to the last digit of a score."""
+    """What the output depends on besides the input, to the last digit of a score."""
     return {
         "settings": sign(aligner, options),
         "device": aligner.directions[0].recorder.device,
@@ -82,7 +93,7 @@ def align_all(pairs: Iterator[Pair], name: str, out: BinaryIO, part: Part | None
     Args:
         pairs: the input.
         name: what to call it in messages.
-        out: where to write to.
+        out: where to write.
         part: with --resume, what keeps the results for the next run.
         options: the settings.
     """
@@ -97,9 +108,9 @@ def align_all(pairs: Iterator[Pair], name: str, out: BinaryIO, part: Part | None
     saved, names = part.saved if part else Saved(), names_of(aligner)
     progress, counts, choices = Progress(PROGRAM, options.quiet, saved.lines), Counter(saved.counts), [*saved.chosen]
 
-    def chosen(found: Sequence[Choice]) -> None:
-        choices[:] = found
-        for direction, choice in zip(names, found, strict=True):
+    def announce(chosen: Sequence[Choice]) -> None:
+        choices[:] = chosen
+        for direction, choice in zip(names, chosen, strict=True):
             progress.write(f"{PROGRAM}: {direction}{choice.place} ({choice.reason})")
 
     def save() -> None:
@@ -108,7 +119,7 @@ def align_all(pairs: Iterator[Pair], name: str, out: BinaryIO, part: Part | None
             part.save(progress.lines, counts, choices)
 
     try:
-        write_all((translating or aligner)(pairs, chosen), out, progress, counts, save, options)
+        write_all((translating or aligner)(pairs, announce), out, progress, counts, save, options)
     except PairError as error:
         raise error.in_file(name) from None
     finally:
@@ -123,7 +134,7 @@ def align_all(pairs: Iterator[Pair], name: str, out: BinaryIO, part: Part | None
 def go_on(
     part: Part, aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair], name: str, options: Options
 ) -> tuple[Aligner | TwoWayAligner, Iterator[Pair]]:
-    """An aligner that reads where an interrupted run has read, and the pairs that this has left to do."""
+    """An aligner that reads where the interrupted run did, and the pairs that are left to do."""
     rest = part.begin(what_is_run(aligner, options), pairs, name)
     if not part.saved.lines:
         return aligner, rest

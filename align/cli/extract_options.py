@@ -13,7 +13,7 @@ from typing import get_args
 import align
 from align.cli.inputs import add_input_options, check_inputs, input_names
 from align.cli.models import Models, requested_models
-from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, number_or, up_to
+from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, number_or, number_up_to
 from align.cli.translate import add_translate_options, check_translate, requested_search
 from align.links.formats import FORMATS
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD
@@ -95,10 +95,10 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--resume",
         action="store_true",
-        help="with -o FILE: go on where an interrupted run with --resume was stopped, by whatever it was, to the same "
-        "bytes as without a stop. Until it is complete the output is FILE.part; remove that to begin anew. After that "
-        "FILE.run.json says what was run: given again for the same settings and input there is nothing to do, and any "
-        "other FILE that is there is refused",
+        help="with -o FILE: go on where an interrupted run with --resume stopped, for whatever reason, and end with "
+        "the same bytes as without a stop. Until it is complete the output is FILE.part; remove that to begin anew. "
+        "After that FILE.run.json says what was run: the same command for the same input has nothing to do, and any "
+        "other existing FILE is refused",
     )
     group.add_argument(
         "-f",
@@ -144,7 +144,7 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
     add_null_option(group)
     group.add_argument(
         "--threshold",
-        type=up_to(1),
+        type=number_up_to(1),
         metavar="T",
         help="link all words whose soft score is above it, from 0 to 1, in place of each target word's best "
         f"(default: {THRESHOLD:g} with --symmetrize soft, else none)",
@@ -187,7 +187,7 @@ def read_options(parser: argparse.ArgumentParser) -> Options:
     if args.resume and args.output in (None, "-"):
         parser.error("--resume goes with -o FILE")
     if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
-        parser.error(f"--resume needs an ordinary file, and {args.output} is none")
+        parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
     method = args.symmetrize or SOFT
     joined = args.reverse_model and method == SOFT  # which takes the threshold itself
     threshold = None if joined else args.threshold
@@ -220,20 +220,20 @@ def _refuse_moved(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
     earlier = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     earlier.add_argument("--combine", nargs="*")
     earlier.add_argument("-m", "--model", nargs="?")
-    found, others = earlier.parse_known_args(arguments)
-    if found.combine is not None:
-        command = shlex.join(["combine-align", *found.combine, *others])
+    moved, rest = earlier.parse_known_args(arguments)
+    if moved.combine is not None:
+        command = shlex.join(["combine-align", *moved.combine, *rest])
         parser.error(f"--combine is a program of its own: {command}")
-    if found.model in TOOLS:
-        command = shlex.join(["baseline-align", found.model, *others])
-        parser.error(f"-m {found.model}: statistical aligners have a program of their own: {command}")
+    if moved.model in TOOLS:
+        command = shlex.join(["baseline-align", moved.model, *rest])
+        parser.error(f"-m {moved.model}: statistical aligners have a program of their own: {command}")
 
 
 def _check_directions(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Refuse what speaks of a second direction where there is none, with exit code 2."""
+    """Refuse options about a second direction where there is none, with exit code 2."""
     for model in (args.model, args.reverse_model):
         if model in TOOLS:
-            parser.error(f"{model} is no translation model, but a statistical aligner: baseline-align {model}")
+            parser.error(f"{model} is not a translation model, but a statistical aligner: baseline-align {model}")
     for name in ("reverse_layer", "reverse_head", "symmetrize"):
         if getattr(args, name) != parser.get_default(name) and not args.reverse_model:
             parser.error(f"--{name.replace('_', '-')} goes with --reverse-model")

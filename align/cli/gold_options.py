@@ -38,7 +38,7 @@ def add_length_options(group: Any) -> None:
 
 
 def add_range_option(group: Any) -> None:
-    """What to do with links that cannot be."""
+    """What to do with links to words that do not exist."""
     group.add_argument(
         "--out-of-range",
         choices=("stop", "ignore"),

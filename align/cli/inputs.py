@@ -16,7 +16,7 @@ from align.view.escape import printable
 
 
 def add_input_options(parser: argparse.ArgumentParser, too_long: bool = True) -> None:
-    """Where the sentences come from, and what to do with those that a model has no room for."""
+    """Where the sentences come from, and what to do with those that are too long for a model."""
     group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
     group.add_argument("input", nargs="?", help="lines `source ||| target` or `source TAB target` (default: stdin)")
     group.add_argument("-s", "--source", metavar="FILE", help="source sentences; goes with -t")
@@ -76,10 +76,10 @@ def check_files(parser: argparse.ArgumentParser, names: Iterable[str | None], ou
 
 
 def _regular_file(file: str | TextIO | None) -> os.stat_result | None:
-    """What there is to know of an ordinary file, by its name or open; None of anything else."""
+    """The status of an ordinary file, by its name or open; None for anything else."""
     try:
         about = os.stat(file) if isinstance(file, str) else os.fstat(file.fileno()) if file else None
-    except (OSError, ValueError):  # as for a stream that is no file of the system's
+    except (OSError, ValueError):  # as for a stream without a file descriptor
         return None
     return about if about and stat.S_ISREG(about.st_mode) else None
 

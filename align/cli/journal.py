@@ -1,8 +1,8 @@
-"""The journal of a run that can be gone on with: what is run, and how much of it is safely done.
+"""The journal of a run that can be resumed: what is run, and how much of it is safely done.
 
-A line of JSON says what is run, and then one for each time something was saved: lines of input done, bytes of output,
-a digest of the input so far, counts, and what "auto" came to. The last whole line counts. The output is on the disk
-before the journal speaks of it, so whatever ends a run, what the journal says is there.
+The first line of JSON says what is run. Another follows each time something is saved: lines of input done, bytes of
+output, a digest of the input so far, counts, and the choices made for "auto". The last whole line counts. Output is on
+the disk before the journal mentions it: whatever ends a run, what the journal says is true.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from align.types import Cell, Choice, Place
 from align.view.escape import printable
 
 LONGEST = 100_000
-"""Bytes of a line of the journal; it never has as many."""
+"""Bytes of a line: the journal never writes as many."""
 
-MOST_TOLD = 8
+MOST_NAMED = 8
 """Differences between two runs that a message names."""
 
 
@@ -32,7 +32,7 @@ class Saved:
         bytes: of the output, before it is packed.
         digest: of those lines.
         counts: of lines without links, by reason.
-        chosen: where each direction is read, and why; nothing as long as that is open.
+        chosen: where each direction is read, and why; empty until that is chosen.
     """
 
     lines: int = 0
@@ -48,44 +48,46 @@ class Saved:
 
 
 def read_saved(line: bytes) -> Saved | None:
-    """A line of the journal; None if it is none."""
+    """What a line of the journal says; None if it is not such a line."""
 
-    def cell(told: Any) -> Cell | None:
-        if told is None:
+    def read_cell(record: Any) -> Cell | None:
+        if record is None:
             return None
-        if type(told["layer"]) is not int or not (told["head"] == "all" or type(told["head"]) is int):
+        if type(record["layer"]) is not int or not (record["head"] == "all" or type(record["head"]) is int):
             raise ValueError
-        return Cell(told["layer"], told["head"])
+        return Cell(record["layer"], record["head"])
 
     try:
-        told = json.loads(line)
+        record = json.loads(line)
         chosen = [
-            Choice(Place(cell(one["place"]["input"]), cell(one["place"]["output"])), str(one["reason"]))
-            for one in told["chosen"]
+            Choice(
+                Place(read_cell(choice["place"]["input"]), read_cell(choice["place"]["output"])), str(choice["reason"])
+            )
+            for choice in record["chosen"]
         ]
-        counts = {str(name): number for name, number in told["counts"].items()}
-        return Saved(told["lines"], told["bytes"], str(told["digest"]), counts, chosen)
+        counts = {str(name): number for name, number in record["counts"].items()}
+        return Saved(record["lines"], record["bytes"], str(record["digest"]), counts, chosen)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         return None
 
 
 def write_saved(saved: Saved) -> bytes:
-    """The way back."""
+    """The line of the journal that `read_saved` reads."""
     return json.dumps(asdict(saved)).encode() + b"\n"
 
 
-def is_run(found: Any) -> bool:
-    """Whether this says what is run: names and plain values."""
-    return isinstance(found, dict) and all(isinstance(value, str | int | float | None) for value in found.values())
+def is_run(record: Any) -> bool:
+    """Whether a record says what is run: names and plain values."""
+    return isinstance(record, dict) and all(isinstance(value, str | int | float | None) for value in record.values())
 
 
 def differences(before: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-    """What two runs differ in, for a message of one line: `before` may say anything."""
+    """How two runs differ, for a message of one line; `before` comes from a file and may hold anything."""
     names = [name for name in {**run, **before} if before.get(name) != run.get(name)]
-    told = [
-        f"{_show(name, 40)} was {_show(before.get(name))}, and is {_show(run.get(name))}" for name in names[:MOST_TOLD]
+    changes = [
+        f"{_show(name, 40)} was {_show(before.get(name))}, and is {_show(run.get(name))}" for name in names[:MOST_NAMED]
     ]
-    return "; ".join([*told, f"and {len(names) - MOST_TOLD:,} more"] if names[MOST_TOLD:] else told)
+    return "; ".join([*changes, f"and {len(names) - MOST_NAMED:,} more"] if names[MOST_NAMED:] else changes)
 
 
 def _show(value: Any, most: int = 300) -> str:
@@ -93,7 +95,7 @@ def _show(value: Any, most: int = 300) -> str:
 
 
 def read_journal(stream: BinaryIO) -> tuple[dict[str, Any] | None, Saved, int]:
-    """What was run, None if that cannot be read; how far it came; and where the last whole line ends."""
+    """What was run (None if that cannot be read), how far it came, and where the last whole line ends."""
     run, saved, end = None, Saved(), 0
     while (line := stream.readline(LONGEST)).endswith(b"\n"):
         if run is None:

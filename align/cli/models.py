@@ -65,7 +65,7 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
     Args:
         args: the options.
         settings: for the forward model.
-        reverse_settings: for the reverse model; as for the other without them.
+        reverse_settings: for the reverse model; without them it gets the same.
     """
     options = ModelOptions(**{name: getattr(args, name) for name in MODEL_OPTIONS})
     reverse = None
@@ -92,7 +92,7 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
         quiet: whether to say nothing.
 
     Raises:
-        ValueError: too little memory for one, a disk that fails, or whatever `align.load` finds wrong.
+        ValueError: there is too little memory, the disk fails, or `align.load` refuses a model.
     """
     aligners = [_load(program, models.forward, models, quiet)]
     if models.reverse:
@@ -127,7 +127,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
         )
     except ModuleNotFoundError:
         raise
-    except ImportError as error:  # such as a library that there is no memory for
+    except ImportError as error:  # such as a library that does not fit into memory
         text = " ".join(str(error).split())
         raise ValueError(f"{error.name or 'a library'} cannot be imported: {text}") from None
     except (MemoryError, RuntimeError) as error:

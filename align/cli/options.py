@@ -13,10 +13,10 @@ from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.types import Null
 
 MAX_THREADS = 1024
-"""More than any machine has cores; with very many torch ends the process without a word of ours."""
+"""More than any machine has cores; with very many torch ends the process without a message of ours."""
 
 BATCH_ADVICE = "a smaller --batch-tokens needs less"
-"""What helps where memory runs out once a model is there."""
+"""What helps where memory runs out once a model is loaded."""
 
 
 def number_or(*words: str) -> Callable[[str], int | str]:
@@ -32,39 +32,21 @@ def number_or(*words: str) -> Callable[[str], int | str]:
     return parse
 
 
-def positive(text: str) -> int:
-    """An argument that is a number from 1."""
-    if text.isascii() and text.isdigit() and int(text) >= 1:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
-
-
-def positive_up_to(most: int) -> Callable[[str], int]:
-    """An argument that is a number from 1 to `most`."""
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """An argument that is a whole number from `least`, to `most` if there is one."""
 
     def parse(text: str) -> int:
-        if text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most:
-            return int(text)
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most:,}")
+        if text.isascii() and text.isdigit() and (most is None or len(text) <= len(str(most))):
+            number = int(text)
+            if least <= number and (most is None or number <= most):
+                return number
+        limit = "" if most is None else f" to {most:,}"
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least}{limit}")
 
     return parse
 
 
-def non_negative(text: str) -> int:
-    """An argument that is a number from 0."""
-    if text.isascii() and text.isdigit():
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
-
-
-def digits(text: str) -> int:
-    """An argument that is a number of digits, from 0 to 15."""
-    if text.isascii() and text.isdigit() and len(text) < 3 and int(text) <= 15:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 15")
-
-
-def up_to(most: int) -> Callable[[str], float]:
+def number_up_to(most: int) -> Callable[[str], float]:
     """An argument that is a number from 0 to `most`."""
 
     def parse(text: str) -> float:
@@ -130,9 +112,13 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> None
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
     group.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the model's arithmetic")
     group.add_argument(
-        "--threads", type=positive_up_to(MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
+        "--threads", type=whole_number(1, MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
     )
     group.add_argument(
-        "--batch-tokens", type=positive, default=BATCH_TOKENS, metavar="N", help="pieces in a batch, padding included"
+        "--batch-tokens",
+        type=whole_number(1),
+        default=BATCH_TOKENS,
+        metavar="N",
+        help="pieces in a batch, padding included",
     )
-    group.add_argument("--buffer", type=positive, default=BUFFER, metavar="N", help=buffer_help)
+    group.add_argument("--buffer", type=whole_number(1), default=BUFFER, metavar="N", help=buffer_help)

@@ -1,4 +1,4 @@
-"""Files of results: written under another name beside their own, and there only when they are complete."""
+"""Files of results: written under another name beside their own, which they get only when they are complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAME_MAX = 255
 
 
 class NamedFile(io.FileIO):
-    """Writes to an open file or a device; errors of writing, which have no name of their own, get the user's.
+    """Writes to an open file or a device; errors of writing, which have no file name of their own, get the user's.
 
     Args:
         file: a descriptor, or a path.
@@ -41,14 +41,14 @@ class NamedFile(io.FileIO):
         self._dropped = False
 
     def write(self, data: Any) -> int:
-        """Write bytes, if they are still wanted."""
+        """Write bytes, unless they were dropped."""
         if self._dropped:
             return len(data)
         with cannot_write(self.shown):
             return super().write(data)
 
     def drop(self) -> None:
-        """Write nothing more: what is in buffers above is not wanted."""
+        """Write nothing more, not even what is still buffered above."""
         self._dropped = True
 
     def sync(self) -> None:
@@ -64,7 +64,7 @@ class NamedFile(io.FileIO):
 
 @contextmanager
 def cannot_write(shown: str) -> Iterator[None]:
-    """Put a file's name, and that it cannot be written, into an OSError."""
+    """Say in an OSError that the file cannot be written, and which."""
     try:
         yield
     except BrokenPipeError:
@@ -74,7 +74,7 @@ def cannot_write(shown: str) -> Iterator[None]:
 
 
 def existing_mode(path: str) -> int | None:
-    """Type and permissions of an output file that is there already, None where there is none.
+    """Type and permissions of an existing output file, None where there is none.
 
     Raises:
         OSError: it is read-only, or its name is too long.
@@ -89,7 +89,7 @@ def existing_mode(path: str) -> int | None:
 
 
 def beside(target: str, prefix: str, suffix: str) -> str:
-    """A name in the same folder that says what it belongs to, cut where the file system wants it shorter."""
+    """A name in the same folder that says what it belongs to, shortened where the file system requires it."""
     folder, name = os.path.split(target)
     try:
         most = os.pathconf(folder or ".", "PC_NAME_MAX")
@@ -119,11 +119,11 @@ def lock(part: str, shown: str) -> int:
     """Open a file to write a result to, with what an interrupted run may have left in it, and keep other runs out.
 
     Args:
-        part: the file, made if need be.
+        part: the file; it is made if missing.
         shown: the result's name in errors.
 
     Raises:
-        OSError: it cannot be written, is not an ordinary file of one's own, or another run has it.
+        OSError: it cannot be written, is not an ordinary file of the user's own, or another run has it.
     """
     while True:
         descriptor = open_own(part, shown)
@@ -136,13 +136,13 @@ def lock(part: str, shown: str) -> int:
             return descriptor
         if os.path.lexists(part) and os.path.samestat(os.fstat(descriptor), os.lstat(part)):
             return descriptor
-        os.close(descriptor)  # of a run that has just come to its end
+        os.close(descriptor)  # of a run that has just ended
 
 
 def refuse_locked(part: str, shown: str) -> None:
-    """Keep out of the way of a run of the other kind, which writes to another file on its way to the same result.
+    """Refuse to run beside a run of the other kind, which writes another part file for the same result.
 
-    Each run locks its own file before it looks for the other's: of two that begin at once, one at least is refused.
+    Each run locks its own file before it looks for the other's: of two that begin at once, at least one is refused.
 
     Raises:
         OSError: another run has that file.
@@ -162,14 +162,14 @@ def refuse_locked(part: str, shown: str) -> None:
 
 
 def unlink_own(file: io.FileIO, part: str) -> None:
-    """Remove a part file, unless it has become the result already, or another run's by now."""
+    """Remove a part file, unless it has become the result, or another run's, in the meantime."""
     with contextlib.suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(file.fileno()), os.lstat(part)):
             os.unlink(part)
 
 
 def open_own(part: str, shown: str) -> int:
-    """Open a file to read and write, which is made, or is an ordinary one of one's own; see `lock`."""
+    """Open a new file, or an ordinary one of the user's own, to read and write; see `lock`."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         try:
@@ -179,7 +179,7 @@ def open_own(part: str, shown: str) -> int:
             pass
         try:
             descriptor = os.open(part, flags)
-        except FileNotFoundError:  # of a run that has just come to its end
+        except FileNotFoundError:  # of a run that has just ended
             continue
         about = os.fstat(descriptor)
         if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_nlink < 2:
@@ -192,7 +192,7 @@ def open_own(part: str, shown: str) -> int:
 def open_output(path: str | None) -> Iterator[BinaryIO]:
     """Where results go: stdout, or a file (packed if named .gz or .xz) that appears only when it is complete.
 
-    What a killed run leaves beside the file is what the next one begins with.
+    What a killed run leaves beside the file is overwritten by the next one.
 
     Raises:
         OSError: it cannot be written, or the disk is full; names the file.
@@ -251,7 +251,7 @@ def open_whole(path: str, mode: int | None, resumes: bool = False) -> Iterator[B
 
 @contextmanager
 def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
-    """A stream into another one, packed if the file's name says so."""
+    """A stream that writes into another one, packed if the file's name says so."""
     pack = next((pack for suffix, pack in PACKERS.items() if path.endswith(suffix)), None)
     if pack is None:
         yield raw

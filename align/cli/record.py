@@ -1,6 +1,6 @@
 """The record of a finished `--resume` run: what was run, on what input, and what the result must still be.
 
-It lies beside the result, so that the same command given again can tell whether it has anything to do.
+It is kept beside the result, so that the same command, when repeated, can tell whether it has anything to do.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from align.cli.output import beside, existing_mode, link_target, open_whole
 from align.types import Pair
 
 Stamp: TypeAlias = "list[str | int] | None"
-"""Name, size and time of an input file; None of what has none to go by, as stdin."""
+"""Name, size and time of an input file; None where there are none, as for stdin."""
 
 
-class Reader:
-    """Pairs as they are read, and what has been read so far.
+class DigestedPairs:
+    """Pairs as they are read, with a digest of those read so far.
 
     Args:
         pairs: all of the input.
 
     Attributes:
-        lines: that have been read.
+        lines: number of lines read so far.
     """
 
     def __init__(self, pairs: Iterator[Pair]) -> None:
         self._pairs, self.lines, self._digest = pairs, 0, blake2b(digest_size=32)
 
-    def __iter__(self) -> Reader:
+    def __iter__(self) -> DigestedPairs:
         return self
 
     def __next__(self) -> Pair:
@@ -46,7 +46,7 @@ class Reader:
 
     @property
     def digest(self) -> str:
-        """Of all lines that have been read."""
+        """The digest of all lines read so far."""
         return self._digest.hexdigest()
 
 
@@ -71,16 +71,16 @@ class Record:
     result: str
 
     def write(self, path: str) -> None:
-        """Put it beside its result, in place of an earlier one."""
+        """Write it beside its result, in place of an earlier one."""
         name = record_of(path)
         with open_whole(name, existing_mode(name)) as out:
             out.write(json.dumps(asdict(self)).encode() + b"\n")
 
     def check_result(self, path: str) -> None:
-        """Compare the result.
+        """Check that the result is still the same.
 
         Raises:
-            ValueError: something else has been written there since.
+            ValueError: the file has been changed since.
         """
         size, name = os.path.getsize(path), record_of(path)
         if size != self.size:
@@ -89,28 +89,28 @@ class Record:
             raise ValueError(f"{path} is not what it was when {name} was written: {anew(path)}")
 
     def check_run(self, path: str, run: Mapping[str, Any]) -> None:
-        """Compare what is to be run.
+        """Check that the same is to be run.
 
         Raises:
-            ValueError: it is something else; says what.
+            ValueError: something else is to be run; says how it differs.
         """
-        if told := differences(self.run, run):
-            raise ValueError(f"{path} is of another run ({told}): {anew(path)}")
+        if changes := differences(self.run, run):
+            raise ValueError(f"{path} is of another run ({changes}): {anew(path)}")
 
     def check_input(self, path: str, inputs: Sequence[Stamp], pairs: Iterator[Pair], name: str) -> None:
-        """Compare the input, by the stamps of its files if they will do, else by all of its lines.
+        """Check that the input is the same, by the stamps of its files if they suffice, else by all of its lines.
 
         Raises:
-            ValueError: it has changed.
+            ValueError: the input has changed.
         """
         if None not in inputs and list(inputs) == list(self.inputs):
             return
-        reader = Reader(pairs)
-        for _ in reader:
+        read = DigestedPairs(pairs)
+        for _ in read:
             pass
-        if reader.lines != self.lines:
-            raise ValueError(f"{name} has {reader.lines:,} lines, and {path} is of {self.lines:,}: {anew(path)}")
-        if reader.digest != self.digest:
+        if read.lines != self.lines:
+            raise ValueError(f"{name} has {read.lines:,} lines, and {path} is of {self.lines:,}: {anew(path)}")
+        if read.digest != self.digest:
             raise ValueError(f"{name}: the lines are not those that {path} is of: {anew(path)}")
 
 
@@ -128,7 +128,7 @@ def read_record(path: str) -> Record | None:
     """The record of a result; None if there is none.
 
     Raises:
-        OSError: it cannot be read, or another file has its name.
+        OSError: the record cannot be read, or another file has its name.
     """
     name = record_of(path)
     if not os.path.lexists(name):
@@ -138,8 +138,8 @@ def read_record(path: str) -> Record | None:
         with open(name, "rb") as stream:
             data = stream.read(LONGEST)
     try:
-        found = json.loads(data)
-        record = Record(**{field.name: found[field.name] for field in fields(Record)})
+        content = json.loads(data)
+        record = Record(**{field.name: content[field.name] for field in fields(Record)})
     except (ValueError, TypeError, KeyError, RecursionError):
         record = None
     if record is None or not _is_sound(record):
@@ -158,7 +158,7 @@ def _is_sound(record: Record) -> bool:
 
 
 def stamp(name: str) -> Stamp:
-    """What an input file is known by until it is written to again."""
+    """What identifies an input file's content: name, size and time; None where that cannot be told."""
     if name == "-":
         return None
     try:

@@ -29,11 +29,11 @@ from align.cli.output import (
     resumed_part,
     unlink_own,
 )
-from align.cli.record import Reader, Record, Stamp, anew, digest_of, read_record
+from align.cli.record import DigestedPairs, Record, Stamp, anew, digest_of, read_record
 from align.types import Choice, Pair
 
 SAVE_EVERY = 1.0
-"""Seconds from one line of the journal to the next at least: the disk is waited for each time."""
+"""The least seconds between two lines of the journal: each waits for the disk."""
 
 Stream: TypeAlias = "io.BufferedWriter[NamedFile]"
 
@@ -57,14 +57,14 @@ class Part:
         self.path, self.out, self.saved = path, out, Saved()
         self._journal_path, self._journal = journal_path, journal
         self._run: Mapping[str, Any] = {}
-        self._read = Reader(iter(()))
+        self._read = DigestedPairs(iter(()))
         self._last = time.monotonic()
 
     def begin(self, run: Mapping[str, Any], pairs: Iterator[Pair], name: str) -> Iterator[Pair]:
-        """Go on with what an interrupted run has left, or begin anew where that is nothing.
+        """Go on with what an interrupted run has left, or begin anew where it has left nothing.
 
         Args:
-            run: what the output depends on, by name, and is the same each time.
+            run: what the output depends on, by name; it must be the same each time.
             pairs: all of the input.
             name: what to call it in messages.
 
@@ -72,11 +72,11 @@ class Part:
             The pairs that are left to do.
 
         Raises:
-            ValueError: what is there is of another run or another input; says how to begin anew.
+            ValueError: the part file is of another run or another input; says how to begin anew.
         """
         size = os.fstat(self.out.fileno()).st_size
         self._run = run = json.loads(json.dumps(run))
-        self._read = rest = Reader(pairs)
+        self._read = rest = DigestedPairs(pairs)
         end = 0
         if size:
             with open(os.dup(self._journal.fileno()), "rb") as stream:
@@ -96,7 +96,7 @@ class Part:
         return rest
 
     def save(self, lines: int, counts: Mapping[str, int], chosen: Sequence[Choice]) -> None:
-        """Note that all output of so many lines is written; where that was done a moment ago, leave it at that."""
+        """Note that the output of so many lines is written; does nothing where that was noted a moment ago."""
         if time.monotonic() - self._last < SAVE_EVERY:
             return
         assert lines == self._read.lines, "read further than written: the digest would be of other lines"
@@ -107,15 +107,15 @@ class Part:
         self._last = time.monotonic()
 
     def record(self, inputs: Sequence[Stamp], result: str) -> Record:
-        """What was run, now that all is done, and what that has come to in the file `result`."""
+        """The record of the finished run, whose result is in the file `result`."""
         read = self._read
         return Record(self._run, inputs, read.lines, read.digest, os.path.getsize(result), digest_of(result))
 
     def _compare(self, before: dict[str, Any] | None, run: Mapping[str, Any], size: int) -> None:
         if before is None:
             raise ValueError(f"{self.path} is there, but {self._journal_path} does not say what of: {self.anew}")
-        if told := differences(before, run):
-            raise ValueError(f"{self.path} is of another run ({told}): {self.anew}")
+        if changes := differences(before, run):
+            raise ValueError(f"{self.path} is of another run ({changes}): {self.anew}")
         if self.saved.bytes > size:
             raise ValueError(f"{self.path} is shorter than {self._journal_path} says: {self.anew}")
 
@@ -130,12 +130,12 @@ class Part:
 
     @property
     def anew(self) -> str:
-        """What to do where it cannot be gone on with, for messages."""
+        """What to do where the part file is of no use, for messages."""
         return anew(self.path)
 
 
 def _sync(stream: Stream) -> None:
-    """Bring all that was written to the disk."""
+    """Wait until all that was written is on the disk."""
     stream.flush()
     stream.raw.sync()
 
@@ -149,7 +149,7 @@ def open_part(path: str, inputs: Sequence[Stamp]) -> Iterator[Part]:
         inputs: a stamp for each file of the input.
 
     Raises:
-        OSError: it cannot be written, another run is at it, or a file that is not ours is in the way.
+        OSError: it cannot be written, another run is writing it, or someone else's file is in the way.
     """
     mode = existing_mode(path)
     target, journal_path = link_target(path), journal_of(path)
@@ -157,17 +157,17 @@ def open_part(path: str, inputs: Sequence[Stamp]) -> Iterator[Part]:
     file = NamedFile(lock(part, path), path)
     with io.BufferedWriter(file) as out, _kept_if_begun(file, part):
         refuse_locked(plain_part(target), path)
-        read_record(path)  # or else it is found at the end that it cannot be written
+        read_record(path)  # now, not at the end, is the time to learn that it cannot be written
         log = NamedFile(open_own(journal_path, path), journal_path)
         with io.BufferedWriter(log) as journal:
             if not os.fstat(file.fileno()).st_size and not _is_ours(journal_path):
                 raise OSError(errno.EEXIST, "is in the way: remove it", journal_path)
             try:
-                found = Part(part, journal_path, out, journal)
-                yield found
+                result = Part(part, journal_path, out, journal)
+                yield result
                 _sync(out)
             except BaseException:
-                file.drop()  # what the journal does not know of is of no use
+                file.drop()  # output that the journal does not mention is of no use
                 log.drop()
                 if not os.fstat(file.fileno()).st_size:  # nothing to go on with
                     unlink_own(log, journal_path)
@@ -175,17 +175,17 @@ def open_part(path: str, inputs: Sequence[Stamp]) -> Iterator[Part]:
         if path.endswith(tuple(PACKERS)):
             with open(part, "rb") as plain, open_whole(path, mode, resumes=True) as packed:
                 shutil.copyfileobj(plain, packed)
-            found.record(inputs, target).write(path)
+            result.record(inputs, target).write(path)
             os.unlink(part)
-        else:  # the record first: as long as the part file is there, it is that which counts
-            found.record(inputs, part).write(path)
+        else:  # the record first: as long as there is a part file, the record does not count
+            result.record(inputs, part).write(path)
             put_in_place(file, part, target, mode)
         os.unlink(journal_path)
 
 
 @contextmanager
 def _kept_if_begun(file: NamedFile, part: str) -> Iterator[None]:
-    """Let a part file stay for the next run, but not an empty one."""
+    """Keep a part file for the next run, but not an empty one."""
     try:
         yield
     except BaseException:
@@ -206,11 +206,11 @@ def _is_ours(path: str) -> bool:
 
 
 def finished(path: str) -> Record | None:
-    """What made the result that is there; None if that is still to be made, or gone on with.
+    """The record of the run that made a result; None if there is no result yet, or a run to go on with.
 
     Raises:
-        ValueError: it is not known what made it, or it is something else by now.
-        OSError: it or its record cannot be read.
+        ValueError: the result has no record, or has been changed since.
+        OSError: the result or its record cannot be read.
     """
     part = resumed_part(link_target(path))
     if not os.path.exists(path) or (os.path.exists(part) and os.path.getsize(part)):
@@ -221,5 +221,5 @@ def finished(path: str) -> Record | None:
     record.check_result(path)
     journal = journal_of(path)
     if os.path.isfile(journal) and _is_ours(journal):
-        os.unlink(journal)  # which a run had no time for that was killed at its very end
+        os.unlink(journal)  # left by a run that was killed at its very end
     return record

@@ -13,7 +13,7 @@ from types import FrameType
 PROGRAMS = ("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align")
 
 unfinished: set[str] = set()
-"""Files that are not to stay where a run ends at once."""
+"""Files to remove where a run ends at once."""
 
 
 def leave(number: int, frame: FrameType | None) -> None:
@@ -25,10 +25,10 @@ def leave(number: int, frame: FrameType | None) -> None:
 
 
 def stop(number: int, frame: FrameType | None) -> None:
-    """End by an exception, so that all is put in order on the way out; a second Ctrl-C does not wait for that.
+    """End by an exception, so that everything is tidied up on the way out; a second Ctrl-C does not wait for that.
 
-    While something is imported the end is at once: modules of others try this and that as they are imported, and
-    some take a KeyboardInterrupt for a failed try.
+    During an import the end is immediate: some modules of other packages try things out as they are imported, and take
+    a KeyboardInterrupt for a failure.
     """
     signal.signal(signal.SIGINT, leave)
     while frame:
@@ -40,7 +40,7 @@ def stop(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Let Ctrl-C, SIGTERM and SIGHUP end what is done here, but those that are ignored, as SIGHUP is under nohup."""
+    """Let Ctrl-C, SIGTERM and SIGHUP end what is done here, except ignored ones, as SIGHUP is under nohup."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     changed = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
     for number in changed:
@@ -53,7 +53,7 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 def start_quietly() -> None:
-    """Let Ctrl-C end one of our programs without a traceback from its first imports on; others keep their own way."""
+    """Let Ctrl-C end one of our programs without a traceback, even during its first imports; others are left alone."""
     package = getattr(sys.modules["__main__"], "__package__", None) or ""
     name = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
     ours = name in (*PROGRAMS, "-m") or package.startswith("align.")  # "-m" as long as python looks for the module

@@ -23,7 +23,7 @@ from align.cli.options import (
     add_model_options,
     add_null_option,
     add_speed_options,
-    non_negative,
+    whole_number,
 )
 from align.errors import PairError
 from align.links.gold import LinkOptions, NumberedLinks, read_as
@@ -62,7 +62,7 @@ class Options:
         format: of the tables.
         output: the file of counts, if there is to be one.
         per_sentence: whether that has the counts of each sentence.
-        plots: the beginning of the pictures' names, if there are to be any.
+        plots: the start of the pictures' names, if there are to be any.
         quiet: whether to say nothing but warnings and errors.
     """
 
@@ -93,8 +93,10 @@ def build_parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("gold (without it: what the rules choose that need none)")
     add_link_options(group, "gold")
     add_range_option(group)
-    group.add_argument("--samples", type=non_negative, default=SAMPLES, metavar="N", help="of the bootstrap; 0: none")
-    group.add_argument("--seed", type=non_negative, default=SEED, metavar="N", help="of the samples")
+    group.add_argument(
+        "--samples", type=whole_number(0), default=SAMPLES, metavar="N", help="of the bootstrap; 0: none"
+    )
+    group.add_argument("--seed", type=whole_number(0), default=SEED, metavar="N", help="of the samples")
     group = parser.add_argument_group("output")
     group.add_argument("-f", "--format", choices=tuple(TABLES), default="text", help="of the tables on stdout")
     group.add_argument("-o", "--output", metavar="FILE", help="integer counts of all settings, .tsv or .parquet")
@@ -109,18 +111,22 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def need(module: str, extra: str, what: str) -> None:
-    """Ask for a library before the work is done that needs it afterwards.
+    """Check that a library is installed, before the long work whose results need it.
+
+    Args:
+        module: the library.
+        extra: the extra of this package that installs it.
+        what: needs the library, as the message says it.
 
     Raises:
-        ModuleNotFoundError: it is not installed; says how to install it.
+        ModuleNotFoundError: the library is not installed; says how to install it.
     """
     if find_spec(module) is None:
         raise ModuleNotFoundError(f"{what} need {module}: pip install 'extract-align[{extra}]'")
 
 
-def read_options() -> Options:
-    """The command line, checked: what cannot be meant stops with exit code 2."""
-    parser = build_parser()
+def read_options(parser: argparse.ArgumentParser) -> Options:
+    """The command line, checked: options that do not go together stop with exit code 2."""
     args = parser.parse_args()
     check_inputs(parser, args, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
@@ -191,7 +197,7 @@ def sweep_models(
         gold: links of each pair, if they are known.
 
     Raises:
-        ValueError: there are no pairs, or one is too long for a model.
+        ValueError: there are no pairs, or a pair is too long for a model.
     """
     aligners = load_models(PROGRAM, options.models, options.quiet)
     from align.aligners.sweep import sweep
@@ -209,7 +215,7 @@ def sweep_models(
 
 
 def warn_if_hopeless(swept: Sweep) -> None:
-    """Say so where no setting at all agrees with the gold."""
+    """Warn where no setting at all agrees with the gold."""
     if (lowest := min(swept.rates().flat)) > HOPELESS:
         best = f"the lowest AER of all settings is {100 * lowest:.1f}"
         warnings.warn(f"{best}: is the gold of this text, and its base right?", TextWarning, stacklevel=2)
@@ -243,7 +249,7 @@ def draw_maps(swept: Sweep, model: str, prefix: Path, quiet: bool) -> None:
 
 def main() -> int:
     """Entry point of `sweep-align`."""
-    options = read_options()
+    options = read_options(build_parser())
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: run_sweep(options), BATCH_ADVICE)
 

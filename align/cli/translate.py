@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, BinaryIO
 
 from align.cli.common import write_links
-from align.cli.options import positive, positive_up_to, up_to
+from align.cli.options import number_up_to, whole_number
 from align.links.formats import format_pharaoh
 from align.types import Alignment, Search
 
@@ -31,24 +31,24 @@ def add_translate_options(parser: argparse.ArgumentParser) -> None:
         help="lines of the input, or of -s FILE, are source sentences; write `translation ||| links` for each",
     )
     group.add_argument(
-        "--beam", type=positive_up_to(MAX_BEAM), default=DEFAULT.beam, metavar="N", help="width of the beam search"
+        "--beam", type=whole_number(1, MAX_BEAM), default=DEFAULT.beam, metavar="N", help="width of the beam search"
     )
     group.add_argument(
         "--length-penalty",
-        type=up_to(10),
+        type=number_up_to(10),
         default=DEFAULT.length_penalty,
         metavar="P",
         help="below 1 favours short translations, above 1 long ones",
     )
     group.add_argument(
         "--max-len-a",
-        type=up_to(10),
+        type=number_up_to(10),
         default=DEFAULT.max_len_a,
         metavar="A",
         help="at most A pieces for each of the source's and B more, and never more than the model takes",
     )
     group.add_argument(
-        "--max-len-b", type=positive, default=DEFAULT.max_len_b, metavar="B", help="the B of --max-len-a"
+        "--max-len-b", type=whole_number(1), default=DEFAULT.max_len_b, metavar="B", help="the B of --max-len-a"
     )
 
 

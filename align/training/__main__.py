@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from align.cli.common import run, say
-from align.cli.options import Help, positive
+from align.cli.options import Help, whole_number
 from align.training.prepare import Bitext, Prepared, prepare
 from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
 from align.training.run import Machine, read_curve, train, write_curve
@@ -63,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     text.add_argument("--take", metavar="PATTERN", nargs="+", help="take pairs with such a label only")
     machine = parser.add_argument_group("machine")
     machine.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train")
-    machine.add_argument("--threads", type=positive, metavar="N", default=os.cpu_count(), help="CPU threads")
+    machine.add_argument("--threads", type=whole_number(1), metavar="N", default=os.cpu_count(), help="CPU threads")
     machine.add_argument("--float32", action="store_true", help="no bfloat16 in matrix products")
     return parser
 

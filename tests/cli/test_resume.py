@@ -251,7 +251,7 @@ def test_an_unchanged_file_is_not_read_again(
         out = f"links{len(arguments)}"
         assert run("-q", *arguments, "-o", out, "--resume").code == 0
         with monkeypatch.context() as patch:
-            patch.setattr(record.Reader, "__next__", None)
+            patch.setattr(record.DigestedPairs, "__next__", None)
             assert run("-q", *arguments, "-o", out, "--resume").code == 0
         for name in ("text", "de", "de.gz"):
             os.unlink(name)
@@ -495,8 +495,8 @@ def test_a_plain_run_leaves_an_interrupted_one_alone(run: Callable[..., Result],
     [
         ((), "--resume goes with -o FILE"),
         (("-o", "-"), "--resume goes with -o FILE"),
-        (("-o", "/dev/null"), "--resume needs an ordinary file, and /dev/null is none"),
-        (("-o", "."), "--resume needs an ordinary file, and . is none"),
+        (("-o", "/dev/null"), "--resume needs an ordinary file, and /dev/null is not one"),
+        (("-o", "."), "--resume needs an ordinary file, and . is not one"),
         (("-o", ""), "-o needs the name of a file"),
         (("-o", "x", "-m", "eflomal"), "baseline-align eflomal --resume -o x"),
         (("-o", "x", "--combine", "a", "b"), "combine-align a b --resume -o x"),

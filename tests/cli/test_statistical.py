@@ -113,8 +113,8 @@ def test_options_may_stand_anywhere(run: Callable[..., Result]) -> None:
             "baseline-align fast_align -q -s a -t b --train-source c --train-target d",
         ),
         (("-mgiza", "--append-test", "-f", "giza"), "baseline-align giza --append-test -f giza"),
-        (("-qm", "giza"), "giza is no translation model, but a statistical aligner: baseline-align giza"),
-        (("--reverse-model", "eflomal"), "eflomal is no translation model, but a statistical aligner"),
+        (("-qm", "giza"), "giza is not a translation model, but a statistical aligner: baseline-align giza"),
+        (("--reverse-model", "eflomal"), "eflomal is not a translation model, but a statistical aligner"),
     ],
 )
 def test_the_old_spelling_names_the_new_program(
