@@ -135,13 +135,13 @@ def test_scores_are_the_mean_of_both(run: Callable[..., Result]) -> None:
             (*BOTH, "--symmetrize", "union", "text"),
         )
     ]
-    there, back, both = (
+    forward, reverse, both = (
         [dict(zip(map(tuple, record["links"]), record["scores"], strict=True)) for record in map(json.loads, lines)]
         for lines in outputs
     )
-    for a, b, found in zip(there, back, both, strict=True):
+    for a, b, merged in zip(forward, reverse, both, strict=True):
         expected = {link: (a.get(link, 0) + b.get(link[::-1], 0)) / 2 for link in {*a, *(link[::-1] for link in b)}}
-        assert found == pytest.approx(expected, abs=2e-4)
+        assert merged == pytest.approx(expected, abs=2e-4)
 
 
 def test_stderr_says_both_models_both_cells_and_signs_all(run: Callable[..., Result]) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from align.backends.fairseq.checkpoint import load_checkpoint
-from tests.hostile.command import report
+from tests.hostile.command import print_table
 
 FOLDERS = "user_dir"
 """What a folder is called that some variants name as code of the user's."""
@@ -244,10 +244,10 @@ def run_unguarded(sound: Path, folder: Path, mark: Path) -> list[str]:
     for module in guarded:
         vars(module)["eval"] = builtins.eval
     try:
-        for name, spoil in settings(folder, mark):
+        for name, damage in settings(folder, mark):
             prepare(sound, folder, mark)
             state = load_checkpoint(folder / "checkpoint.pt")
-            spoil(state)
+            damage(state)
             args = state["args"] or state["cfg"]["model"]
             with suppress(Exception):
                 models.build_model(Namespace(**args) if isinstance(args, dict) else args, task)
@@ -272,9 +272,9 @@ def main() -> int:
         sound, folder, mark = (Path(temporary) / name for name in ("sound", "folder", "mark"))
         toy.save_model(sound)
         unguarded = run_unguarded(sound, folder, mark)
-        for name, spoil in list(variants(folder, mark)):
+        for name, damage in list(variants(folder, mark)):
             prepare(sound, folder, mark)
-            spoil()
+            damage()
             outcome = load_folder(folder, Path(temporary))
             wrong = mark.exists() or outcome.what not in ("links", "refused")
             counts["ran" if mark.exists() else outcome.what if not wrong else "other"] += 1
@@ -282,7 +282,7 @@ def main() -> int:
                 print(f"{name}: {outcome}", file=sys.stderr)
     rows = [("tried", sum(counts.values())), ("of them run by fairseq as it is (settings)", len(unguarded))]
     rows += [(what, counts[what]) for what in ("ran", "links", "refused", "other")]
-    report(parser, rows)
+    print_table(parser, rows)
     return int(counts["ran"] + counts["other"] > 0)
 
 

@@ -1,4 +1,4 @@
-"""What the programs behind `scripts/fuzz` have in common: their options, and a table of what came of it."""
+"""What the programs behind `scripts/fuzz` have in common: their options, and a table of results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Deadline:
         return time.monotonic() - self.begun
 
 
-def report(parser: argparse.ArgumentParser, rows: Iterable[Sequence[object]]) -> None:
+def print_table(parser: argparse.ArgumentParser, rows: Iterable[Sequence[object]]) -> None:
     """Print the command, and a table."""
     print("#", parser.prog, *sys.argv[1:])
     for row in rows:

@@ -1,4 +1,4 @@
-"""Model folders spoilt at random, each loaded in a process of its own.
+"""Model folders damaged at random, each loaded in a process of its own.
 
 What must come of any: links, or one line that says what is wrong; within 20 seconds and 2 GB, and no signal.
 """
@@ -26,7 +26,7 @@ import torch
 
 from align.backends.fairseq.checkpoint import load_checkpoint
 from tests.hostile.code import repacked
-from tests.hostile.command import Deadline, options, report
+from tests.hostile.command import Deadline, options, print_table
 
 SECONDS, MEGABYTES = 20, 2000
 ALLOWED = (
@@ -53,7 +53,7 @@ ALLOWED = (
 
 
 class Outcome(NamedTuple):
-    """What came of a case: "links", "refused" or what was wrong; seconds; megabytes at the most; what was said."""
+    """The result of a case: "links", "refused" or what was wrong; seconds; most megabytes; what was printed."""
 
     what: str
     seconds: float
@@ -87,7 +87,7 @@ def values(rng: random.Random) -> Any:
     )
 
 
-def _spoil_value(state: dict[str, Any], rng: random.Random) -> None:
+def _damage_value(state: dict[str, Any], rng: random.Random) -> None:
     """Put something else in a place of the state, anywhere."""
     place: Any = state
     if rng.random() < 0.8:
@@ -109,7 +109,7 @@ def _spoil_value(state: dict[str, Any], rng: random.Random) -> None:
         return
 
 
-def _spoil_weight(state: dict[str, Any], rng: random.Random) -> None:
+def _damage_weight(state: dict[str, Any], rng: random.Random) -> None:
     """Make a weight something else, or call it something else."""
     weights = state["model"] if isinstance(state.get("model"), dict) else {"weight": torch.ones(2, 2)}
     name = rng.choice(list(weights))
@@ -176,7 +176,7 @@ def _random_pickle(rng: random.Random) -> bytes:
     return b"".join(out) + b"."
 
 
-def _spoil_bytes(path: Path, rng: random.Random) -> None:
+def _damage_bytes(path: Path, rng: random.Random) -> None:
     """Change a file's bytes: a few of them, its end, or all."""
     content = bytearray(path.read_bytes())
     action = rng.randrange(7)
@@ -200,13 +200,13 @@ def _spoil_bytes(path: Path, rng: random.Random) -> None:
     path.write_bytes(content)
 
 
-def _spoil_sentencepiece(folder: Path, rng: random.Random) -> None:
+def _damage_sentencepiece(folder: Path, rng: random.Random) -> None:
     """Real sentencepiece models with bytes of them changed."""
     from align.backends.model_folder import BUNDLED
 
     for language in ("de", "en"):
         shutil.copy(BUNDLED / "de-en" / f"{language}.spm", folder)
-        _spoil_bytes(folder / f"{language}.spm", rng)
+        _damage_bytes(folder / f"{language}.spm", rng)
 
 
 TOML = (
@@ -218,13 +218,13 @@ TOML = (
 )  # fmt: skip
 
 
-def _spoil_toml(folder: Path, rng: random.Random) -> None:
+def _damage_toml(folder: Path, rng: random.Random) -> None:
     text = rng.choice(['source = "de"\ntarget = "en"\n', ""]) + rng.choice(TOML)
     (folder / "model.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
 
 
-def _spoil_subwords(folder: Path, rng: random.Random) -> None:
-    """Subword files that are none, or are odd."""
+def _damage_subwords(folder: Path, rng: random.Random) -> None:
+    """Files that are not subword models, or odd ones."""
     texts = [
         "#version: 9999.9\na b\n",
         " b\na b\n",
@@ -241,7 +241,7 @@ def _spoil_subwords(folder: Path, rng: random.Random) -> None:
         (folder / name.format(language)).write_bytes(content)
 
 
-def _spoil_paths(folder: Path, rng: random.Random) -> None:
+def _damage_paths(folder: Path, rng: random.Random) -> None:
     """A file that is something else than a file."""
     path = folder / rng.choice(["checkpoint.pt", "dict.de.txt", "dict.en.txt", "model.toml", "de.spm", "codes"])
     path.unlink(missing_ok=True)
@@ -282,17 +282,17 @@ def deflated(checkpoint: Path, more: bytes) -> None:
 
 
 WAYS = ("value",) * 4 + ("weight",) * 2 + ("bytes",) * 2 + ("pickle", "toml", "subwords", "paths", "bomb", "spm")
-"""In which folders are spoilt, some more often than others."""
+"""The ways in which folders are damaged, some more often than others."""
 
 
-def spoil(folder: Path, rng: random.Random, ways: Sequence[str] = WAYS) -> str:
-    """Spoil a sound model folder in one of these ways; returns in which."""
+def damage(folder: Path, rng: random.Random, ways: Sequence[str] = WAYS) -> str:
+    """Damage a sound model folder in one of these ways; returns in which."""
     way = rng.choice(ways)
     checkpoint = folder / "checkpoint.pt"
     if way in ("value", "weight"):
         state = load_checkpoint(checkpoint)
         for _ in range(rng.choice([1, 1, 2, 5])):
-            (_spoil_value if way == "value" else _spoil_weight)(state, rng)
+            (_damage_value if way == "value" else _damage_weight)(state, rng)
         try:
             torch.save(state, checkpoint)
         except (RuntimeError, pickle.PicklingError, AttributeError, UnicodeError):
@@ -301,12 +301,17 @@ def spoil(folder: Path, rng: random.Random, ways: Sequence[str] = WAYS) -> str:
         content = _random_pickle(rng)
         checkpoint.write_bytes(content) if rng.random() < 0.3 else repacked(checkpoint, content)
     elif way == "bytes":
-        _spoil_bytes(folder / rng.choice(["checkpoint.pt", "checkpoint.pt", "dict.de.txt", "dict.en.txt"]), rng)
+        _damage_bytes(folder / rng.choice(["checkpoint.pt", "checkpoint.pt", "dict.de.txt", "dict.en.txt"]), rng)
     elif way == "bomb":
         _bomb(checkpoint, rng)
     else:
-        spoil = {"toml": _spoil_toml, "subwords": _spoil_subwords, "paths": _spoil_paths, "spm": _spoil_sentencepiece}
-        spoil[way](folder, rng)
+        functions = {
+            "toml": _damage_toml,
+            "subwords": _damage_subwords,
+            "paths": _damage_paths,
+            "spm": _damage_sentencepiece,
+        }
+        functions[way](folder, rng)
     return way
 
 
@@ -373,7 +378,7 @@ def _align_in_child(folder: Path, scratch: Path) -> None:
 def run(
     count: int, seed: int, sound: Path, scratch: Path, keep: Path | None = None, ways: Sequence[str] = WAYS
 ) -> Iterator[tuple[int, str, Outcome]]:
-    """Spoil and load folders, one after another; those that go wrong are kept.
+    """Damage and load folders, one after another; those that go wrong are kept.
 
     Args:
         count: folders.
@@ -381,10 +386,10 @@ def run(
         sound: a small model folder.
         scratch: an empty folder to work in.
         keep: where to put folders that went wrong, by their seed.
-        ways: to spoil them in.
+        ways: to damage them in.
 
     Yields:
-        The seed of each, the way it was spoilt in, and what came of it.
+        The seed of each, the way it was damaged in, and the result.
     """
     import fairseq.models  # noqa: F401  (once, before any fork)
 
@@ -395,7 +400,7 @@ def run(
     for number in range(seed, seed + count):
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(sound, folder)
-        way = spoil(folder, random.Random(number), ways)
+        way = damage(folder, random.Random(number), ways)
         outcome = load_folder(folder, scratch)
         if keep and outcome.what not in ("links", "refused"):
             shutil.rmtree(keep / str(number), ignore_errors=True)
@@ -408,7 +413,7 @@ def main() -> int:
     from tests import toy
 
     parser = options("models", 1000)
-    parser.add_argument("--way", choices=sorted(set(WAYS)), help="spoil in this way only, such as spm: sentencepiece")
+    parser.add_argument("--way", choices=sorted(set(WAYS)), help="damage in this way only, such as spm: sentencepiece")
     args = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
     deadline = Deadline(args.seconds)
@@ -428,7 +433,7 @@ def main() -> int:
     wrong = sum(cases for (_, what), cases in counts.items() if what not in ("links", "refused"))
     rows: list[tuple[str, str, float]] = [(way, what, cases) for (way, what), cases in sorted(counts.items())]
     rows += [("all", "wrong", wrong), ("slowest", "CPU seconds", round(slowest, 1)), ("largest", "MB", round(largest))]
-    report(parser, [("spoilt", "came of it", "folders"), *rows])
+    print_table(parser, [("spoilt", "came of it", "folders"), *rows])
     return int(wrong > 0)
 
 

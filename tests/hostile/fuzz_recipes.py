@@ -1,4 +1,4 @@
-"""Recipes spoilt at random: each is read as one whose options are a recipe's to set, or refused in a line."""
+"""Recipes damaged at random: each is read, with only such options as a recipe may set, or refused in one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from align.training.options import OPTIONS
 from align.training.recipe import read_recipe
 from tests.conftest import ROOT
-from tests.hostile.command import Deadline, options, report
+from tests.hostile.command import Deadline, options, print_table
 
 CODE = "__import__('os').system('touch mark')"
 LINES = (
@@ -24,7 +24,7 @@ LINES = (
 )
 
 
-def spoil(content: bytes, rng: random.Random) -> bytes:
+def damage(content: bytes, rng: random.Random) -> bytes:
     """A recipe with other lines among its own, or with other bytes."""
     lines = content.split(b"\n")
     for _ in range(rng.randrange(3)):
@@ -40,7 +40,7 @@ def spoil(content: bytes, rng: random.Random) -> bytes:
 
 
 def judge(path: Path) -> str:
-    """What comes of a recipe: "read", "refused", or what is wrong."""
+    """What happens with a recipe: "read", "refused", or what is wrong."""
     try:
         recipe = read_recipe(path)
     except ValueError as error:
@@ -52,7 +52,7 @@ def judge(path: Path) -> str:
 
 
 def run(count: int, seed: int, seconds: float, folder: Path, keep: Path | None = None) -> Counter[str]:
-    """Spoil and read recipes; counts what came of them. Those that go wrong are kept by their number."""
+    """Damage and read recipes; counts the results. Those that go wrong are kept by their number."""
     content = (ROOT / "align" / "training" / "recipes" / "small.toml").read_bytes()
     counts: Counter[str] = Counter()
     deadline = Deadline(seconds)
@@ -60,7 +60,7 @@ def run(count: int, seed: int, seconds: float, folder: Path, keep: Path | None =
         if deadline.over:
             break
         path = folder / "recipe.toml"
-        path.write_bytes(spoil(content, random.Random(f"{seed}/{number}")))
+        path.write_bytes(damage(content, random.Random(f"{seed}/{number}")))
         what = judge(path)
         counts[what.partition(":")[0]] += 1
         if what not in ("read", "refused"):
@@ -77,7 +77,7 @@ def main() -> int:
     args = parser.parse_args()
     with TemporaryDirectory() as folder:
         counts = run(args.count, args.seed, args.seconds, Path(folder), args.keep)
-    report(parser, [("came of it", "recipes"), *((what, counts[what]) for what in ("read", "refused", "wrong"))])
+    print_table(parser, [("came of it", "recipes"), *((what, counts[what]) for what in ("read", "refused", "wrong"))])
     return int(counts["wrong"] > 0)
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from align.text.lines import read_bitext, read_lines
 from tests import toy
-from tests.hostile.command import Deadline, options, report
+from tests.hostile.command import Deadline, options, print_table
 
 REAL = (
     *("das", "Haus", "ist", "alt", ".", ",", "the", "house", "is", "old", "und", "and", "z.B.", "U.S.", "Mr.", "it's"),
@@ -187,7 +187,7 @@ def check(line: Line, number: int, output: bytes, soft: bool) -> str:
     if record["null"] != [j for j in range(len(line.target)) if j not in linked]:
         return "another list of unlinked words"
     if len(record["scores"]) != len(links) or not all(0 <= score <= 1 for score in record["scores"]):
-        return "scores that are none"
+        return "not scores"
     if (links or record.get("skipped")) and not (line.source and line.target):
         return "links of a blank line"
     return ""
@@ -234,7 +234,7 @@ def run(count: int, seed: int, arguments: Sequence[str] = (), keep: Path | None 
 
 
 def plain_read(content: bytes) -> tuple[list[tuple[list[str], list[str]]], int | None]:
-    """The pairs of a bitext up to the first line that cannot be read, and that one's number: a second reader."""
+    """The pairs of a bitext up to the first line that cannot be read, and its number: a second, plain reader."""
     pairs: list[tuple[list[str], list[str]]] = []
     raw = content.split(b"\n")
     for number, part in enumerate(raw[:-1] if raw[-1] == b"" else raw, 1):
@@ -304,7 +304,7 @@ def some_bytes(rng: random.Random) -> bytes:
 
 
 def read_bytes(count: int, seed: int, seconds: float = float("inf"), keep: Path | None = None) -> Counter[str]:
-    """Hold the reader against the plain one on random bytes; counts what came of it."""
+    """Compare the reader with the plain one on random bytes; counts the results."""
     counts: Counter[str] = Counter()
     deadline = Deadline(seconds)
     for number in range(count):
@@ -335,12 +335,12 @@ def main() -> int:
             args.arguments += ["-m", str(toy.save_model(Path(folder)))]
         counts, seconds = search(what, args)
     names = ("read", "refused", "wrong") if what == "bytes" else ("lines", "links", "lost", "wrong")
-    report(parser, [*((name, counts[name]) for name in names), ("seconds", round(seconds))])
+    print_table(parser, [*((name, counts[name]) for name in names), ("seconds", round(seconds))])
     return int(counts["lost"] + counts["wrong"] > 0)
 
 
 def search(what: str, args: argparse.Namespace) -> tuple[Counter[str], float]:
-    """Do what the options ask for; what came of it, and the seconds that it took."""
+    """Do what the options ask for; returns counts of the results, and the seconds that it took."""
     deadline = Deadline(args.seconds)
     counts: Counter[str] = Counter()
     if what == "bytes":

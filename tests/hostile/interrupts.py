@@ -43,7 +43,7 @@ def prepare(folder: Path) -> None:
 
 
 def interrupt(command: str, folder: Path, after: float) -> str:
-    """Start a command and send it SIGINT; what became of that, "quiet" being as it should be."""
+    """Start a command and send it SIGINT; returns how it ended: "quiet" is as it should be."""
     before = set(os.listdir(folder))
     program = command.split()[0]
     start = [sys.executable, "-m", "align.training"] if program == "train_model" else [str(BIN / program)]

@@ -91,7 +91,7 @@ def finish(case: Case, folder: Path) -> bytes:
 
 
 def saved_lines(folder: Path, case: Case) -> int:
-    """What the journal says is done, 0 where there is none: not yet, or not any more, the output being complete."""
+    """The lines that the journal says are done; 0 where there is no journal, before it begins or once all is done."""
     journal = folder / "out" / f"{case.output}.part.json"
     lines = journal.read_bytes().split(b"\n")[1:-1] if journal.exists() else []
     return int(json.loads(lines[-1])["lines"]) if lines else 0

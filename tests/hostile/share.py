@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.hostile.command import Deadline, options, report
+from tests.hostile.command import Deadline, options, print_table
 
 PAIRS = [
     ("das haus ist gut .", "the house is good ."),
@@ -76,7 +76,7 @@ def main() -> int:
         deadline = Deadline(args.seconds)
         wrong, errors = run(align, args.count, threads, args.seed)
         rates.append((f"calls/s of {threads} threads", round(args.count / deadline.spent)))
-    report(parser, [("calls", args.count), ("wrong", wrong), ("exceptions", len(errors)), *rates])
+    print_table(parser, [("calls", args.count), ("wrong", wrong), ("exceptions", len(errors)), *rates])
     return int(wrong + len(errors) > 0)
 
 

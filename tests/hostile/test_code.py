@@ -35,9 +35,9 @@ def test_no_variant_runs(places: tuple[Path, Path, Path], monkeypatch: pytest.Mo
     sound, folder, mark = places
     tried, ran = [], []
     outcomes: Counter[str] = Counter()
-    for name, spoil in list(code.variants(folder, mark)):
+    for name, damage in list(code.variants(folder, mark)):
         code.prepare(sound, folder, mark)
-        spoil()
+        damage()
         monkeypatch.chdir(folder)
         outcomes["refused"] += 1
         with suppress(ValueError):
@@ -59,16 +59,16 @@ def test_the_settings_would_run_in_fairseq_as_it_is(places: tuple[Path, Path, Pa
 
 
 @pytest.mark.parametrize(
-    ("spoilt", "message"),
+    ("case", "message"),
     [
         ("transformer adaptive_softmax_cutoff namespace", "is not a number, a string, or a list of them"),
         ("plain pickle os.system", "Weights only load failed"),
     ],
 )
-def test_generate_runs_nothing_of_a_checkpoint(places: tuple[Path, Path, Path], spoilt: str, message: str) -> None:
+def test_generate_runs_nothing_of_a_checkpoint(places: tuple[Path, Path, Path], case: str, message: str) -> None:
     _, folder, mark = places
     code.prepare(BUNDLED / "de-en", folder, mark)
-    dict(code.variants(folder, mark))[spoilt]()
+    dict(code.variants(folder, mark))[case]()
     program = [sys.executable, "-m", "align.fairseq_cli", "generate", str(folder), "-s", "de", "-t", "en"]
     program += ["--path", str(folder / "checkpoint.pt"), "--cpu"]
     environment = {**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}  # which has no say here

@@ -316,7 +316,7 @@ def test_codes_that_subword_nmt_fails_at_later_are_refused_first(folder: Path, c
     assert "codes.de: not a file of BPE codes" in answer(folder)
 
 
-def test_folders_spoilt_at_random_are_answered(tmp_path: Path) -> None:
+def test_folders_damaged_at_random_are_answered(tmp_path: Path) -> None:
     sound = tmp_path / "sound"
     toy.save_model(sound)
     for seed, way, outcome in fuzz_models.run(60, 1, sound, tmp_path):
@@ -326,9 +326,9 @@ def test_folders_spoilt_at_random_are_answered(tmp_path: Path) -> None:
 def test_folders_that_once_went_wrong_are_answered(tmp_path: Path) -> None:
     import fairseq.models  # noqa: F401
 
-    found = sorted((ROOT / "tests" / "hostile" / "found" / "models").iterdir())
-    assert found
-    for folder in found:
+    folders = sorted((ROOT / "tests" / "hostile" / "found" / "models").iterdir())
+    assert folders
+    for folder in folders:
         shutil.rmtree(tmp_path / "folder", ignore_errors=True)
         toy.save_model(tmp_path / "folder")
         shutil.copytree(folder, tmp_path / "folder", dirs_exist_ok=True)
@@ -336,10 +336,10 @@ def test_folders_that_once_went_wrong_are_answered(tmp_path: Path) -> None:
         assert outcome.what in ("links", "refused"), (folder.name, outcome)
 
 
-def test_spoiling_is_the_same_for_the_same_seed(folder: Path, tmp_path: Path) -> None:
+def test_damage_is_the_same_for_the_same_seed(folder: Path, tmp_path: Path) -> None:
     copies = []
-    for name in ("one", "other"):
+    for name in ("first", "second"):
         shutil.copytree(folder, tmp_path / name)
-        fuzz_models.spoil(tmp_path / name, random.Random(34))
+        fuzz_models.damage(tmp_path / name, random.Random(34))
         copies.append({path.name: os.path.getsize(path) for path in (tmp_path / name).iterdir()})
     assert copies[0] == copies[1]

@@ -41,7 +41,7 @@ def test_faults_are_found() -> None:
         ("[[0, 1]]", "[[0, 2]]", "out of range"),
         ("[[0, 1]]", "[[0, 1], [0, 1]]", "a word linked twice"),
         ("[0]}", "[1]}", "another list of unlinked words"),
-        ("[0.5]", "[1.5]", "scores that are none"),
+        ("[0.5]", "[1.5]", "not scores"),
     ):
         assert fuzz_text.check(line, 1, record.replace(old, new).encode(), soft=False) == fault
 

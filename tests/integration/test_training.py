@@ -104,7 +104,7 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
     assert (work / "precious").exists()
 
 
-def test_a_log_is_followed_and_a_line_cut_by_a_kill_spoils_no_other(tmp_path: Path) -> None:
+def test_a_log_is_followed_and_a_line_cut_by_a_kill_damages_no_other(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(LOG + b'2026-01-01 | INFO | valid | {"epoch": 1, "valid_n\xc3')
     with lines_of("preprocess", ["--help"], 1, log) as lines:

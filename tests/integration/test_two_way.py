@@ -38,12 +38,12 @@ def join(aligners: Iterable[Aligner], *arguments: Any, **options: Any) -> TwoWay
 
 
 def by_hand(apart: list[list[Alignment]], method: str) -> list[dict[tuple[int, int], float]]:
-    """Links with their scores, one direction after the other."""
+    """Links with their scores, out of the alignments of each direction."""
     expected = []
-    for ahead, back in zip(*apart, strict=True):
-        there, here = dict(ahead.scores), {(i, j): score for (j, i), score in back.scores.items()}
-        links = symmetrize(frozenset(there), frozenset(here), method)
-        expected.append({link: (there.get(link, 0) + here.get(link, 0)) / 2 for link in links})
+    for one_way, other_way in zip(*apart, strict=True):
+        forward, reverse = dict(one_way.scores), {(i, j): score for (j, i), score in other_way.scores.items()}
+        links = symmetrize(frozenset(forward), frozenset(reverse), method)
+        expected.append({link: (forward.get(link, 0) + reverse.get(link, 0)) / 2 for link in links})
     return expected
 
 
@@ -118,9 +118,9 @@ def test_neither_batches_nor_buffers_nor_order_change_soft_scores(recorders: Any
 def test_swapped_models_and_sides_turn_links_over(recorders: Any, method: str) -> None:
     forward, reverse = (Aligner(one, FIXED, buffer=15) for one in recorders)
     pairs = with_gaps(40)
-    ahead = TwoWayAligner(forward, reverse, method, threshold=0)(pairs)
-    back = TwoWayAligner(reverse, forward, method, threshold=0)(turned(pairs))
-    for alignment, other in zip(ahead, back, strict=True):
+    as_given = TwoWayAligner(forward, reverse, method, threshold=0)(pairs)
+    swapped = TwoWayAligner(reverse, forward, method, threshold=0)(turned(pairs))
+    for alignment, other in zip(as_given, swapped, strict=True):
         assert alignment.scores == pytest.approx({(i, j): score for (j, i), score in other.scores.items()}, abs=1e-5)
 
 

@@ -90,14 +90,14 @@ def test_mean_norm_is_over_all_pairs_of_pieces(recorder: Any, found: Sweep) -> N
 @pytest.mark.parametrize("null", ["mask", "none"])
 def test_hidden_ends_of_sentences_never_win(recorder: Any, null: str) -> None:
     few = PAIRS[:3]
-    found = sweep(Aligner(recorder, Settings(null=null)), few)  # type: ignore[arg-type]
-    assert not found.null.any()
-    assert found.counts is None
+    without_gold = sweep(Aligner(recorder, Settings(null=null)), few)  # type: ignore[arg-type]
+    assert not without_gold.null.any()
+    assert without_gold.counts is None
     expected = links_of(recorder, few, null)
-    gold = [make_gold(some) for some in expected[0, 1, 7]]
-    again = sweep(Aligner(recorder, Settings(null=null)), few, gold)  # type: ignore[arg-type]
-    assert again.counts is not None
-    assert aer(again.counts.sum(0))[0, 1, 7] == 0
+    gold = [make_gold(links) for links in expected[0, 1, 7]]
+    with_gold = sweep(Aligner(recorder, Settings(null=null)), few, gold)  # type: ignore[arg-type]
+    assert with_gold.counts is not None
+    assert aer(with_gold.counts.sum(0))[0, 1, 7] == 0
 
 
 def test_blank_and_long_pairs(toy_recorder: Callable[..., Any]) -> None:
@@ -127,13 +127,13 @@ def test_agreement_is_the_dice_of_two_directions(recorder: Any, links: dict[tupl
     turned = [Pair(pair.target, pair.source, pair.id) for pair in PAIRS]
     found = sweep(Aligner(recorder, buffer=4), PAIRS, reverse=Aligner(recorder))
     assert found.reverse_cells == found.cells
-    back = links_of(recorder, turned)
-    for s, p, c, other in ((0, 0, 3, 3), (1, 0, 3, 0), (1, 1, 5, 8), (0, 1, 14, 14)):
-        forward = [{(n, *link) for link in some} for n, some in enumerate(links[s, p, c])]
-        reverse = [{(n, i, j) for j, i in some} for n, some in enumerate(back[s, p, other])]
+    reverse_links = links_of(recorder, turned)
+    for s, p, c, reverse_cell in ((0, 0, 3, 3), (1, 0, 3, 0), (1, 1, 5, 8), (0, 1, 14, 14)):
+        forward = [{(n, *link) for link in of_pair} for n, of_pair in enumerate(links[s, p, c])]
+        reverse = [{(n, i, j) for j, i in of_pair} for n, of_pair in enumerate(reverse_links[s, p, reverse_cell])]
         same = sum(len(a & b) for a, b in zip(forward, reverse, strict=True))
         total = sum(map(len, forward)) + sum(map(len, reverse))
-        assert found.dice[s, p, c, other] == pytest.approx(2 * same / total)
+        assert found.dice[s, p, c, reverse_cell] == pytest.approx(2 * same / total)
 
 
 def test_rules_take_what_their_numbers_say(found: Sweep) -> None:
