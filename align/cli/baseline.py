@@ -135,7 +135,7 @@ def read_options(parser: argparse.ArgumentParser) -> Options:
     )
 
 
-def sign(options: Options, trained: int | None = None) -> str:
+def sign_tool(options: Options, trained: int | None = None) -> str:
     """The signature, with how many pairs the tool was trained on where that is known."""
     text = ("train" if options.train else "test") + ("" if trained is None else f"-{trained}")
     parts = {
@@ -151,7 +151,7 @@ def align_statistically(options: Options) -> None:
     """Train, align in both directions, symmetrise, and say on stderr what was done."""
     if options.signature:
         with open_output(options.output) as out:
-            out.write(sign(options).encode() + b"\n")
+            out.write(sign_tool(options).encode() + b"\n")
         return
     with (
         closing(Progress(PROGRAM, options.quiet)) as progress,
@@ -160,7 +160,7 @@ def align_statistically(options: Options) -> None:
     ):
         summary = write_unscored(alignments(pairs, tool_run.links, options.method), out, options.format, progress)
     progress.write(f"{PROGRAM}: {summary}")
-    progress.write(sign(options, tool_run.trained))
+    progress.write(sign_tool(options, tool_run.trained))
 
 
 @contextmanager

@@ -123,7 +123,7 @@ def read_options(parser: argparse.ArgumentParser) -> Options:
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """All that the models of one command have in common.
 
     Attributes:
@@ -145,7 +145,7 @@ class Job:
         return self.prepared.folder / f"seed{seed}"
 
 
-def finish(job: Job, seed: int, folder: Path) -> None:
+def finish(job: TrainingJob, seed: int, folder: Path) -> None:
     """From a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
 
     Args:
@@ -231,7 +231,7 @@ def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: 
         f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "
         + (", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items())) or "none")
     )
-    job = Job(recipe, machine, prepared, options.bitext.languages, options.command)
+    job = TrainingJob(recipe, machine, prepared, options.bitext.languages, options.command)
     for seed in recipe.seeds if options.seed is None else [options.seed]:
         try:
             train(prepared.folder / "bin", job.languages, recipe, seed, job.run_folder(seed), machine, tell)
