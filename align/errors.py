@@ -49,10 +49,10 @@ FILES = {"gold": "gold", "hyp": "hypotheses"}
 
 
 def as_argument(argument: Argument) -> str:
-    """As a caller of the library would write it: `too_long="blank"`."""
-    of = f" of the {FILES[argument.of]}" if argument.of else ""
-    value = "" if argument.value is None else f"={argument.value!r}".replace("'", '"')
-    return f"{argument.name}{value}{of}"
+    """As a caller of the library would write it: `too_long="blank"`; without a value, whose it is is said too."""
+    if argument.value is not None:
+        return f"{argument.name}={argument.value!r}".replace("'", '"')
+    return f"{argument.name} of the {FILES[argument.of]}" if argument.of else argument.name
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def test_scores_with_intervals_and_a_paired_test() -> None:
     assert two.difference == compare(two.counts, one.counts, "permutation", samples=200, seed=3)
     expected: dict[str, str | int | None] = {"n": 60, "ci": "percentile-200", "seed": 3, "test": "permutation"}
     assert report.signature_parts() == expected
-    assert signature(expected, "AER") == "AER|n:60|ci:percentile-200|seed:3|test:permutation"
+    assert signature(expected, "AER") == "AER|n:60|ci:percentile-200|seed:3|test:permutation|v:0.1.0"
 
 
 def test_intervals_only_where_they_are_wanted() -> None:
@@ -36,7 +36,7 @@ def test_intervals_only_where_they_are_wanted() -> None:
     report = evaluate(GOLD, [("one", ONE), ("one", ONE)], samples=0, paired="bootstrap")
     assert [score.low for system in report.systems for score in system.scores.values()] == [None] * 8
     assert report.systems[1].difference == (0.0, None)
-    assert signature(report.signature_parts(), "AER") == "AER|n:60"
+    assert signature(report.signature_parts(), "AER") == "AER|n:60|v:0.1.0"
 
 
 def test_files(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_links_that_would_be_better_read_another_way() -> None:
     (warning,) = [record.message for record in caught]
     assert isinstance(warning, LinksWarning)
     start = "one: AER 100.0, but with its sides swapped it would be 0.0: is "
-    assert str(warning) == start + "hyp_swapped or gold_swapped right?"
+    assert str(warning) == start + "swapped of the hypotheses or swapped of the gold right?"
     assert warning.told(as_flag) == start + "--hyp-swapped or --gold-swapped right?"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
