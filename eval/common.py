@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,15 +18,11 @@ from align.aligners.swept import Sweep
 from align.links.metrics import Counts, compare, estimate
 from align.text.batching import TooLong, encode
 from align.text.preprocess import Preprocessor, TextRules
+from align.text.toml import parse_toml
 from align.training.corpus import read_pairs as read_bitext
 from align.types import Cell, Choice, Gold
 from align.view.sweep_tables import rule_table
 from align.view.tables import TABLES, Column, Rows, Value, as_tsv, percent, show_interval
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PERMUTATIONS = 10_000
 
@@ -61,8 +56,7 @@ class Text:
 
 def read_config(path: Path) -> dict[str, Any]:
     """The experiments, and the gold and texts that they name."""
-    config: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    return config
+    return parse_toml(path.read_text(encoding="utf-8"))
 
 
 def find_experiment(config: dict[str, Any], name: str) -> dict[str, Any]:

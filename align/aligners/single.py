@@ -27,7 +27,14 @@ OnChoice = Callable[[tuple[Choice, ...]], None]
 def align_encoded(
     reader: Reader, encoded: Sequence[Encoded], place: Place | None, batch_tokens: int = BATCH_TOKENS
 ) -> Iterator[Alignment]:
-    """Align a buffer of encoded pairs: one alignment for each, in order; `place` is None where none has pieces."""
+    """Align a buffer of encoded pairs: one alignment for each, in order.
+
+    Args:
+        reader: of the model.
+        encoded: the buffer.
+        place: where to read; None only where no pair has pieces.
+        batch_tokens: pieces in a batch, pads included.
+    """
     links: dict[int, LinkScores] = {}
     if place:
         for numbers, batch in cut(encoded, batch_tokens):

@@ -31,8 +31,8 @@ class Sweep:
         target_words: of the pairs that have links.
         null: of these, the words without a link, for which `</s>` has won `[2, 2, C]`.
         norm: mean norm over all pairs of pieces `[2, C]`, by position.
-        consistency: lexical consistency, in nats per target word `[2, 2, C]`, over the first pairs, as many as an
-            `Aligner` chooses by.
+        consistency: lexical consistency, in nats per target word `[2, 2, C]`, over the first pairs of the text, as
+            many as an `Aligner` chooses by, which takes them of its first buffer.
         dice: agreement with the reverse model's links, 2|F∩R| / (|F|+|R|) `[2, 2, C, C']`.
         pairs: sentence pairs.
         skipped: pairs that were too long for the model, and have no links.

@@ -92,7 +92,7 @@ def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[tuple[list[int], li
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut a stream into lists of `size`. Where reading fails, in whatever way, what came before comes out first."""
+    """Cut a stream into lists of `size`. Where reading raises any `Exception`, what came before comes out first."""
     chunk: list[T] = []
     try:
         for item in items:

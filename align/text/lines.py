@@ -130,6 +130,11 @@ def in_step(files: Sequence[Iterable[str]], names: Sequence[str]) -> Iterator[tu
 def read_parallel(sources: Iterable[str], targets: Iterable[str], names: tuple[str, str]) -> Iterator[Pair]:
     """Pairs of two files, line by line.
 
+    Args:
+        sources: lines of the one.
+        targets: lines of the other.
+        names: what to call the two in errors.
+
     Raises:
         DataError: the files differ in length; says how many lines each has.
     """

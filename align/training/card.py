@@ -11,6 +11,7 @@ from typing import get_args
 
 from align.aligners.choice import choose
 from align.aligners.reader import Reader
+from align.attention.consistency import MIN_PAIRS
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.loading import load
 from align.text.batching import encode
@@ -45,7 +46,7 @@ def write_toml(path: Path, languages: tuple[str, str], recipe: Recipe, cells: Ce
 
 
 def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Cells:
-    """What lexical consistency chooses on the validation text, for each position and score.
+    """What lexical consistency chooses on the validation text for each position and score, if that is long enough.
 
     Args:
         folder: of the model.
@@ -58,7 +59,7 @@ def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Ce
     ]
     recorder = load(str(folder)).recorder
     encoded = [encode(recorder, pair, "blank") for pair in number_pairs(zip(*sides, strict=True))]
-    if not any(sentence.pieces for sentence in encoded):
+    if sum(sentence.pieces is not None for sentence in encoded) < MIN_PAIRS:
         return {}
     cells: dict[tuple[Position, Score], Cell] = {}
     for position, score in product(get_args(Position), get_args(Score)):
