@@ -10,10 +10,16 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 
-import align
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.inputs import add_input_options, check_inputs, input_names, open_pairs
-from align.cli.options import MAX_THREADS, Help, whole_number
+from align.cli.options import (
+    MAX_THREADS,
+    add_output_option,
+    add_quiet_option,
+    add_signature_option,
+    new_parser,
+    whole_number,
+)
 from align.links.formats import FORMATS
 from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
 from align.signature import signature
@@ -66,15 +72,9 @@ class Options:
 
 def build_parser() -> argparse.ArgumentParser:
     """All options, in groups."""
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM,
-        description="Word alignments of a whole text by a statistical aligner, to compare with.",
-        epilog=EXAMPLES,
-        formatter_class=Help,
-    )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {align.__version__}")
-    parser.add_argument("--signature", action="store_true", help="print the signature of these settings and stop")
-    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
+    parser = new_parser(PROGRAM, "Word alignments of a whole text by a statistical aligner, to compare with.", EXAMPLES)
+    add_signature_option(parser)
+    add_quiet_option(parser)
     parser.add_argument(
         "tool",
         choices=tuple(TOOLS),
@@ -98,9 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="how; forward and reverse: one direction, as it is",
     )
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
-    group.add_argument(
-        "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
-    )
+    add_output_option(group)
     group.add_argument(
         "-f",
         "--format",

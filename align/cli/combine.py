@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-import align
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.inputs import check_files, name_shown
-from align.cli.options import Help
+from align.cli.options import add_output_option, add_quiet_option, add_signature_option, new_parser
 from align.links.combine import better_readings, read_two
 from align.links.symmetrize import DEFAULT_METHOD, METHODS, symmetrize
 from align.signature import signature
@@ -56,15 +55,11 @@ class Options:
 
 def build_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM,
-        description="Symmetrises two files of word alignments, one for each direction, without a model.",
-        epilog=EXAMPLES,
-        formatter_class=Help,
+    parser = new_parser(
+        PROGRAM, "Symmetrises two files of word alignments, one for each direction, without a model.", EXAMPLES
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {align.__version__}")
-    parser.add_argument("--signature", action="store_true", help="print the signature of these settings and stop")
-    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
+    add_signature_option(parser)
+    add_quiet_option(parser)
     group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
     group.add_argument(
         "forward",
@@ -78,9 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("method")
     group.add_argument("--symmetrize", choices=tuple(METHODS), default=DEFAULT_METHOD, help="how")
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
-    group.add_argument(
-        "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
-    )
+    add_output_option(group)
     group.add_argument(
         "-f",
         "--format",

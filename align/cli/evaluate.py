@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-import align
 from align.cli.common import as_flag, open_output, run, show_warnings
 from align.cli.gold_options import add_length_options, add_link_options, link_options
 from align.cli.inputs import name_shown
-from align.cli.options import Help, whole_number
+from align.cli.options import new_parser, whole_number
 from align.links.evaluation import Report, evaluate
 from align.links.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
 from align.links.metrics import METRICS, SAMPLES, SEED, Test
@@ -86,13 +85,9 @@ class Options:
 
 def build_parser() -> argparse.ArgumentParser:
     """All options, in groups."""
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM,
-        description="Alignment error rate, precision, recall and F1 of word alignments against gold.",
-        epilog=EXAMPLES,
-        formatter_class=Help,
+    parser = new_parser(
+        PROGRAM, "Alignment error rate, precision, recall and F1 of word alignments against gold.", EXAMPLES
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {align.__version__}")
     parser.add_argument("hypotheses", nargs="+", metavar="HYP", help="links to judge, a file for each system")
     group = parser.add_argument_group("gold (nothing is guessed: what a file leaves open is asked for)")
     add_link_options(group, "gold", required=True)

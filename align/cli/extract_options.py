@@ -10,10 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-import align
 from align.cli.inputs import add_input_options, check_inputs, input_names
 from align.cli.models import Models, requested_models
-from align.cli.options import Help, add_model_options, add_null_option, add_speed_options, number_or, number_up_to
+from align.cli.options import (
+    add_model_options,
+    add_null_option,
+    add_output_option,
+    add_quiet_option,
+    add_signature_option,
+    add_speed_options,
+    new_parser,
+    number_or,
+    number_up_to,
+)
 from align.cli.translate import add_translate_options, check_translate, requested_search
 from align.links.formats import FORMATS
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD
@@ -67,15 +76,11 @@ class Options:
 
 def build_parser() -> argparse.ArgumentParser:
     """All options, in groups."""
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM,
-        description="Word alignments of translated sentences, out of a translation model's attention.",
-        epilog=EXAMPLES,
-        formatter_class=Help,
+    parser = new_parser(
+        PROGRAM, "Word alignments of translated sentences, out of a translation model's attention.", EXAMPLES
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {align.__version__}")
-    parser.add_argument("--signature", action="store_true", help="print the signature of these settings and stop")
-    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
+    add_signature_option(parser)
+    add_quiet_option(parser)
     add_input_options(parser)
     _output_options(parser)
     add_model_options(parser)
@@ -89,9 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _output_options(parser: argparse.ArgumentParser) -> None:
     """Where the links go, and in which form."""
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
-    group.add_argument(
-        "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
-    )
+    add_output_option(group)
     group.add_argument(
         "--resume",
         action="store_true",

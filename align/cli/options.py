@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+import align
 from align.backends.model_folder import DEFAULT_MODEL
 from align.text.batching import BATCH_TOKENS, BUFFER
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
@@ -66,6 +67,30 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return super()._get_help_string(action) if action.default not in (None, False) else action.help
+
+
+def new_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
+    """A program's parser, which answers --help, with examples at the end, and --version."""
+    parser = argparse.ArgumentParser(prog=program, description=description, epilog=examples, formatter_class=Help)
+    parser.add_argument("--version", action="version", version=f"{program} {align.__version__}")
+    return parser
+
+
+def add_quiet_option(parser: argparse.ArgumentParser) -> None:
+    """How much to say on stderr."""
+    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
+
+
+def add_signature_option(parser: argparse.ArgumentParser) -> None:
+    """The signature alone."""
+    parser.add_argument("--signature", action="store_true", help="print the signature of these settings and stop")
+
+
+def add_output_option(group: Any) -> None:
+    """Where the links go."""
+    group.add_argument(
+        "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
+    )
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:

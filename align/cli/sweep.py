@@ -12,17 +12,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import align
 from align.cli.common import as_flag, open_output, run, say, show_warnings
 from align.cli.gold_options import add_link_options, add_range_option, link_options
 from align.cli.inputs import add_input_options, check_inputs, input_names, name_shown, open_pairs
 from align.cli.models import Models, load_models, requested_models
 from align.cli.options import (
     BATCH_ADVICE,
-    Help,
     add_model_options,
     add_null_option,
+    add_quiet_option,
     add_speed_options,
+    new_parser,
     whole_number,
 )
 from align.errors import PairError
@@ -81,14 +81,10 @@ class Options:
 
 def build_parser() -> argparse.ArgumentParser:
     """All options, in groups."""
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM,
-        description="Which layer, head, score and position align best? All of them in one pass over a text.",
-        epilog=EXAMPLES,
-        formatter_class=Help,
+    parser = new_parser(
+        PROGRAM, "Which layer, head, score and position align best? All of them in one pass over a text.", EXAMPLES
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {align.__version__}")
-    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
+    add_quiet_option(parser)
     add_input_options(parser)
     group = parser.add_argument_group("gold (without it: what the rules choose that need none)")
     add_link_options(group, "gold")
