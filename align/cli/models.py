@@ -101,7 +101,7 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
         except ModelError as error:
             if not error.remedy or not any(argument.name in MODEL_OPTIONS for argument in error.remedy.arguments):
                 raise
-            remedy = Remedy("options speak of the forward model only: what is missing belongs into this model's folder")
+            remedy = Remedy("options speak of the forward model only: what is missing belongs in this model's folder")
             raise ModelError(error.what, file=error.file, line=error.line, remedy=remedy) from None
     return aligners
 

@@ -190,7 +190,7 @@ def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple
     [
         (("--combine", *BOTH), "combine-align forward reverse"),
         (("-q", "--combine", *BOTH, "--symmetrize", "union"), "combine-align forward reverse -q --symmetrize union"),
-        (("--reverse-swapped", "--comb", "a b", "c", "-o", "x"), "combine-align 'a b' c --reverse-swapped -o x"),
+        (("--reverse-swapped", "--combine", "a b", "c", "-o", "x"), "combine-align 'a b' c --reverse-swapped -o x"),
         (("--combine", "forward"), "combine-align forward"),
     ],
 )

@@ -31,7 +31,9 @@ def trap(tmp_path: Path) -> Path:
 
 def sprung(folder: Path, *command: object) -> str:
     """Which of the modules a command has run, in that folder; it must end well."""
-    environment = {**os.environ, "PYTHONPATH": str(HOME)}
+    # measuring coverage imports some of them itself, before the command looks for any
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+    environment["PYTHONPATH"] = str(HOME)
     environment.pop("PYTHONSAFEPATH", None)
     result = subprocess.run([*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True)
     ran = (folder / "RAN").read_text(encoding="utf-8") if (folder / "RAN").exists() else ""

@@ -228,6 +228,15 @@ def test_too_long_for_the_reverse_model_alone(run: Callable[..., Result]) -> Non
     assert [json.loads(line).get("skipped") for line in jsonl.splitlines()] == [None, "too long", None]
 
 
+def test_what_a_reverse_model_lacks_is_not_asked_for_by_options_of_the_forward_one(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "toys" / "en-de" / "dict.de.txt").unlink()
+    result = run(*BOTH, "text")
+    failed(result, "toys/en-de/dict.de.txt: no such dictionary: ", "what is missing belongs in this model's folder")
+    assert "--dictionaries" not in result.err
+
+
 def test_a_reverse_model_of_the_same_direction_is_warned_about(run: Callable[..., Result]) -> None:
     result = run("-q", "-m", FORWARD, "--reverse-model", FORWARD, "text")
     assert result.code == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from align.backends.model_folder import ModelOptions, find_model
+from align.errors import ModelError
 from align.text.preprocess import TextRules
 from align.types import Cell
 from tests import toy
@@ -109,3 +110,17 @@ def test_languages_of_binarised_data(tmp_path: Path) -> None:
     assert languages() == ("zh-Hans", "en")
     (tmp_path / "train.en-zh-Hans.en.idx").touch()
     assert languages() == (None, None)
+
+
+def test_the_names_of_checkpoints_say_whose_they_are(tmp_path: Path) -> None:
+    files = {"fairseq": ("best.pt", "*.pt"), "other": ("*.other",)}
+    for name, backend in (("a.other", "other"), ("b.pt", "fairseq"), ("c", "fairseq")):
+        (tmp_path / name).write_text("", encoding="utf-8")
+        found = find_model(str(tmp_path / name), ModelOptions(), files)
+        assert (found.checkpoint.name, found.backend) == (name, backend)
+    assert find_model(str(tmp_path), ModelOptions(), files).backend == "fairseq"
+    (tmp_path / "b.pt").unlink()
+    assert find_model(str(tmp_path), ModelOptions(), files).backend == "other"
+    (tmp_path / "a.other").unlink()
+    with pytest.raises(ModelError, match=r"no checkpoint \(\*\.pt, \*\.other\) in this folder"):
+        find_model(str(tmp_path), ModelOptions(), files)

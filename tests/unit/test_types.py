@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from align import __version__
 from align.signature import Parts, describe, describe_reverse, signature
 from align.types import Alignment, Cell, Choice, Gold, Pair, Place, Search, Settings
 
@@ -32,6 +33,7 @@ def test_alignment_prints_as_pharaoh_and_knows_its_null_words() -> None:
     assert str(alignment) == "0-2 1-0"
     assert alignment.null == [1]
     assert alignment.links == {(0, 2), (1, 0)}
+    assert hash(alignment) == hash(Alignment(alignment.pair, {(0, 2): 0.5, (1, 0): 0.5}))
 
 
 def test_signature_says_what_was_asked_and_what_was_taken() -> None:
@@ -52,8 +54,17 @@ def test_signature_says_what_was_asked_and_what_was_taken() -> None:
 
 
 def test_the_signature_of_any_program() -> None:
-    parts: Parts = {"model": ["a", "b"], "merge": "sum/mean", "n": 0, "dtype": None, "gold": "talp-0", "version": "1"}
-    assert signature(parts, "sweep") == "sweep|a|b|sum/mean|n:0|gold:talp-0|v:1"
+    parts: Parts = {
+        "model": ["a", "b"],
+        "merge": "sum/mean",
+        "n": 0,
+        "dtype": "float32",
+        "gold": "talp-0",
+        "skipped": None,
+    }
+    line = f"sweep|a|b|sum/mean|n:0|gold:talp-0|v:{__version__}"
+    assert signature(parts, "sweep") == line
+    assert signature(parts, "sweep", {"torch": "2"}) == f"{line}|torch:2"
 
 
 def test_signature_says_how_two_models_are_joined() -> None:
