@@ -95,6 +95,8 @@ def load(
     files = {name: backend.files for name, backend in BACKENDS.items()}
     folder = find_model(model, options or ModelOptions(), files)
     recorder = BACKENDS[folder.backend].recorder(folder, pick_device(device), dtype)
+    if recorder.name.partition(":")[0] != folder.backend:
+        raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")
     for cell in folder.calibration.values():
         if cell not in all_cells(recorder):
             raise ModelError(

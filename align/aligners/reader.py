@@ -50,6 +50,8 @@ def each_cell(
     collated = collate(batch, recorder.pad)
     layers = sorted({cell.layer for cells in wanted.values() for cell in cells})
     for attention in recorder.record(collated, layers):
+        if attention.weights.shape[2] != collated.target.shape[1] + 1:
+            raise ValueError(f"{recorder.name} gave {attention.weights.shape[2]} rows, where each step has one")
         here = {p: [cell for cell in cells if cell.layer == attention.layer] for p, cells in wanted.items()}
         yield from _layer_scores(attention, collated, {p: cells for p, cells in here.items() if cells}, scores, null)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from align.links.metrics import Counts, aer
 from align.types import Cell, Position, Score
 
-SCORES: tuple[Score, ...] = tuple(sorted(get_args(Score), reverse=True))  # weight before norm
+SCORES: tuple[Score, ...] = tuple(dict.fromkeys(("weight", *get_args(Score))))  # weight before norm, new ones last
 POSITIONS: tuple[Position, ...] = get_args(Position)
 
 

@@ -26,7 +26,8 @@ class AttentionRecorder(Protocol):
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         """Attention of the given layers (from 1), lowest first, in one pass under teacher forcing, no gradient.
 
-        The decoder reads `</s>` and the target's pieces, so that there are T+1 rows.
+        The batch is on the CPU; attention may be on any device, and pads get none of it. The decoder reads `</s>` and
+        the target's pieces, so that there are T+1 rows.
         """
         ...
 
@@ -36,7 +37,8 @@ class Recorder(AttentionRecorder, Protocol):
 
     Attributes:
         languages: codes of the (source, target) language.
-        name: for the signature, such as "fairseq:de-en@1f3c9a2": framework, languages, fingerprint.
+        name: for the signature, such as "fairseq:de-en@1f3c9a2": its key in `align.loading.BACKENDS`, languages,
+            fingerprint.
         max_positions: the most pieces that the model takes on the (source, target) side, `</s>` included.
         unk: dictionary id of pieces that the model does not know.
         text: how either side's text is prepared, for messages.
@@ -52,7 +54,10 @@ class Recorder(AttentionRecorder, Protocol):
     device: str
 
     def encode(self, pair: Pair) -> Pieces:
-        """The model's pieces of one pair; either side may come out empty of pieces but for `</s>`."""
+        """The model's pieces of one pair; either side may come out empty of pieces but for `</s>`.
+
+        A word that the model does not know becomes `unk`: whatever the words are, this raises nothing.
+        """
         ...
 
 

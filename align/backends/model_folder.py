@@ -21,7 +21,7 @@ BUNDLED = Path(__file__).parent.parent / "models"
 DEFAULT_MODEL = "de-en"
 
 FAIRSEQ_FILES = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt")
-FILES = {"fairseq": FAIRSEQ_FILES}
+FAIRSEQ_ONLY = {"fairseq": FAIRSEQ_FILES}
 SUBWORD_FILES = {  # in the order in which they are looked for; {lang} is the side's language
     "sentencepiece": ("{lang}.spm", "{lang}.model", "spm.{lang}.model", "sentencepiece.bpe.model", "spm.model"),
     "subword-nmt": ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code"),
@@ -124,7 +124,7 @@ class ModelFolder:
         return (kinds[0] if len(kinds) == 1 else "none"), None
 
 
-def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FILES) -> ModelFolder:
+def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FAIRSEQ_ONLY) -> ModelFolder:
     """Find a model's checkpoint and read its `model.toml`, if it has one.
 
     Args:

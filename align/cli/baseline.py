@@ -20,7 +20,7 @@ from align.cli.options import (
     new_parser,
     whole_number,
 )
-from align.links.formats import FORMATS
+from align.links.formats import FORMATS, WITH_WORDS
 from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
 from align.signature import signature
 from align.statistical.tools import TOOLS, Run, describe_tool, lower_case, open_run
@@ -28,9 +28,6 @@ from align.text.preprocess import CASES
 from align.types import Alignment, Links, Pair, TextWarning
 
 PROGRAM = "baseline-align"
-
-WITH_WORDS = ("jsonl", "giza")
-"""Formats that hold the words of a pair besides its links."""
 
 EXAMPLES = """examples:
   baseline-align eflomal bitext.de-en > links            trained on the input itself

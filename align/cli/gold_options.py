@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from align.links.files import GOLD_FORMATS
+from align.links.files import LINK_FORMATS
 from align.links.gold import LinkOptions, Role
 
 
@@ -17,7 +17,7 @@ def add_link_options(group: Any, role: Role, required: bool = False) -> None:
         )
     group.add_argument(
         f"--{role}-format",
-        choices=GOLD_FORMATS,
+        choices=LINK_FORMATS,
         help="pharaoh: 0-1; talp: 0-1 and possible 0p1; question: possible 0?1; naacl: `sentence source target S|P`; "
         "giza: A3.final; jsonl (default: by the looks of it)",
     )

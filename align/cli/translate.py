@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from align.cli.common import write_links
 from align.cli.options import number_up_to, whole_number
-from align.links.formats import format_pharaoh
+from align.links.formats import WITH_WORDS, format_pharaoh
 from align.types import Alignment, Search
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -
     for name in SEARCH:
         if getattr(args, name) != parser.get_default(name) and not args.translate:
             parser.error(f"--{name.replace('_', '-')} goes with --translate")
-    if args.translate and args.format == "naacl":
-        parser.error("-f naacl has no room for translations: take pharaoh, talp, jsonl or giza")
+    if args.translate and args.format not in ("pharaoh", "talp", *WITH_WORDS):
+        parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, jsonl or giza")
 
 
 def requested_search(args: argparse.Namespace) -> Search:

@@ -40,7 +40,7 @@ class LinkFile:
 
     Attributes:
         name: what to call it in messages.
-        format: a key of GOLD_FORMATS.
+        format: a key of LINK_FORMATS.
         pairs: sentence pairs in order; those that a NAACL file leaves out are empty.
         lines: where each pair stands in the file; 0 for one that a NAACL file leaves out.
         open_ended: whether there may be more pairs, without links, than the file shows (NAACL).
@@ -79,7 +79,7 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None) -> Li
     Args:
         lines: without their ends.
         name: what to call the file in errors.
-        format: a key of GOLD_FORMATS; None to detect it.
+        format: a key of LINK_FORMATS; None to detect it.
 
     Raises:
         LinksError: something is not of the format; names file and line.
@@ -165,6 +165,9 @@ def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
     return LinkFile(name, "giza", [gold for gold, _ in ordered], [line for _, line in ordered])
 
 
+BASES = {"naacl": 1, "giza": 1, "jsonl": 0}
+"""Where formats start to count that always start there."""
+
 READERS: dict[str, Callable[[Sequence[str], str], LinkFile]] = {
     "pharaoh": _by_line("pharaoh", lambda line: make_gold(parse_pharaoh(line))),
     "talp": _by_line("talp", _parse_with("p", "?")),
@@ -175,7 +178,7 @@ READERS: dict[str, Callable[[Sequence[str], str], LinkFile]] = {
 }
 """The formats that are read, by name: lines of a file and what to call it, to its links."""
 
-GOLD_FORMATS = tuple(READERS)
+LINK_FORMATS = tuple(READERS)
 
 
 def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped: bool, role: str = "") -> int:
@@ -195,13 +198,13 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     """
     indices = list(file.indices())
     zero = 0 in indices
-    if file.format in ("naacl", "giza"):
+    if BASES.get(file.format) == 1:
         if zero:
             raise LinksError(
                 f"index 0 in {file.format} format, which counts from 1", file=file.name, remedy=_count_from_0(role)
             )
         return 1
-    if file.format == "jsonl" or not indices:
+    if BASES.get(file.format) == 0 or not indices:
         return 0
     at_length = lengths is not None and any(
         number == length

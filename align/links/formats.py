@@ -282,3 +282,6 @@ FORMATS: dict[str, Callable[[Alignment, bool], str]] = {
     "naacl": format_naacl_links,
     "giza": format_a3,
 }
+
+WITH_WORDS = ("jsonl", "giza")
+"""Those that have the words of a pair beside its links."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from align.errors import Argument, LinksError, Remedy, as_argument, compose
-from align.links.files import GOLD_FORMATS, LinkFile, find_base, read_links, renumber_file
+from align.links.files import LINK_FORMATS, LinkFile, find_base, read_links, renumber_file
 from align.links.formats import number
 from align.text.lines import open_lines, read_lines
 from align.types import Gold, Links, Pair, TextWarning
@@ -42,7 +42,7 @@ class LinkOptions:
     """What a file of links may leave open.
 
     Attributes:
-        format: a key of GOLD_FORMATS; None to tell it by the looks of the file.
+        format: a key of LINK_FORMATS; None to tell it by the looks of the file.
         base: where it starts to count, 0 or 1; None for what its indices or its format prove.
         swapped: whether it has the target side first.
         out_of_range: at a link to a word that its sentence does not have: "stop", or "ignore" it, which leaves it out
@@ -58,8 +58,8 @@ class LinkOptions:
     out_of_range: OutOfRange = "stop"
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in GOLD_FORMATS:
-            raise ValueError(f"format is one of {', '.join(GOLD_FORMATS)}, or None; not {self.format!r}")
+        if self.format is not None and self.format not in LINK_FORMATS:
+            raise ValueError(f"format is one of {', '.join(LINK_FORMATS)}, or None; not {self.format!r}")
         if self.base not in (None, 0, 1):
             raise ValueError(f"base is 0, 1 or None; not {self.base!r}")
         if self.out_of_range not in get_args(OutOfRange):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from align.aligners.swept import SCORES
 from align.cli import common, sweep
 from tests import toy
 from tests.cli.conftest import Result
@@ -64,10 +65,12 @@ def test_every_format_holds_the_same_numbers(run: Callable[..., Any], toy_text: 
     assert first["metric"] == "AER"
     assert first["head_all"] == f"{record['cells'][0]['head_all']:.2f}"
     assert {row["chosen"] for row in record["rules"]} == {"with gold", "without gold"}
-    assert sum("chosen with gold" in row["best"] for row in record["cells"]) == 4
+    assert sum("chosen with gold" in row["best"] for row in record["cells"]) == 2 * len(SCORES)
     latex = run(*arguments, "-f", "latex")[1]
     assert latex.count("\\begin{tabular}") == 4
-    assert latex.count("*") == 4 + 1  # the best of each score and position, and the note that explains the star
+    assert (
+        latex.count("*") == 2 * len(SCORES) + 1
+    )  # the best of each, and the note on the star
     assert "% AER; * marks the lowest of its position and score, chosen WITH gold" in latex
 
 
@@ -83,7 +86,7 @@ def test_counts_by_sentence_and_as_parquet(
     assert table.schema.metadata[b"signature"].startswith(b"sweep|fairseq:de-en@")
     lines = [line.split("\t") for line in files[1].read_text(encoding="utf-8").splitlines()[1:]]
     rows = [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
-    assert len(rows) == 3 * len(table) == 3 * 40
+    assert len(rows) == 3 * len(table) == 3 * 20 * len(SCORES)
     for n, whole in enumerate(table.to_pylist()):
         for key in ("in_sure", "in_possible", "links", "sure"):
             assert whole[key] == sum(int(row[key]) for row in rows[3 * n : 3 * n + 3])
@@ -121,7 +124,7 @@ def test_a_reverse_model_adds_agreement(run: Callable[..., Any], toy_text: tuple
     code, out, _ = run("-q", "-m", model, text, "-g", gold, "--reverse-model", model, "-f", "json")
     assert code == 0
     agreed = [row for row in json.loads(out)["rules"] if row["rule"].startswith("agreement")]
-    assert len(agreed) == 8
+    assert len(agreed) == 4 * len(SCORES)
     assert all(0 <= row["dice"] <= 1 and row["reverse"].startswith("layer ") for row in agreed)
 
 

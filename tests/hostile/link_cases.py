@@ -9,7 +9,7 @@ import random
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from align.links.files import GOLD_FORMATS
+from align.links.files import LINK_FORMATS
 from align.links.formats import NaaclLink, format_a3, format_naacl, make_gold, number
 from align.links.symmetrize import METHODS
 from align.types import Alignment, Gold, Pair
@@ -135,7 +135,7 @@ def _options(draw: random.Random, text: bool, systems: int, base: int) -> list[s
     for kind in ("gold", "hyp"):
         options += [f"--{kind}-base", draw.choice((str(base), str(base), str(base), "0", "1"))]
         options = options[:-2] if draw.random() < 0.2 else options
-        options += [f"--{kind}-format", draw.choice(GOLD_FORMATS)] if draw.random() < 0.05 else []
+        options += [f"--{kind}-format", draw.choice(LINK_FORMATS)] if draw.random() < 0.05 else []
         options += [f"--{kind}-swapped"] if draw.random() < 0.05 else []
     options += ["--out-of-range", "ignore"] if text and draw.random() < 0.7 else []
     options += ["--paired", draw.choice(("bootstrap", "permutation"))] if systems > 1 and draw.random() < 0.3 else []
@@ -161,7 +161,7 @@ def make(seed: int, count: int) -> Case:
     files: dict[str, bytes] = {}
     whole = True
     for n, name in enumerate(names):
-        form = draw.choice(("pharaoh", "talp", "question", "jsonl") if combining else GOLD_FORMATS)
+        form = draw.choice(("pharaoh", "talp", "question", "jsonl") if combining else LINK_FORMATS)
         raw = _written(draw, form, pairs, base).encode()
         if draw.random() < 0.35:
             raw, whole = _damaged(draw, raw), False

@@ -52,7 +52,7 @@ def test_counts_are_those_of_an_aligner_for_each_setting(
     found: Sweep, links: dict[tuple[int, int, int], list[Links]]
 ) -> None:
     assert found.counts is not None
-    assert found.counts.shape == (7, 2, 2, 15, 4)
+    assert found.counts.shape == (7, len(SCORES), 2, 15, 4)
     for (s, p, c), some in links.items():
         expected = [
             count(one, make_gold((link for link in gold if sum(link) % 3), gold))
@@ -138,7 +138,7 @@ def test_agreement_is_the_dice_of_two_directions(recorder: Any, links: dict[tupl
 
 def test_rules_take_what_their_numbers_say(found: Sweep) -> None:
     chosen = {(choice.position, choice.score, choice.rule): choice for choice in apply_rules(found)}
-    assert len(chosen) == 4 * 5
+    assert len(chosen) == 2 * len(SCORES) * 5
     oracle = chosen["input", "norm", "lowest AER, layers and heads"]
     assert (found.cells[oracle.cell], oracle.gold) == (Cell(1, 3), True)
     norm = chosen["output", "weight", "largest mean norm, layers"]
@@ -150,7 +150,7 @@ def test_rules_take_what_their_numbers_say(found: Sweep) -> None:
 
 
 def test_rules_without_gold_name_no_oracle_and_agreement_names_two_cells(found: Sweep) -> None:
-    dice = np.zeros((2, 2, 15, 10))
+    dice = np.zeros((len(SCORES), 2, 15, 10))
     dice[:, :, 0, 5] = 0.5
     dice[:, :, 4, 6] = 0.9
     reverse = [Cell(layer, head) for layer in (1, 2) for head in ("all", 1, 2, 3, 4)]

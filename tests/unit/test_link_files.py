@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from align.links.files import MOST_SILENT, LinkFile, detect_format, find_base, read_links, renumber_file
-from align.links.formats import make_gold
+from align.cli.common import write_links
+from align.links.files import BASES, MOST_SILENT, READERS, LinkFile, detect_format, find_base, read_links, renumber_file
+from align.links.formats import FORMATS, make_gold
 from align.text.lines import read_lines
+from align.types import Alignment, Pair
 
 A3 = """# Sentence pair ({0}) source length 2 target length 3 alignment score : 0.01
 the old house
@@ -209,3 +211,15 @@ def test_renumbering_keeps_sure_and_possible_apart() -> None:
 def test_an_index_below_the_base_is_named_by_file_and_line(text: str, where: int) -> None:
     with pytest.raises(ValueError, match=f"^links, line {where}: link .* has index 0, but counting starts at 1"):
         renumber_file(read(text), 1, False)
+
+
+@pytest.mark.parametrize("format", sorted(set(FORMATS) & set(READERS)))
+def test_what_is_written_is_read_back(format: str) -> None:
+    pairs = [Pair(("a", "b", "c"), ("x", "y", "z"), 1), Pair(("d",), ("u", "v"), 2)]
+    links = [{(0, 2): 0.5, (1, 0): 0.5, (2, 1): 1.0}, {(0, 1): 1.0}]
+    out = io.BytesIO()
+    for pair, scores in zip(pairs, links, strict=True):
+        write_links(out, Alignment(pair, scores), format)
+    file = read_links(out.getvalue().decode().splitlines(), "links", format)
+    read = renumber_file(file, BASES.get(format, 0), swapped=False)
+    assert [pair.sure for pair in read] == [frozenset(scores) for scores in links]
