@@ -68,9 +68,7 @@ def test_every_format_holds_the_same_numbers(run: Callable[..., Any], toy_text: 
     assert sum("chosen with gold" in row["best"] for row in record["cells"]) == 2 * len(SCORES)
     latex = run(*arguments, "-f", "latex")[1]
     assert latex.count("\\begin{tabular}") == 4
-    assert (
-        latex.count("*") == 2 * len(SCORES) + 1
-    )  # the best of each, and the note on the star
+    assert latex.count("*") == 2 * len(SCORES) + 1  # the best of each, and the note on the star
     assert "% AER; * marks the lowest of its position and score, chosen WITH gold" in latex
 
 

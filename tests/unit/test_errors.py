@@ -12,7 +12,7 @@ import pytest
 
 import align
 from align.cli.common import as_flag
-from align.errors import Argument, DataError, LinksError, ModelError, PairError, Remedy
+from align.errors import Argument, DataError, LinksError, ModelError, PairError, Remedy, show_value
 
 ALIGN = Path(align.__file__).parent
 
@@ -92,3 +92,18 @@ def test_nothing_behind_the_door_sees_a_parsed_command_line() -> None:
         if not name.startswith(allowed) and "Namespace" in path.read_text(encoding="utf-8"):
             seen.append(name)
     assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("de", "'de'"),
+        ("x" * 50, f"'{'x' * 39}…'"),
+        (7, "7"),
+        (True, "True"),
+        (1 << 64, "a very large int"),
+        ([], "of type list"),
+    ],
+)
+def test_values_of_untrusted_files_are_shown_short(value: object, shown: str) -> None:
+    assert show_value(value) == shown
