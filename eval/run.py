@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from align.cli.common import run, show_warnings
+from align.cli.parser import Parser
 from align.memory import keep_freed_memory
 from align.types import TextWarning
 from align.view.tables import TABLES
@@ -119,14 +120,13 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands. What each is for stands at the top of its module, which is read, not imported: that takes long."""
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser = Parser(prog="python eval/run.py", description=__doc__)
+    commands = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
     for name, add_options in COMMANDS.items():
         source = (HERE / f"{module_of(name)}.py").read_text(encoding="utf-8")
         about = ast.get_docstring(ast.parse(source)) or ""
         summary = about.partition("\n")[0].replace("%", "%%")
-        command = commands.add_parser(name, help=summary, description=about, formatter_class=layout)
+        command = commands.add_parser(name, help=summary, description=about)
         add_options(command)
         command.add_argument("-o", "--output", type=Path, default=HERE / "results", help="folder of the results")
     return parser

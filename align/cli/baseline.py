@@ -92,7 +92,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--symmetrize",
         choices=(*METHODS, *DIRECTIONS),
         default=DEFAULT_METHOD,
-        help="how; forward and reverse: one direction, as it is",
+        metavar="HOW",
+        help=f"{', '.join(METHODS)}; forward, reverse: one direction, as it is",
     )
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     add_output_option(group)
@@ -101,6 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--format",
         choices=tuple(FORMATS),
         default="pharaoh",
+        metavar="FORMAT",
         help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, NULL words; "
         "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
     )

@@ -71,7 +71,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--reverse-swapped", action="store_true", help="REV has the target side first, as lilt's .reverse files"
     )
     group = parser.add_argument_group("method")
-    group.add_argument("--symmetrize", choices=tuple(METHODS), default=DEFAULT_METHOD, help="how")
+    group.add_argument(
+        "--symmetrize", choices=tuple(METHODS), default=DEFAULT_METHOD, metavar="HOW", help=", ".join(METHODS)
+    )
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     add_output_option(group)
     group.add_argument(

@@ -113,7 +113,14 @@ def build_parser() -> argparse.ArgumentParser:
         help="the N sentences with the most errors of each system instead",
     )
     modes.add_argument("-b", "--brief", action="store_true", help="the AER alone, a line for each system")
-    group.add_argument("-f", "--format", choices=tuple(TABLES), default="text", help="of tables")
+    group.add_argument(
+        "-f",
+        "--format",
+        choices=tuple(TABLES),
+        default="text",
+        metavar="FORMAT",
+        help=f"of tables: {', '.join(TABLES)}",
+    )
     group.add_argument(
         "-w", "--width", type=whole_number(0, MOST_DIGITS), default=2, metavar="N", help="digits behind the point"
     )

@@ -108,6 +108,7 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=tuple(FORMATS),
         default="pharaoh",
+        metavar="FORMAT",
         help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, NULL words; "
         "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
     )
@@ -176,7 +177,9 @@ def _direction_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--symmetrize",
         choices=(SOFT, *METHODS, *DIRECTIONS),
-        help=f"how; soft: by the scores of both models; forward and reverse: one direction, as it is (default: {SOFT})",
+        metavar="HOW",
+        help=f"soft: by the scores of both models; {', '.join(METHODS)}; forward, reverse: one direction, as it is "
+        f"(default: {SOFT})",
     )
 
 

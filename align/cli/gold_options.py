@@ -18,6 +18,7 @@ def add_link_options(group: Any, role: Role, required: bool = False) -> None:
     group.add_argument(
         f"--{role}-format",
         choices=LINK_FORMATS,
+        metavar="FORMAT",
         help="pharaoh: 0-1; talp: 0-1 and possible 0p1; question: possible 0?1; naacl: `sentence source target S|P`; "
         "giza: A3.final; jsonl (default: by the looks of it)",
     )

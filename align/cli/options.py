@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import align
 from align.backends.model_folder import DEFAULT_MODEL
+from align.cli.parser import Parser
 from align.text.batching import BATCH_TOKENS, BUFFER
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.types import Null
@@ -62,16 +63,9 @@ def number_up_to(most: int) -> Callable[[str], float]:
     return parse
 
 
-class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Keeps the line breaks of the examples, and adds defaults where there are any."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        return super()._get_help_string(action) if action.default not in (None, False) else action.help
-
-
-def new_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
+def new_parser(program: str, description: str, examples: str) -> Parser:
     """A program's parser, which answers --help, with examples at the end, and --version."""
-    parser = argparse.ArgumentParser(prog=program, description=description, epilog=examples, formatter_class=Help)
+    parser = Parser(prog=program, description=description, epilog=examples)
     parser.add_argument("--version", action="version", version=f"{program} {align.__version__}")
     return parser
 
@@ -109,7 +103,10 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--case", choices=CASES, help="of the model's text (default: what model.toml says, else keep)")
     group.add_argument(
-        "--tokenizer", choices=tuple(TOKENIZERS), help="of that text (default: by model.toml, else none)"
+        "--tokenizer",
+        choices=tuple(TOKENIZERS),
+        metavar="NAME",
+        help=f"of that text: {', '.join(TOKENIZERS)} (default: by model.toml, else none)",
     )
     group.add_argument(
         "--subwords",

@@ -94,7 +94,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     group.add_argument("--seed", type=whole_number(0), default=SEED, metavar="N", help="of the samples")
     group = parser.add_argument_group("output")
-    group.add_argument("-f", "--format", choices=tuple(TABLES), default="text", help="of the tables on stdout")
+    group.add_argument(
+        "-f",
+        "--format",
+        choices=tuple(TABLES),
+        default="text",
+        metavar="FORMAT",
+        help=f"of the tables on stdout: {', '.join(TABLES)}",
+    )
     group.add_argument("-o", "--output", metavar="FILE", help="integer counts of all settings, .tsv or .parquet")
     group.add_argument("--per-sentence", action="store_true", help="with -o: a row for each sentence and setting")
     group.add_argument("--plots", metavar="PREFIX", type=Path, help="draw heat maps: PREFIX.layers.png, .pdf and so on")

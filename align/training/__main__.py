@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from align.cli.common import run, say
-from align.cli.options import Help, whole_number
+from align.cli.options import whole_number
+from align.cli.parser import Parser
 from align.training.prepare import Bitext, Prepared, prepare
 from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
 from align.training.run import Machine, read_curve, train, write_curve
@@ -31,9 +32,7 @@ Stopped, it goes on where it was when the same command is given again. FOLDER/wo
 
 def build_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = argparse.ArgumentParser(
-        prog="scripts/train_model", description=__doc__, epilog=EXAMPLES, formatter_class=Help
-    )
+    parser = Parser(prog="scripts/train_model", description=__doc__, epilog=EXAMPLES)
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="gets the model; with several seeds FOLDER/SEED")
     parser.add_argument(
         "--recipe",

@@ -1,0 +1,62 @@
+"""The parser of all programs: nothing abbreviated, wrong usage answered in two lines, help that fits a screen."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from align.cli.common import say
+from align.view.escape import printable
+
+UNKNOWN = "unrecognized arguments: "
+"""What argparse begins its message with where nothing takes an argument."""
+
+
+class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Keeps the line breaks of the examples, adds defaults where there are any, and lists no options in the usage."""
+
+    def add_usage(
+        self, usage: str | None, actions: Iterable[argparse.Action], groups: Any, prefix: str | None = None
+    ) -> None:
+        """The usage: options that must be given, one word for all others, and the rest of the arguments."""
+        options = argparse.Action([], "options", metavar="[OPTION]...")
+        required = [action for action in actions if action.option_strings and action.required]
+        rest = [action for action in actions if not action.option_strings]
+        super().add_usage(usage, [*required, options, *rest], [], prefix)
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return super()._get_help_string(action) if action.default not in (None, False) else action.help
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser as all programs have it; takes the arguments of its base class."""
+
+    def __init__(self, **named: Any) -> None:
+        as_usual: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
+        super().__init__(**as_usual | named)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, which option may have been meant, and where to look; exit code 2."""
+        if message.startswith(UNKNOWN) and (near := self._resembling(message[len(UNKNOWN) :].split())):
+            message += f"; did you mean {' or '.join(near)}?"
+        say(f"{self.prog}: error: {printable(message)}\n{self.prog} --help says what there is")
+        sys.exit(2)
+
+    def given(self, arguments: Sequence[str]) -> set[str]:
+        """The names of options and arguments that a command line which can be parsed gives values to."""
+        absent = object()
+        values = argparse.Namespace(**{action.dest: absent for action in self._actions})
+        self.parse_known_args(arguments, values)
+        return {name for name, value in vars(values).items() if value is not absent}
+
+    def _resembling(self, words: Iterable[str]) -> list[str]:
+        """The options that the first unknown one may have been meant for: those that it begins, or the nearest."""
+        known = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        for word in words:
+            if word.startswith("--"):
+                name = word.partition("=")[0]
+                return [flag for flag in known if flag.startswith(name)] or get_close_matches(name, known, 1, 0.75)
+        return []
