@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -226,7 +226,8 @@ class Search:
 class Alignment:
     """A pair and its links, with the share of its target word's total score that each link holds.
 
-    `str()` is the Pharaoh line. `skipped` says why a pair that has words got no links.
+    `str()` is the Pharaoh line, and `to_dict()` what `-f jsonl` writes. `skipped` says why a pair that has words got no
+    links.
     """
 
     pair: Pair
@@ -243,6 +244,31 @@ class Alignment:
         """Target words without a link, in order."""
         linked = {j for _, j in self.scores}
         return [j for j in range(len(self.pair.target)) if j not in linked]
+
+    @property
+    def source_null(self) -> list[int]:
+        """Source words without a link, in order."""
+        linked = {i for i, _ in self.scores}
+        return [i for i in range(len(self.pair.source)) if i not in linked]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The pair and its links as numbers, strings and lists of them, which `json.dumps` takes.
+
+        `id` is the pair's number, `source` and `target` are its words; `links` is in order, `scores` has the score of
+        each, rounded to four digits; `null` has the target words without a link, `source_null` the source words
+        without one. `skipped` is there only if the pair was.
+        """
+        links = list(self)
+        record: dict[str, Any] = {
+            "id": self.pair.id,
+            "source": [*self.pair.source],
+            "target": [*self.pair.target],
+            "links": [[i, j] for i, j in links],
+            "scores": [round(self.scores[link], 4) for link in links],
+            "null": self.null,
+            "source_null": self.source_null,
+        }
+        return {**record, "skipped": self.skipped} if self.skipped else record
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(sorted(self.scores))

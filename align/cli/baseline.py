@@ -103,7 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
         choices=tuple(FORMATS),
         default="pharaoh",
         metavar="FORMAT",
-        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, NULL words; "
+        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, unlinked words; "
         "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
     )
     return parser

@@ -109,7 +109,7 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
         choices=tuple(FORMATS),
         default="pharaoh",
         metavar="FORMAT",
-        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, NULL words; "
+        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, unlinked words; "
         "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
     )
     group.add_argument(

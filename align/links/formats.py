@@ -158,22 +158,8 @@ def to_json(record: Any, indent: int | None = None) -> str:
 
 
 def format_jsonl(alignment: Alignment, scores: bool = False) -> str:
-    """One JSON object: the line's number, its words, links with their scores, and the target words without a link.
-
-    Scores are always written, rounded to four digits; `scores` changes nothing.
-    """
-    links = list(alignment)
-    record = {
-        "id": alignment.pair.id,
-        "source": alignment.pair.source,
-        "target": alignment.pair.target,
-        "links": links,
-        "scores": [round(alignment.scores[link], 4) for link in links],
-        "null": alignment.null,
-    }
-    if alignment.skipped:
-        record["skipped"] = alignment.skipped
-    return to_json(record)
+    """One JSON object: `Alignment.to_dict()`. Scores are always written; `scores` changes nothing."""
+    return to_json(alignment.to_dict())
 
 
 class NaaclLink(NamedTuple):

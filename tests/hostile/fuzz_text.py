@@ -184,8 +184,9 @@ def check(line: Line, number: int, output: bytes, soft: bool) -> str:
         return "out of range"
     if len(set(links)) != len(links) or (not soft and len(set(linked)) != len(linked)):
         return "a word linked twice"
-    if record["null"] != [j for j in range(len(line.target)) if j not in linked]:
-        return "another list of unlinked words"
+    for name, side, found in (("null", line.target, linked), ("source_null", line.source, [i for i, _ in links])):
+        if record[name] != [n for n in range(len(side)) if n not in found]:
+            return "another list of unlinked words"
     if len(record["scores"]) != len(links) or not all(0 <= score <= 1 for score in record["scores"]):
         return "not scores"
     if (links or record.get("skipped")) and not (line.source and line.target):

@@ -126,6 +126,7 @@ def test_jsonl_reads_what_it_wrote(alignment: Alignment) -> None:
     line = format_jsonl(alignment)
     assert "\n" not in line
     assert parse_jsonl(line) == make_gold(alignment.links)
+    assert json.loads(line) == alignment.to_dict()
     assert tuple(json.loads(line)["source"]) == alignment.pair.source
 
 
@@ -150,6 +151,7 @@ def test_bytes_of_each_format() -> None:
         "NULL ({ 2 }) das ({ 1 }) Haus ({ 3 }) \u2028 ({ })"
     )
     record = json.loads(format_jsonl(alignment))
+    assert record == alignment.to_dict()
     assert record == {
         "id": 7,
         "source": ["das", "Haus", "\u2028"],
@@ -157,6 +159,7 @@ def test_bytes_of_each_format() -> None:
         "links": [[0, 0], [1, 2]],
         "scores": [1.0, 0.826],
         "null": [1],
+        "source_null": [2],
     }
     assert "\n" not in format_jsonl(alignment)
     assert "\x1b" not in format_jsonl(alignment)
@@ -193,7 +196,7 @@ def test_bytes_of_marked_links() -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_pair_without_links_has_its_bytes(name: str) -> None:
     expected = {
-        "jsonl": '{"id": 7, "source": [], "target": [], "links": [], "scores": [], "null": []}',
+        "jsonl": '{"id": 7, "source": [], "target": [], "links": [], "scores": [], "null": [], "source_null": []}',
         "giza": "# Sentence pair (7) source length 0 target length 0 alignment score : 1\n\nNULL ({ })",
     }
     assert FORMATS[name](Alignment(Pair((), (), 7), {}), False) == expected.get(name, "")
