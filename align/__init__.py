@@ -4,7 +4,7 @@
     aligner = load()
     print(aligner.align("wir haben heute zeit .", "we have time today ."))
 
-Importing this package imports neither torch nor fairseq; using it does.
+Importing this package imports neither torch nor fairseq; loading a model does.
 """
 
 from align import safe_path  # noqa: F401  (before all others)
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from align.links.symmetrize import symmetrize
     from align.loading import load
     from align.text.lines import read_text
-    from align.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, Settings
+    from align.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, Search, Settings, TextWarning
     from align.view.grid import error_grid, grid, heat_grid
 
 _HOMES = {
@@ -44,7 +44,9 @@ _HOMES = {
     "Pair": "align.types",
     "PairError": "align.errors",
     "Place": "align.types",
+    "Search": "align.types",
     "Settings": "align.types",
+    "TextWarning": "align.types",
     "TwoWayAligner": "align.aligners.two_way",
     "aer": "align.links.metrics",
     "count_all": "align.links.metrics",
@@ -75,7 +77,9 @@ __all__ = [
     "Pair",
     "PairError",
     "Place",
+    "Search",
     "Settings",
+    "TextWarning",
     "TwoWayAligner",
     "__version__",
     "aer",
@@ -100,3 +104,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
 from align.aligners.choice import all_cells
 from align.aligners.single import Aligner
-from align.backends.base import Recorder, Translator
+from align.backends.base import Recorder
 from align.backends.fairseq.model import load_fairseq
-from align.backends.fairseq.translator import FairseqTranslator
 from align.backends.model_folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, ModelOptions, find_model
 from align.errors import Argument, ModelError, Remedy
 from align.text.batching import BATCH_TOKENS, BUFFER, TooLong
-from align.types import Head, Null, PositionChoice, Score, Search, Settings
+from align.types import Head, Null, PositionChoice, Score, Settings
 
 DTYPES = ("float32", "bfloat16")
 
@@ -26,15 +25,13 @@ class Backend(NamedTuple):
     Attributes:
         files: names of its checkpoints, `*` for any part of them, in the order in which they are looked for.
         recorder: a model folder, a device and a dtype to the model's recorder.
-        translator: one of its recorders, a search and the pieces in a batch to what translates with that model.
     """
 
     files: Sequence[str]
     recorder: Callable[[ModelFolder, str, str], Recorder]
-    translator: Callable[[Any, Search, int], Translator]
 
 
-BACKENDS = {"fairseq": Backend(FAIRSEQ_FILES, load_fairseq, FairseqTranslator)}
+BACKENDS = {"fairseq": Backend(FAIRSEQ_FILES, load_fairseq)}
 """By what the names of their recorders begin with; a folder is of the first whose checkpoint is in it."""
 
 
@@ -112,20 +109,3 @@ def load(
         batch_tokens=batch_tokens,
         too_long=too_long,
     )
-
-
-def load_translator(recorder: Recorder, search: Search, batch_tokens: int = BATCH_TOKENS) -> Translator:
-    """What translates with the model of a recorder that `load` has made.
-
-    Args:
-        recorder: of the model.
-        search: how to search.
-        batch_tokens: source pieces in a batch.
-
-    Raises:
-        ModelError: the recorder is of no backend.
-    """
-    backend = BACKENDS.get(recorder.name.partition(":")[0])
-    if backend is None:
-        raise ModelError(f"nothing translates with {recorder.name}: a backend is one of {', '.join(BACKENDS)}")
-    return backend.translator(recorder, search, batch_tokens)

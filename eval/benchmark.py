@@ -23,11 +23,11 @@ from common import chosen, swapped
 from timing import Row, batches, full_forward, in_turn, naive_word_scores, ratio, read, word_scores, write_rows
 
 from align import Aligner, Pair, Settings, TwoWayAligner, load
-from align.backends.base import Recorder
+from align.backends.base import Recorder, Translator
 from align.links.formats import FORMATS
 from align.text.batching import chunks
 from align.text.lines import open_lines, read_lines, read_parallel
-from align.types import Batch, Cell, CrossAttention, Pieces
+from align.types import Batch, Cell, CrossAttention, Pieces, Search
 
 LAYER, HEAD = 1, 1
 """What lexical consistency takes for the bundled model."""
@@ -106,6 +106,10 @@ class TimedRecorder:
         """That recorder's, all layers at once."""
         with self._watch.stage("model"):
             return iter(list(self._recorder.record(batch, layers)))
+
+    def translator(self, search: Search, batch_tokens: int) -> Translator:
+        """That recorder's, whose time is not counted."""
+        return self._recorder.translator(search, batch_tokens)
 
 
 def stages(model: str, source: str, target: str, lines: int) -> dict[str, float]:

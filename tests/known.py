@@ -7,10 +7,20 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from align import Cell, Pair
-from align.types import Batch, CrossAttention, Pieces
+from align.types import Batch, CrossAttention, Pieces, Search
 
 HEAD = 3
 RIGHT = Cell(2, HEAD)
+
+
+class KnownTranslator:
+    """Translates numbers into the same numbers, the last one first."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+
+    def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
+        return [tuple(str(piece - 10) for piece in reversed(source[:-1])) for source in sources]
 
 
 class KnownRecorder:
@@ -43,3 +53,6 @@ class KnownRecorder:
                 weights[:, HEAD - 1] = copies + 1e-3
             weights *= (batch.source != self.pad)[:, None, None, :]
             yield CrossAttention(layer, weights, torch.ones(size, 3, length, 1), torch.ones(3, 1, 1))
+
+    def translator(self, search: Search, batch_tokens: int) -> KnownTranslator:
+        return KnownTranslator(search)

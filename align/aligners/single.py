@@ -11,11 +11,12 @@ from typing import get_args
 from align.aligners.checks import doubts_about_text
 from align.aligners.choice import Calibration, candidates, choose
 from align.aligners.reader import LinkScores, Reader
+from align.aligners.translating import Sentence, translate
 from align.backends.base import Recorder
 from align.errors import ModelError
 from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, TooLong, chunks, cut, encode
 from align.text.lines import number_pairs
-from align.types import Alignment, Choice, Pair, Place, Settings, TextWarning
+from align.types import Alignment, Choice, Pair, Place, Search, Settings, TextWarning
 
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
 """A pair, or its source and target: strings, whose words are between spaces, or words."""
@@ -110,6 +111,7 @@ class Aligner:
             on_choice: is told where they are read, before the first of the buffer that decided comes out.
 
         Raises:
+            TypeError, ValueError: an item that is not a source and a target.
             PairError: a pair that is longer than the model takes, unless `too_long` is "blank". The pairs
                 before it come out first, as they do before any exception of `pairs` itself.
 
@@ -126,6 +128,28 @@ class Aligner:
                 if on_choice:
                     on_choice((choice,))
             yield from align_encoded(self.reader, chunk, choice.place if choice else None, self.batch_tokens)
+
+    def translate(
+        self, sentences: Iterable[Sentence], search: Search | None = None, on_choice: OnChoice | None = None
+    ) -> Iterator[Alignment]:
+        """Translate and align: one alignment with its translation for each sentence, in order, a buffer at a time.
+
+            for alignment in aligner.translate(["Das Haus ist alt."], Search(beam=1)):
+                print(" ".join(alignment.pair.target), "|||", alignment)
+
+        The translations are text, Moses' tokens joined, in the model's case. A blank sentence stays blank.
+
+        Args:
+            sentences: of any number.
+            search: how to search; fairseq's defaults with a beam of 5.
+            on_choice: is told where the alignments are read.
+
+        Raises:
+            TypeError, ValueError: an item that is not a sentence.
+            PairError: a sentence that is longer than the model takes, or has a translation that is, unless `too_long`
+                is "blank". Those before it come out first.
+        """
+        return translate(self, sentences, search, on_choice)
 
     def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
         """The scores that links of this pair by itself are read off, `[J][I+1]`, the last column being `</s>`.

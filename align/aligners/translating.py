@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from align.aligners.single import Aligner, OnChoice
-from align.aligners.two_way import TwoWayAligner
 from align.backends.base import Translator
 from align.errors import PairError, Remedy
 from align.text.batching import BLANK, chunks
-from align.text.lines import number_pairs
-from align.types import Alignment, Pair
+from align.text.lines import number_sentences
+from align.types import Alignment, Pair, Search
+
+if TYPE_CHECKING:
+    from align.aligners.single import Aligner, OnChoice
+    from align.aligners.two_way import TwoWayAligner
+
+Sentence = Pair | str | Sequence[str]
+"""A string, whose words are between spaces, or words; of a pair the source and the number."""
+
+
+def translate(
+    aligner: Aligner | TwoWayAligner,
+    sentences: Iterable[Sentence],
+    search: Search | None = None,
+    on_choice: OnChoice | None = None,
+) -> Iterator[Alignment]:
+    """Translate with the (forward) model of an aligner, and align; see `Aligner.translate`."""
+    forward = aligner.directions[0]
+    translator = forward.recorder.translator(search or Search(), forward.batch_tokens)
+    return _Translating(aligner, translator).align(number_sentences(sentences), on_choice)
 
 
 @dataclass(frozen=True, eq=False)
-class TranslatingAligner:
-    """Translations out of a model, aligned with what they were made from by the same model.
+class _Translating:
+    """Translations out of a model, aligned with what they were made from.
 
     Attributes:
         aligner: aligns each sentence with its translation; its links are those of the same text read from a file.
@@ -26,19 +44,8 @@ class TranslatingAligner:
     aligner: Aligner | TwoWayAligner
     translator: Translator
 
-    def __call__(
-        self, sentences: Iterable[Pair | str | Sequence[str]], on_choice: OnChoice | None = None
-    ) -> Iterator[Alignment]:
-        """Translate and align: one alignment for each sentence, in order, a buffer at a time.
-
-        Args:
-            sentences: strings (words at spaces) or words; of pairs the source and the number.
-            on_choice: is told where the alignments are read.
-
-        Raises:
-            PairError: a sentence that is longer than the model takes, or has a translation that is, unless the
-                aligner's `too_long` is "blank". Those before it come out first.
-        """
+    def align(self, sentences: Iterable[Pair], on_choice: OnChoice | None) -> Iterator[Alignment]:
+        """Translate and align: one alignment for each sentence, in order, a buffer at a time."""
         for alignment in self.aligner(self._translated(sentences), on_choice):
             pair = alignment.pair
             if pair.source and not pair.target and self._too_long(self._pieces(pair)):
@@ -50,10 +57,9 @@ class TranslatingAligner:
     def _forward(self) -> Aligner:
         return self.aligner.directions[0]
 
-    def _translated(self, sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
+    def _translated(self, sentences: Iterable[Pair]) -> Iterator[Pair]:
         """Sentences with their translations, blank for those that are blank or too long."""
-        numbered = number_pairs(one if isinstance(one, Pair) else (one, "") for one in sentences)
-        for chunk in chunks(((pair, self._encode(pair)) for pair in numbered), self._forward.buffer):
+        for chunk in chunks(((pair, self._encode(pair)) for pair in sentences), self._forward.buffer):
             translations = iter(self.translator([pieces for _, pieces in chunk if pieces]))
             for pair, pieces in chunk:
                 yield Pair(pair.source, next(translations) if pieces else (), pair.id)

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from align.aligners.checks import doubts_about_text
 from align.aligners.reader import LinkScores
 from align.aligners.single import Aligner, OnChoice, PairLike, choose_for
+from align.aligners.translating import Sentence, translate
 from align.attention.soft import links_above, soft_scores
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD, symmetrize
 from align.text.batching import Encoded, Terms, chunks, cut, encode
 from align.text.lines import number_pairs
-from align.types import Alignment, Pair, Pieces, Place, TextWarning
+from align.types import Alignment, Pair, Pieces, Place, Search, TextWarning
 
 GROUP = 32
 """Batches that go through one model and then, cut anew for its own lengths, through the other."""
@@ -89,6 +90,7 @@ class TwoWayAligner:
             on_choice: is told where the forward and the reverse model are read.
 
         Raises:
+            TypeError, ValueError: an item that is not a source and a target.
             PairError: a pair that is longer than one of the models takes, unless that one's `too_long` is "blank";
                 the pairs before it come out first.
 
@@ -110,6 +112,12 @@ class TwoWayAligner:
             links = self._link(forward, reverse, places) if places else {}
             for n, one in enumerate(forward):
                 yield Alignment(one.pair, links.get(n, {}), one.skipped)
+
+    def translate(
+        self, sentences: Iterable[Sentence], search: Search | None = None, on_choice: OnChoice | None = None
+    ) -> Iterator[Alignment]:
+        """Translate with the forward model, and align with both: as `Aligner.translate`."""
+        return translate(self, sentences, search, on_choice)
 
     @cached_property
     def _terms(self) -> tuple[Terms, Terms]:

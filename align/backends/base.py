@@ -60,6 +60,10 @@ class Recorder(AttentionRecorder, Protocol):
         """
         ...
 
+    def translator(self, search: Search, batch_tokens: int) -> Translator:
+        """What translates with this model, in batches of so many source pieces."""
+        ...
+
 
 class Translator(Protocol):
     """A recorder's model that translates.

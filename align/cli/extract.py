@@ -16,7 +16,7 @@ from align.cli.journal import Saved
 from align.cli.options import BATCH_ADVICE
 from align.cli.record import Record, Stamp, stamp
 from align.cli.resume import Part, finished, open_part
-from align.cli.translate import make_translating, write_translation
+from align.cli.translate import write_translation
 from align.errors import PairError
 from align.memory import keep_freed_memory
 from align.types import Alignment, Choice, Pair, TextWarning
@@ -103,8 +103,6 @@ def align_all(pairs: Iterator[Pair], name: str, out: BinaryIO, part: Part | None
         say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
     if part:
         aligner, pairs = go_on(part, aligner, pairs, name, options)
-    batch_tokens = options.models.batch_tokens
-    translating = make_translating(aligner, options.search, batch_tokens) if options.search else None
     saved, names = part.saved if part else Saved(), names_of(aligner)
     progress, counts, choices = Progress(PROGRAM, options.quiet, saved.lines), Counter(saved.counts), [*saved.chosen]
 
@@ -119,7 +117,8 @@ def align_all(pairs: Iterator[Pair], name: str, out: BinaryIO, part: Part | None
             part.save(progress.lines, counts, choices)
 
     try:
-        write_all((translating or aligner)(pairs, announce), out, progress, counts, save, options)
+        found = aligner.translate(pairs, options.search, announce) if options.search else aligner(pairs, announce)
+        write_all(found, out, progress, counts, save, options)
     except PairError as error:
         raise error.in_file(name) from None
     finally:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from align.cli.common import write_links
 from align.cli.options import number_up_to, whole_number
 from align.links.formats import WITH_WORDS, format_pharaoh
 from align.types import Alignment, Search
-
-if TYPE_CHECKING:
-    from align.aligners.single import Aligner
-    from align.aligners.translating import TranslatingAligner
-    from align.aligners.two_way import TwoWayAligner
 
 DEFAULT = Search()
 MAX_BEAM = 1000
@@ -64,14 +59,6 @@ def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -
 def requested_search(args: argparse.Namespace) -> Search:
     """The search that the options ask for."""
     return Search(**{name: getattr(args, name) for name in SEARCH})
-
-
-def make_translating(aligner: Aligner | TwoWayAligner, search: Search, batch_tokens: int) -> TranslatingAligner:
-    """An aligner that translates first, with the model that aligns source to target."""
-    from align.aligners.translating import TranslatingAligner
-    from align.loading import load_translator
-
-    return TranslatingAligner(aligner, load_translator(aligner.directions[0].recorder, search, batch_tokens))
 
 
 def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:

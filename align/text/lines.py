@@ -12,12 +12,12 @@ import re
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, BinaryIO
 
-from align.errors import DataError
+from align.errors import DataError, shorten
 from align.types import Pair, TextWarning
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
@@ -174,19 +174,54 @@ def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequenc
     """Pairs as they are, and two sentences as a pair with its number.
 
     Raises:
+        TypeError: an item is not a pair of anything, or a sentence neither a string nor a sequence of words.
         ValueError: an item is not two sentences, or a word of a sequence is not a word.
     """
     for number, pair in enumerate(pairs, 1):
-        if isinstance(pair, str) or (not isinstance(pair, Pair) and len(pair) != 2):
-            raise ValueError(f"pair {number} is {pair!r}, not a source and a target")
-        yield pair if isinstance(pair, Pair) else Pair(_words(pair[0]), _words(pair[1]), number)
+        if isinstance(pair, Pair):
+            yield pair
+        elif _in_order(pair) and len(pair) == 2:
+            source, target = pair
+            yield Pair(
+                _words(source, f"the source of pair {number}"), _words(target, f"the target of pair {number}"), number
+            )
+        else:
+            kind = ValueError if _in_order(pair) else TypeError
+            raise kind(f"pair {number} is {shorten(repr(pair))}, not a source and a target")
 
 
-def _words(sentence: str | Sequence[str]) -> tuple[str, ...]:
+def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
+    """Sentences as pairs without a target; of pairs the source and the number.
+
+    Raises:
+        TypeError: there is one sentence in place of several, or one that is neither a string nor a sequence of words.
+        ValueError: a word of a sequence is not a word.
+    """
+    if isinstance(sentences, str | bytes):
+        raise TypeError(f"{shorten(repr(sentences))} is one sentence: give a list of sentences")
+    for number, one in enumerate(sentences, 1):
+        if isinstance(one, Pair):
+            yield Pair(one.source, (), one.id)
+        else:
+            yield Pair(_words(one, f"sentence {number}"), (), number)
+
+
+def _in_order(value: object) -> bool:
+    """Whether a value is a list, a tuple, an array or the like: one thing after the other, and no text."""
+    return isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | Mapping | Set)
+
+
+def _words(sentence: str | Sequence[str], name: str) -> tuple[str, ...]:
     """The words of a sentence; a sequence must hold words already."""
     if isinstance(sentence, str):
         return split_words(sentence)
+    if not _in_order(sentence):
+        raise TypeError(f"{name} is {shorten(repr(sentence))}, not a string or a sequence of words")
     for word in sentence:
+        if not isinstance(word, str):
+            raise TypeError(f"{name}: {shorten(repr(word))} is not a word: words are strings")
         if split_words(word) != (word,):
-            raise ValueError(f"{word!r} is not a word: words are not empty and have no space or TAB in them")
+            raise ValueError(
+                f"{name}: {shorten(repr(word))} is not a word: words are not empty and have no space or TAB in them"
+            )
     return tuple(sentence)

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from align import Aligner, ModelOptions, Pair, Settings, TwoWayAligner
-from align.aligners.translating import TranslatingAligner
 from align.backends.fairseq.model import load_fairseq
-from align.backends.fairseq.translator import FairseqTranslator
 from align.backends.model_folder import find_model
 from align.types import Search
 from tests import toy
@@ -33,11 +31,10 @@ def test_threads_that_share_two_models_and_translate_get_their_own(tmp_path: Pat
     recorders = [load_fairseq(find_model(str(folder), ModelOptions())) for folder in folders]
     forward, reverse = (Aligner(recorder, Settings(layer=1, head=1)) for recorder in recorders)
     both = TwoWayAligner(forward, reverse)
-    translating = TranslatingAligner(both, FairseqTranslator(recorders[0], Search(beam=3)))
 
     def translate_or_align(source: str, target: str) -> Any:
         if len(source) % 2:
-            return next(translating([source])).pair.target
+            return next(both.translate([source], Search(beam=3))).pair.target
         return both.align(source, target)
 
     assert share.run(translate_or_align, 160, 8, 1, TOY_PAIRS) == (0, [])

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from align import Aligner, Pair, PairError, Settings, TwoWayAligner, load
-from align.aligners.translating import TranslatingAligner
 from align.backends.fairseq.translator import FairseqTranslator
 from align.types import Search
 from tests import toy
@@ -68,7 +67,7 @@ def test_fairseqs_own_translations(bundled: Any, search: Search) -> None:
 def test_links_are_those_of_the_same_text_from_a_file(bundled: Any) -> None:
     lines = [" ".join(words) for words in sentences()]
     lines[2] = ""
-    found = list(TranslatingAligner(Aligner(bundled, FIXED), FairseqTranslator(bundled))(lines))
+    found = list(Aligner(bundled, FIXED).translate(lines))
     read = [(line, " ".join(alignment.pair.target)) for line, alignment in zip(lines, found, strict=True)]
     again = load(device="cpu", layer=1, head=3)(read)
     for alignment, expected in zip(found, again, strict=True):
@@ -84,16 +83,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return load(str(toy.save_trained_model(tmp_path_factory.mktemp("trained"))), device="cpu").recorder
 
 
-def translating(recorder: Any, search: Search | None = None, **options: Any) -> TranslatingAligner:
-    return TranslatingAligner(
-        Aligner(recorder, Settings(layer=1, head="all"), **options), FairseqTranslator(recorder, search)
-    )
+def aligner_of(recorder: Any, **options: Any) -> Aligner:
+    return Aligner(recorder, Settings(layer=1, head="all"), **options)
 
 
 def test_order_and_number_are_kept_in_any_buffers(trained: Any) -> None:
     numbers = random.Random(1)
     lines = [" ".join(numbers.choices(toy.SOURCE_WORDS, k=numbers.randrange(7))) for _ in range(30)]
-    found = [list(translating(trained, buffer=buffer)(lines)) for buffer in (1, 7, 2000)]
+    found = [list(aligner_of(trained, buffer=buffer).translate(lines)) for buffer in (1, 7, 2000)]
     assert [" ".join(alignment.pair.source) for alignment in found[0]] == lines
     written = [[alignment.pair.target for alignment in some] for some in found]
     assert written[1:] == [written[0]] * 2
@@ -102,7 +99,7 @@ def test_order_and_number_are_kept_in_any_buffers(trained: Any) -> None:
 
 def test_results_come_a_buffer_at_a_time(trained: Any) -> None:
     lines = iter(["das haus"] * 12)
-    results = translating(trained, buffer=5)(lines)
+    results = aligner_of(trained, buffer=5).translate(lines)
     next(results)
     assert len(list(lines)) == 7
     assert len(list(results)) == 4
@@ -112,9 +109,9 @@ def test_too_long_a_sentence_stops_after_those_before_it(trained: Any) -> None:
     lines = ["das haus", "das " * 39, "das " * 40, "und"]
     found = []
     with pytest.raises(PairError, match=r'line 3: source has 41 pieces .* takes 40: .*too_long="blank"'):
-        found.extend(translating(trained)(lines))
+        found.extend(aligner_of(trained).translate(lines))
     assert len(found) == 2
-    blank = list(translating(trained, too_long="blank")(lines))
+    blank = list(aligner_of(trained, too_long="blank").translate(lines))
     assert [alignment.skipped for alignment in blank] == ["", "", "too long", ""]
     assert [len(alignment.pair.source) for alignment in blank] == [2, 39, 40, 1]
     assert blank[2].pair.target == ()
@@ -128,22 +125,22 @@ def test_what_came_before_an_error_of_the_input_comes_out(trained: Any, error: t
 
     found = []
     with pytest.raises(error, match="file, line 2"):
-        found.extend(translating(trained)(broken()))
+        found.extend(aligner_of(trained).translate(broken()))
     assert [str(alignment.pair.target) for alignment in found] == ["('the', 'house')"]
 
 
 def test_no_translation_has_more_than_the_model_has_positions_for(toy_recorder: Callable[..., Any]) -> None:
     for shape in ({}, {"decoder_learned_pos": True, "encoder_learned_pos": True}):
         recorder = toy_recorder(shape)
-        (alignment,) = translating(recorder, Search(max_len_a=10, max_len_b=1000))(["das haus"])
+        (alignment,) = aligner_of(recorder).translate(["das haus"], Search(max_len_a=10, max_len_b=1000))
         assert len(alignment.pair.target) == 39  # a model with random weights goes on for ever
-        (alignment,) = translating(recorder, Search(max_len_a=1, max_len_b=2))(["das haus"])
+        (alignment,) = aligner_of(recorder).translate(["das haus"], Search(max_len_a=1, max_len_b=2))
         assert len(alignment.pair.target) == 3 + 2
 
 
 @pytest.mark.parametrize("beam", [1, 15, 1000])
 def test_beams_wider_than_the_dictionary(trained: Any, beam: int) -> None:
-    (alignment,) = translating(trained, Search(beam=beam))(["wir sehen das haus"])
+    (alignment,) = aligner_of(trained).translate(["wir sehen das haus"], Search(beam=beam))
     assert " ".join(alignment.pair.target) == "we see the house"
 
 
@@ -151,7 +148,7 @@ def test_in_two_directions(bundled: Any, recwarn: pytest.WarningsRecorder) -> No
     """The links of a translation are those of two aligners that read it, whatever the second one is."""
     two_way = TwoWayAligner(Aligner(bundled, FIXED), Aligner(bundled, FIXED), "union")
     lines = [" ".join(words) for words in sentences()[:3]]
-    found = list(TranslatingAligner(two_way, FairseqTranslator(bundled))(lines))
+    found = list(two_way.translate(lines))
     read = [(alignment.pair.source, alignment.pair.target) for alignment in found]
     assert [alignment.links for alignment in two_way(read)] == [alignment.links for alignment in found]
 

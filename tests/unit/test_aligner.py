@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from align import Aligner, Cell, Choice, Pair, Place, Settings, TwoWayAligner
+from align import Aligner, Cell, Choice, Pair, Place, Search, Settings, TwoWayAligner
 from align.aligners.sweep import sweep
 from align.types import Batch, CrossAttention, TextWarning
 from tests import naive
@@ -223,3 +224,62 @@ def test_two_directions_with_words_without_pieces() -> None:
         words = {(source.index(word), j) for j, word in enumerate(target) if word != "-" and word in source}
         assert alignment.links == words
         assert all(score > 0.95 for score in alignment.scores.values())
+
+
+WRONG_PAIRS: list[tuple[Any, type[Exception], str]] = [
+    ("ab", TypeError, "pair 2 is 'ab', not a source and a target"),
+    (None, TypeError, "pair 2 is None, not a source and a target"),
+    ({"source": "1", "target": "1"}, TypeError, "pair 2 is {'source': '1', 'target': '1'}, not a source and a target"),
+    (("1",), ValueError, r"pair 2 is \('1',\), not a source and a target"),
+    (("1", "2", "3"), ValueError, r"pair 2 is \('1', '2', '3'\), not a source and a target"),
+    ((None, "1"), TypeError, "the source of pair 2 is None, not a string or a sequence of words"),
+    (("1", b"1"), TypeError, "the target of pair 2 is b'1', not a string or a sequence of words"),
+    (("1", 7), TypeError, "the target of pair 2 is 7, not a string or a sequence of words"),
+    (("1", iter("1")), TypeError, "the target of pair 2 is <.*iterator.*>, not a string or a sequence of words"),
+    ((["1", 2], "1"), TypeError, "the source of pair 2: 2 is not a word: words are strings"),
+    ((["1", ""], "1"), ValueError, "the source of pair 2: '' is not a word: words are not empty and have no space"),
+    (("1", ["1 2"]), ValueError, "the target of pair 2: '1 2' is not a word"),
+    (("1", ["1\t2"]), ValueError, r"the target of pair 2: '1\\t2' is not a word"),
+    (("1", range(10_000)), TypeError, "the target of pair 2: 0 is not a word"),
+    ((bytes(10_000), "1"), TypeError, r"the source of pair 2 is b'\\x00.{,80}…, not a string"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "error", "message"), WRONG_PAIRS)
+def test_what_is_not_a_pair_is_refused_after_those_before_it(wrong: Any, error: type[Exception], message: str) -> None:
+    aligner = Aligner(KnownRecorder(), Settings(layer=2, head=3))
+    for one in (aligner, TwoWayAligner(aligner, aligner)):
+        found = []
+        with pytest.raises(error, match=f"^{message}"):
+            found.extend(one([("1", "1"), wrong]))
+        assert len(found) == 1
+
+
+def test_sentences_and_pairs_may_be_arrays_of_words() -> None:
+    aligner = Aligner(KnownRecorder(), Settings(layer=2, head=3))
+    (alignment,) = aligner(np.array([[["1", "2"], ["2", "1"]]]))
+    assert str(alignment) == "0-1 1-0"
+
+
+def test_translations_are_aligned_with_what_they_were_made_from() -> None:
+    aligner = Aligner(KnownRecorder(), Settings(layer=2, head=3), buffer=2)
+    sentences: list[Any] = ["1 2 3", "", ["4", "-", "5"], Pair(("6",), ("not", "read"), 9)]
+    for one in (aligner, TwoWayAligner(aligner, aligner)):
+        told: list[Any] = []
+        found = list(one.translate(sentences, Search(beam=1), told.append))
+        assert [alignment.pair for alignment in found] == [
+            Pair(("1", "2", "3"), ("3", "2", "1"), 1),
+            Pair((), (), 2),
+            Pair(("4", "-", "5"), ("5", "4"), 3),
+            Pair(("6",), ("6",), 9),
+        ]
+        assert [str(alignment) for alignment in found] == ["0-2 1-1 2-0", "", "0-1 2-0", "0-0"]
+        assert len(told) == 1
+
+
+@pytest.mark.parametrize("wrong", ["1 2 3", b"1 2 3"])
+def test_one_sentence_in_place_of_several_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="'1 2 3' is one sentence: give a list of sentences"):
+        list(Aligner(KnownRecorder()).translate(wrong))
+    with pytest.raises(TypeError, match="sentence 2 is None, not a string or a sequence of words"):
+        list(Aligner(KnownRecorder()).translate(["1", None]))  # type: ignore[list-item]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -29,6 +31,14 @@ def test_every_name_is_what_its_module_has(name: str) -> None:
     value = getattr(align, name)
     if name != "__version__":
         assert value is getattr(import_module(align._HOMES[name]), name)
+        assert value.__doc__
+    assert name in dir(align)
+
+
+def test_importing_all_names_works_and_importing_the_package_imports_nothing_heavy() -> None:
+    check = "import sys, align; assert not {'torch', 'numpy', 'fairseq'} & set(sys.modules)\n"
+    check += f"from align import *; {', '.join(align.__all__)}; assert 'fairseq' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True)
 
 
 def test_other_names_are_refused() -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import torch
@@ -14,7 +14,10 @@ from torch import Tensor
 
 from align.attention.merging import NULL
 from align.text.preprocess import Preprocessor
-from align.types import Batch, CrossAttention, Pair, Pieces
+from align.types import Batch, CrossAttention, Pair, Pieces, Search
+
+if TYPE_CHECKING:
+    from align.backends.base import Translator
 
 _recorders: WeakSet[FairseqAttention] = WeakSet()
 """All recorders of the process, for a fork to find."""
@@ -152,6 +155,12 @@ class FairseqRecorder(FairseqAttention):
         target, target_words = self._target(pair.target)
         words = len(pair.source), len(pair.target)
         return Pieces([*source, self._eos], [*source_words, NULL], target, target_words, words)
+
+    def translator(self, search: Search, batch_tokens: int) -> Translator:
+        """What translates with this model, by fairseq's beam search."""
+        from align.backends.fairseq.translator import FairseqTranslator  # which is made of a recorder
+
+        return FairseqTranslator(self, search, batch_tokens)
 
 
 @contextmanager
