@@ -1,0 +1,8 @@
+"""`python -m align`: the program `extract-align`."""
+
+import sys
+
+from align.cli.extract import main
+
+if __name__ == "__main__":
+    sys.exit(main())
