@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import align
 from align.backends.model_folder import DEFAULT_MODEL
+from align.cli.about import add_answers, add_list_models
 from align.cli.parser import Parser
 from align.text.batching import BATCH_TOKENS, BUFFER
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
@@ -67,6 +68,7 @@ def new_parser(program: str, description: str, examples: str) -> Parser:
     """A program's parser, which answers --help, with examples at the end, and --version."""
     parser = Parser(prog=program, description=description, epilog=examples)
     parser.add_argument("--version", action="version", version=f"{program} {align.__version__}")
+    add_answers(parser)
     return parser
 
 
@@ -94,8 +96,10 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "-m",
         "--model",
         default=DEFAULT_MODEL,
+        metavar="MODEL",
         help="a bundled model, a folder, or a fairseq checkpoint",
     )
+    add_list_models(group)
     group.add_argument("--source-lang", metavar="LANG", help="source language, as in dict.LANG.txt")
     group.add_argument("--target-lang", metavar="LANG", help="target language")
     group.add_argument(

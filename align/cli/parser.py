@@ -37,6 +37,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **named: Any) -> None:
         as_usual: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
         super().__init__(**as_usual | named)
+        self.color = False  # which Python 3.14 would have in the help, and in what is made of it
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, which option may have been meant, and where to look; exit code 2."""

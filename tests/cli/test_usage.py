@@ -1,21 +1,42 @@
-"""How all programs answer on the command line: wrong usage, unknown and abbreviated options."""
+"""How all programs answer on the command line: wrong usage, what they say of themselves, manual pages, completion."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from configparser import ConfigParser
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
-from tests.cli.conftest import Result
+import align
+from align.backends.model_folder import BUNDLED
+from align.cli.about import CITATION, LANGUAGES, SHELLS, bundled_models
+from align.cli.manual import PROGRAMS, main, manual_page
+from align.links.symmetrize import DIRECTIONS, METHODS, SOFT
+from tests.cli.conftest import Result, printed
+from tests.conftest import ROOT
 
-PROGRAMS = {
-    "baseline-align": "align.cli.baseline",
-    "combine-align": "align.cli.combine",
-    "eval-align": "align.cli.evaluate",
-    "extract-align": "align.cli.extract",
-    "sweep-align": "align.cli.sweep",
-}
+each_program = pytest.mark.parametrize("program", PROGRAMS)
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
+    """Runs a program by its name."""
+    return lambda program, *arguments, **named: run_main(import_module(PROGRAMS[program]).main, *arguments, **named)
+
+
+def test_programs_are_those_that_are_installed() -> None:
+    configuration = ConfigParser()
+    configuration.read(ROOT / "setup.cfg")
+    installed = configuration["options.entry_points"]["console_scripts"].split("\n")[1:]
+    assert installed == [f"{name} = {module}:main" for name, module in PROGRAMS.items()]
 
 
 @pytest.mark.parametrize(
@@ -24,7 +45,7 @@ PROGRAMS = {
         ("combine-align a b c", "unrecognized arguments: c"),
         ("combine-align a b c\nd\33[1m", r"unrecognized arguments: c\nd\x1b[1m"),
         ("extract-align a --symetrize=soft", "unrecognized arguments: --symetrize=soft; did you mean --symmetrize?"),
-        ("extract-align --sym soft a b", "unrecognized arguments: --sym a b; did you mean --symmetrize?"),
+        ("extract-align --sym soft", "unrecognized arguments: --sym; did you mean --symmetrize?"),
         ("extract-align --max 2", "unrecognized arguments: --max; did you mean --max-len-a or --max-len-b?"),
         ("extract-align --frobnicate", "unrecognized arguments: --frobnicate"),
         ("baseline-align giza a --tread 2", "unrecognized arguments: --tread 2; did you mean --threads?"),
@@ -34,9 +55,151 @@ PROGRAMS = {
         ("sweep-align --null x", "argument --null: invalid choice: 'x' (choose from 'eos', 'mask', 'none')"),
     ],
 )
-def test_wrong_usage_is_its_reason_and_a_hint(run_main: Callable[..., Result], command: str, reason: str) -> None:
+def test_wrong_usage_is_its_reason_and_a_hint(run: Callable[..., Result], command: str, reason: str) -> None:
     program, *arguments = command.split(" ")
-    result = run_main(import_module(PROGRAMS[program]).main, *arguments)
+    result = run(program, *arguments)
     error = f"{program}: error: {reason}\n{program} --help says what there is\n"
     assert (result.code, result.out) == (2, b"")
     assert result.err.replace("choose from eos, mask, none", "choose from 'eos', 'mask', 'none'") == error
+
+
+# What they say of themselves
+
+
+@each_program
+def test_cite(run: Callable[..., Result], program: str) -> None:
+    printed(run(program, "--cite"), *CITATION.splitlines())
+
+
+def test_bibtex_and_citation_file_say_the_same() -> None:
+    software: Any = OmegaConf.load(ROOT / "CITATION.cff")
+    paper = software["preferred-citation"]
+
+    def joined(authors: Any) -> str:
+        names = (one.get("name") or f"{one['family-names']}, {one['given-names']}" for one in authors)
+        return " and ".join(names)
+
+    expected = [
+        {
+            "title": paper.title,
+            "author": joined(paper.authors),
+            "booktitle": paper["collection-title"],
+            "year": str(paper.year),
+            "pages": f"{paper.start}--{paper.end}",
+            "doi": paper.doi,
+        },
+        {"title": software.title, "author": f"{{{joined(software.authors)}}}", "note": f"Version {software.version}"},
+    ]
+    entries = CITATION.split("\n\n")
+    assert [dict(re.findall(r"^  (\w+) = \{(.*)\},$", entry, re.MULTILINE)) for entry in entries] == expected
+    assert software.version == align.__version__
+
+
+def test_list_models(run: Callable[..., Result]) -> None:
+    result = run("extract-align", "--list-models")
+    assert run("sweep-align", "--list-models") == result
+    models = result.out.decode().split("\n\n")
+    assert [model.split("\n")[0] for model in models] == ["de-en  German to English", "en-de  English to German"]
+    assert models[0].split("\n")[1:] == [
+        "  size: 7.59 M parameters, 15.2 MB, half precision",
+        "  trained on: 145,182 pairs, 3,506,060 target pieces; 58,056 pairs left out",
+        f"  {BUNDLED / 'de-en'}",
+    ]
+    assert {language for name in bundled_models() for language in name.split("-")} <= LANGUAGES.keys()
+
+
+def test_answers_go_to_stdout_or_fail() -> None:
+    command = [sys.executable, "-m", "align", "--cite"]
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    error = "extract-align: error: stdout: cannot write: No space left on device\n"
+    assert (result.returncode, result.stderr) == (1, error)
+
+
+# Manual pages
+
+
+@each_program
+def test_manual_pages_are_of_these_options(program: str) -> None:
+    """If not: `python -m align.cli.manual man`."""
+    page = manual_page(program, import_module(PROGRAMS[program]).build_parser())
+    assert (ROOT / "man" / f"{program}.1").read_text(encoding="utf-8") == page
+
+
+def test_manual_pages_are_written(tmp_path: Path) -> None:
+    assert main([str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in (ROOT / "man").iterdir()}
+
+
+@pytest.mark.skipif(not shutil.which("groff"), reason="needs groff")
+@each_program
+def test_manual_pages_can_be_read(program: str) -> None:
+    command = ["groff", "-man", "-ww", "-Tascii", "-P-cbou", str(ROOT / "man" / f"{program}.1")]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert shown.stderr == ""
+    assert f"\n       {program} - " in shown.stdout
+    assert "\n       -h, --help\n              show this help" in shown.stdout
+    assert not re.search(r"\\f|\\\(|`", shown.stdout)
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+# Completion
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[str]]:
+    """What bash offers at the end of a command line, in a folder with a file and a folder."""
+    folder = tmp_path_factory.mktemp("completion")
+    (folder / "text").touch()
+    (folder / "folder").mkdir()
+
+    def offered(line: str) -> set[str]:
+        words = line.split(" ")
+        script = folder / f"{words[0]}.bash"
+        if not script.exists():
+            command = [sys.executable, "-m", PROGRAMS[words[0]], "--print-completion", "bash"]
+            script.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
+        function = f"_shtab_{words[0].replace('-', '_')}"
+        ask = f'source "{script}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); {function}; echo "${{COMPREPLY[@]}}"'
+        shell = ["bash", "-c", ask, "bash", *words]
+        shown = subprocess.run(shell, cwd=folder, capture_output=True, text=True, check=True)
+        assert shown.stderr == ""
+        return set(shown.stdout.split()) - {path.name for path in folder.glob("*.bash")}
+
+    return offered
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("extract-align --sym", {"--symmetrize"}),
+        ("extract-align -q --symmetrize ", {SOFT, *METHODS, *DIRECTIONS}),
+        ("extract-align -m ", {*bundled_models(), "text", "folder"}),
+        ("extract-align --reverse-model en", {"en-de"}),
+        ("extract-align --dictionaries ", {"folder"}),
+        ("extract-align --list", {"--list-models"}),
+        ("extract-align ", {"text", "folder"}),
+        ("extract-align -q -s ", {"text", "folder"}),
+        ("baseline-align ", {"fast_align", "eflomal", "giza"}),
+        ("baseline-align giza te", {"text"}),
+        ("combine-align te", {"text"}),
+        ("combine-align text te", {"text"}),
+        ("eval-align -g text te", {"text"}),
+        ("eval-align --paired ", {"bootstrap", "permutation"}),
+        ("sweep-align -g te", {"text"}),
+        ("sweep-align --plots fo", {"folder"}),
+    ],
+)
+def test_completion_in_bash(complete: Callable[[str], set[str]], line: str, words: set[str]) -> None:
+    assert complete(line) == words
+
+
+@each_program
+def test_completion_of_other_shells(run: Callable[..., Result], program: str) -> None:
+    for shell in SHELLS:
+        script = run(program, "--print-completion", shell)
+        assert (script.code, script.err) == (0, "")
+        assert program in script.out.decode()
+        if found := shutil.which(shell):
+            subprocess.run([found, "-n"], input=script.out, check=True)

@@ -1,0 +1,132 @@
+"""What programs say of themselves, on stdout: how to cite them, which models they bring, how a shell completes them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import align
+from align.backends.model_folder import BUNDLED, ModelOptions, find_model
+from align.cli.common import open_output, run
+
+CITATION = f"""\
+@inproceedings{{kobayashi-etal-2020-attention,
+  title = {{Attention is Not Only a Weight: Analyzing Transformers with Vector Norms}},
+  author = {{Kobayashi, Goro and Kuribayashi, Tatsuki and Yokoi, Sho and Inui, Kentaro}},
+  booktitle = {{Proceedings of the 2020 Conference on Empirical Methods in Natural Language Processing (EMNLP)}},
+  year = {{2020}},
+  pages = {{7057--7075}},
+  doi = {{10.18653/v1/2020.emnlp-main.574}},
+}}
+
+@misc{{extract-align,
+  title = {{extract-align: word alignments out of a trained Transformer}},
+  author = {{{{The extract-align authors}}}},
+  note = {{Version {align.__version__}}},
+}}
+"""
+"""The method's paper, and this toolkit, as BibTeX; CITATION.cff says the same for those who have the repository."""
+
+LANGUAGES = {"de": "German", "en": "English"}
+"""Names of the bundled models' languages."""
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+_CARD_ROW = re.compile(r"\| (size|trained on) \| (.*) \|")
+
+
+class Answer(argparse.Action):
+    """An option that prints what a function makes of the parser and the option's value, and ends the program."""
+
+    def __init__(self, *args: Any, answer: Callable[[argparse.ArgumentParser, Any], str], **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._answer = answer
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: str | None = None) -> None:
+        """Print it."""
+
+        def answer() -> None:
+            with open_output(None) as out:
+                out.write(self._answer(parser, values).encode())
+
+        sys.exit(run(parser.prog, answer))
+
+
+def add_answers(parser: argparse.ArgumentParser) -> None:
+    """What every program answers."""
+    parser.add_argument(
+        "--cite",
+        action=Answer,
+        nargs=0,
+        answer=lambda *_: CITATION,
+        help="print BibTeX of the method and of this toolkit",
+    )
+    parser.add_argument(
+        "--print-completion",
+        action=Answer,
+        answer=complete,
+        choices=SHELLS,
+        metavar="SHELL",
+        help=f"print what completes this command in a shell: {', '.join(SHELLS)}",
+    )
+
+
+def add_list_models(group: Any) -> None:
+    """Which models are bundled."""
+    group.add_argument(
+        "--list-models", action=Answer, nargs=0, answer=lambda *_: list_models(), help="print what is bundled, and stop"
+    )
+
+
+def bundled_models() -> list[str]:
+    """Names of the models that come with this package."""
+    return sorted(path.parent.name for path in BUNDLED.glob("*/model.toml"))
+
+
+def direction(source: str, target: str) -> str:
+    """Two languages by their names where those are known: "German to English"."""
+    return " to ".join(LANGUAGES.get(language, language) for language in (source, target))
+
+
+def list_models() -> str:
+    """A paragraph for each bundled model: name and direction, what its card says of it, and its folder."""
+    paragraphs = []
+    for name in bundled_models():
+        folder = find_model(name, ModelOptions())
+        lines = [f"{name}  {direction(folder.options.source_lang or '', folder.options.target_lang or '')}"]
+        card = (folder.root / "README.md").read_text(encoding="utf-8")
+        lines += [f"  {row}: {text}" for row, text in _CARD_ROW.findall(card)]
+        paragraphs.append("\n".join((*lines, f"  {folder.root}", "")))
+    return "\n".join(paragraphs)
+
+
+def complete(parser: argparse.ArgumentParser, shell: str) -> str:
+    """A script that completes a program's options, their values, and files and folders where they take these.
+
+    Args:
+        parser: of the program.
+        shell: one of SHELLS.
+    """
+    import shtab
+
+    names = " ".join(bundled_models())
+    models = {
+        "bash": "_extract_align_model_or_file",
+        "zsh": "_extract_align_model_or_file",
+        "tcsh": "f",
+        "preamble": {
+            "bash": f'_extract_align_model_or_file() {{ compgen -W "{names}" -- "$1"; compgen -f -- "$1"; }}',
+            "zsh": "_extract_align_model_or_file() { "
+            f"_alternative 'models:bundled model:({names})' 'files:file:_files' }}",
+        },
+    }
+    kinds = {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "MODEL": models, "PREFIX": shtab.FILE}
+    for action in parser._actions:
+        action.nargs = getattr(action, "save_nargs", action.nargs)  # which parse_intermixed_args puts aside
+        kind = str(action.metavar) if action.option_strings else "FILE"
+        if kind in kinds and not action.choices:
+            action.complete = kinds[kind]  # type: ignore[attr-defined]
+    return f"{shtab.complete(parser, shell)}\n"

@@ -1,0 +1,106 @@
+"""Manual pages out of the parsers: `python -m align.cli.manual FOLDER` writes one for each program."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import align
+
+PROGRAMS = {
+    "baseline-align": "align.cli.baseline",
+    "combine-align": "align.cli.combine",
+    "eval-align": "align.cli.evaluate",
+    "extract-align": "align.cli.extract",
+    "sweep-align": "align.cli.sweep",
+}
+"""The module of each program, which has its `build_parser` and `main`."""
+
+EXIT_STATUS = {
+    "0": "All is done.",
+    "1": "Input, a model or a file cannot be used; one line on stderr says which, and why.",
+    "2": "Wrong usage.",
+    "130": "Interrupted.",
+    "141": "Whoever read the output went away.",
+}
+
+_SPECIAL = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
+
+
+def manual_page(name: str, parser: argparse.ArgumentParser) -> str:
+    """The page of a program, in roff with the macros of man(7).
+
+    Args:
+        name: of the program.
+        parser: its parser.
+    """
+    summary = (parser.description or "").rstrip(".")
+    usage = " ".join(parser.format_usage().split()[2:])
+    examples, _, closing = (parser.epilog or "").partition("\n\n")
+    lines = [f'.TH {roff(name.upper())} 1 "" "extract\\-align {align.__version__}" "User Commands"']
+    lines += [".nh", ".ad l", ".SH NAME", f"{roff(name)} \\- {roff(first_letter(summary, str.lower))}"]
+    lines += [".SH SYNOPSIS", f".B {roff(name)}", roff(usage), ".SH DESCRIPTION", roff(f"{summary}.")]
+    lines += [roff(closing)] if closing else []
+    lines.append(".SH OPTIONS")
+    for group in parser._action_groups:
+        if actions := [action for action in group._group_actions if action.help != argparse.SUPPRESS]:
+            lines += (
+                []
+                if group.title in ("options", "positional arguments")
+                else [f".SS {roff(first_letter(group.title or '', str.upper))}"]
+            )
+            for action in actions:
+                lines += [".TP", heading(action), marked(parser._get_formatter()._expand_help(action))]
+    lines.append(".SH EXAMPLES")
+    for line in examples.splitlines()[1:]:
+        command, _, what = line.strip().partition("   ")
+        lines += [".TP", f".B {roff(command)}", marked(what.strip())]
+    lines.append(".SH EXIT STATUS")
+    for status, meaning in EXIT_STATUS.items():
+        lines += [".TP", f".B {status}", roff(meaning)]
+    others = ", ".join(f"\\fB{roff(other)}\\fR(1)" for other in PROGRAMS if other != name)
+    return "\n".join((*lines, ".SH SEE ALSO", others, ""))
+
+
+def heading(action: argparse.Action) -> str:
+    """An option in all its spellings with what it takes, or the name of an argument."""
+    if not action.option_strings:
+        return f".I {roff(str(action.metavar or action.dest))}"
+    values = "|".join(map(str, action.choices)) if action.choices else action.dest.upper()
+    takes = "" if action.nargs == 0 else f" \\fI{roff(str(action.metavar or values))}\\fR"
+    return ", ".join(f"\\fB{roff(flag)}\\fR" for flag in action.option_strings) + takes
+
+
+def marked(text: str) -> str:
+    """Text in which `this` is bold."""
+    parts = re.split(r"`([^`]+)`", " ".join(text.split()))
+    return "".join(f"\\fB{roff(part)}\\fR" if n % 2 else roff(part) for n, part in enumerate(parts)) or r"\&"
+
+
+def first_letter(text: str, change: Callable[[str], str]) -> str:
+    """Text with another first letter."""
+    return change(text[:1]) + text[1:]
+
+
+def roff(text: str) -> str:
+    """Text as roff writes it: nothing in it is a command, and hyphens are those of options."""
+    escaped = "".join(_SPECIAL.get(character, character) for character in text)
+    return rf"\&{escaped}" if escaped.startswith(".") else escaped
+
+
+def main(arguments: list[str]) -> int:
+    """Write all pages into a folder."""
+    (folder,) = arguments
+    for name, module in PROGRAMS.items():
+        main_module: Any = import_module(module)
+        Path(folder, f"{name}.1").write_text(manual_page(name, main_module.build_parser()), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
