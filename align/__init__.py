@@ -13,6 +13,8 @@ from align import safe_path  # noqa: F401  (before all others)
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from align.quiet import quietly
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -101,7 +103,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'align' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    with quietly():
+        value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import fields
+from typing import Literal, NamedTuple, NoReturn
 
 import torch
 
@@ -17,6 +19,7 @@ from align.text.batching import BATCH_TOKENS, BUFFER, TooLong
 from align.types import Head, Null, PositionChoice, Score, Settings
 
 DTYPES = ("float32", "bfloat16")
+_OPTIONS = frozenset(option.name for option in fields(ModelOptions))
 
 
 class Backend(NamedTuple):
@@ -39,18 +42,25 @@ def pick_device(device: str) -> str:
     """The device to run on: "auto" is the first GPU if there is one, else the CPU.
 
     Raises:
-        ModelError: a GPU is asked for and there is none.
+        ValueError: torch knows no such device.
+        ModelError: a GPU is asked for, and there is none or not so many.
     """
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if device.startswith("cuda") and not torch.cuda.is_available():
+    try:
+        asked = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(f"device is auto, cpu, cuda, or cuda:0 and so on; not {device!r}") from None
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if asked.type == "cuda" and (asked.index or 0) >= count:
         remedy = Remedy("use {} or {}", (Argument("device", "cpu"), Argument("device", "auto")))
-        raise ModelError("torch sees no CUDA device here", remedy=remedy)
-    return device
+        seen = "no CUDA device" if not count else f"{count} CUDA {'device' if count == 1 else 'devices'}, from cuda:0,"
+        raise ModelError(f"torch sees {seen} here", remedy=remedy)
+    return str(asked)
 
 
 def load(
-    model: str = DEFAULT_MODEL,
+    model: str | os.PathLike[str] = DEFAULT_MODEL,
     *,
     score: Score = "norm",
     position: PositionChoice = "input",
@@ -64,8 +74,12 @@ def load(
     buffer: int = BUFFER,
     batch_tokens: int = BATCH_TOKENS,
     too_long: TooLong = "stop",
+    **unknown: NoReturn,
 ) -> Aligner:
     """Load a model and make an aligner of it.
+
+        load("de-en", position="both", threshold=0.4)
+        load("checkpoints/checkpoint_best.pt", options=ModelOptions(dictionaries="data-bin", tokenizer="moses"))
 
     Args:
         model: name of a bundled model, a folder, or a fairseq checkpoint file.
@@ -76,21 +90,26 @@ def load(
         null: "eos", "mask" or "none"; see `align.attention.scores`.
         threshold: from 0 to 1, link all words whose soft score is above it; None for each target word's best.
         options: what the model's files do not say about languages, dictionaries and text.
-        device: "auto", "cpu" or "cuda".
+        device: "auto", "cpu", "cuda", or "cuda:0" and so on.
         dtype: of the model's arithmetic, "float32" or "bfloat16".
         buffer: pairs to read ahead.
         batch_tokens: pieces in a batch.
         too_long: "stop" or "blank".
+        unknown: none.
 
     Raises:
+        TypeError: another argument; the message says where one of `ModelOptions` belongs.
         ValueError: anything about the model or the settings that does not fit; the message says what.
         ModuleNotFoundError: fairseq is not installed; the message says how to.
     """
+    for name in unknown:
+        where = f"; give options=ModelOptions({name}=...)" if name in _OPTIONS else ""
+        raise TypeError(f"load() got an unexpected keyword argument {name!r}{where}")
     settings = Settings(score=score, position=position, layer=layer, head=head, null=null, threshold=threshold)
     if dtype not in DTYPES:
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     files = {name: backend.files for name, backend in BACKENDS.items()}
-    folder = find_model(model, options or ModelOptions(), files)
+    folder = find_model(os.fspath(model), options or ModelOptions(), files)
     recorder = BACKENDS[folder.backend].recorder(folder, pick_device(device), dtype)
     if recorder.name.partition(":")[0] != folder.backend:
         raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from align.quiet import quietly
 from align.text.lines import split_words
 from align.text.preprocess import TextRules
 
@@ -41,7 +42,8 @@ class Detokenizer:
         self._unescape = rules.tokenizer.startswith("moses-escaped")
         self._moses: Any = None
         if rules.tokenizer != "none":
-            from sacremoses import MosesDetokenizer
+            with quietly():
+                from sacremoses import MosesDetokenizer
 
             self._moses = MosesDetokenizer(lang=rules.language)
 

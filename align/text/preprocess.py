@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from align.errors import ModelError
+from align.quiet import quietly
 
 Tokenize = Callable[[str, bool, str], list[str]]
 """The tokens of a word, given whether it is the first one and a stand-in for the word that follows ("": none)."""
@@ -60,7 +61,8 @@ def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = F
         escape: write `&apos;` for an apostrophe and so on, as Moses' own script does by default.
         split_hyphens: write `a @-@ b` for `a-b`, as it does with `-a`.
     """
-    from sacremoses import MosesTokenizer
+    with quietly():
+        from sacremoses import MosesTokenizer
 
     moses = MosesTokenizer(lang=language)
     options = {"escape": escape, "aggressive_dash_splits": split_hyphens}
@@ -90,7 +92,8 @@ def sentencepiece_segmenter(path: Path | None) -> Segment:
     Raises:
         ModelError: the file is not such a model.
     """
-    from sentencepiece import SentencePieceProcessor
+    with quietly():
+        from sentencepiece import SentencePieceProcessor
 
     processor: Any = SentencePieceProcessor()
     try:
@@ -119,7 +122,8 @@ def subword_nmt_segmenter(path: Path | None) -> Segment:
     Raises:
         ModelError: the file does not hold BPE codes.
     """
-    from subword_nmt.apply_bpe import BPE
+    with quietly():
+        from subword_nmt.apply_bpe import BPE
 
     assert path is not None
     try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from align import load
+from align import ModelError, ModelOptions, load
 from align.backends.model_folder import FAIRSEQ_FILES
-from align.loading import BACKENDS, Backend
+from align.loading import BACKENDS, Backend, pick_device
+from tests import toy
 from tests.known import KnownRecorder
 
 
@@ -30,3 +33,63 @@ def test_a_backend_is_known_by_its_files_and_its_recorders_by_its_name(
     with pytest.raises(ValueError, match="the recorder of backend known calls itself other:1-2"):
         load(str(tmp_path))
     assert BACKENDS["fairseq"].files == FAIRSEQ_FILES
+
+
+def test_an_option_of_the_model_is_sent_where_it_belongs() -> None:
+    with pytest.raises(TypeError, match=r"argument 'tokenizer'; give options=ModelOptions\(tokenizer=\.\.\.\)$"):
+        load(tokenizer="moses")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"load\(\) got an unexpected keyword argument 'frob'$"):
+        load(frob=1)  # type: ignore[arg-type]
+
+
+def test_options_and_a_path_in_place_of_its_name(tmp_path: Path) -> None:
+    checkpoint = toy.save_model(tmp_path / "toy")
+    aligner = load(checkpoint, layer=1, head=1, device="cpu", options=ModelOptions(case="lower"))
+    assert str(aligner.align("HAUS", "HOUSE")) == str(load(str(checkpoint), layer=1, head=1).align("haus", "house"))
+    assert "lower case" in aligner.recorder.text
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "error", "message"),
+    [
+        ("gpu", 0, ValueError, "^device is auto, cpu, cuda, or cuda:0 and so on; not 'gpu'$"),
+        ("cuda:0", 0, ModelError, '^torch sees no CUDA device here: use device="cpu" or device="auto"$'),
+        ("cuda", 0, ModelError, "^torch sees no CUDA device here: "),
+        ("cuda:1", 1, ModelError, "^torch sees 1 CUDA device, from cuda:0, here: "),
+        ("cuda:2", 2, ModelError, "^torch sees 2 CUDA devices, from cuda:0, here: "),
+    ],
+)
+def test_devices_that_are_not_there(
+    device: str, count: int, error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: count > 0)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: count)
+    with pytest.raises(error, match=message):
+        load(device=device)
+
+
+@pytest.mark.parametrize(("device", "picked"), [("auto", "cuda"), ("cuda:1", "cuda:1"), ("cpu", "cpu")])
+def test_devices_that_are_there(device: str, picked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert pick_device(device) == picked
+
+
+USE = """
+import warnings, align
+aligner = align.load(device="cpu")
+list(aligner.translate(["das haus"], align.Search(beam=1)))
+align.TwoWayAligner(aligner, align.load("en-de", device="cpu")).align("das haus", "the house")
+align.evaluate, align.heat_grid
+warnings.warn("mine")
+"""
+
+
+@pytest.mark.parametrize("action", ["default", "error"])
+def test_no_warning_but_the_users_own(action: str) -> None:
+    done = subprocess.run([sys.executable, "-W", action, "-c", USE], capture_output=True, text=True, timeout=300)
+    assert done.stdout == ""
+    if action == "default":
+        assert done.stderr.splitlines() == ["<string>:7: UserWarning: mine"]
+    else:  # the last line of the traceback
+        assert done.stderr.splitlines()[-1] == "UserWarning: mine"

@@ -9,6 +9,7 @@ fairseq's own programs are started (`programs.py`).
 3. Its modules call `eval` on settings of models and optimisers, and on lines of text. In all of them that name now
    means `evaluate_literal`, which knows numbers, strings and lists of them.
 4. It reads checkpoints by `torch.load`, which is told what they may hold: see `align.backends.fairseq.checkpoint`.
+5. Importing it draws warnings of what torch and Python will no longer have, which nobody here can heed.
 
 Tested with fairseq 0.12.2; fairseq-fixed 0.12.3.1 takes the same path.
 """
@@ -26,6 +27,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from align.errors import shorten
+from align.quiet import quietly
 
 MENDED = ("fairseq", "hydra")
 
@@ -172,11 +174,12 @@ class _Hook(importlib.abc.MetaPathFinder):
 
         def mended(module: Any) -> None:
             _replace_eval(module)
-            if name != "fairseq":
-                execute(module)
-                return
-            with _hashable_dataclasses(), _logging_untouched():
-                execute(module)
+            with quietly():
+                if name != "fairseq":
+                    execute(module)
+                    return
+                with _hashable_dataclasses(), _logging_untouched():
+                    execute(module)
             _mend()
 
         spec.loader.exec_module = mended  # type: ignore[method-assign]
