@@ -9,6 +9,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, get_args
 
+from align.backends.recognise import recognise, recognise_name
 from align.errors import Argument, ModelError, Remedy, shorten, show_value
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS, TextRules
 from align.text.toml import check_names, parse_toml
@@ -39,18 +40,24 @@ class ModelOptions:
         case: "lower" or "keep".
         tokenizer: a key of `align.text.preprocess.TOKENIZERS`.
         subwords: "sentencepiece", "subword-nmt" or "none".
-        source_subwords: sentencepiece model or BPE codes of the source.
-        target_subwords: the same for the target.
+        subword_files: sentencepiece model or BPE codes, one for both sides, or the source's and the target's.
+
+    Raises:
+        ModelError: there are more than two subword files.
     """
 
     source_lang: str | None = None
     target_lang: str | None = None
-    dictionaries: Path | None = None
+    dictionaries: Path | str | None = None
     case: str | None = None
     tokenizer: str | None = None
     subwords: str | None = None
-    source_subwords: Path | None = None
-    target_subwords: Path | None = None
+    subword_files: Sequence[Path | str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.subword_files is not None and not 1 <= len(self.subword_files) <= 2:
+            remedy = Remedy("give one {} for both sides, or two, the source's first", (Argument("subword_files"),))
+            raise ModelError(f"{len(self.subword_files)} subword files", remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -71,15 +78,23 @@ class ModelFolder:
     backend: str
     calibration: Mapping[tuple[Score, Position], Cell] = field(default_factory=dict)
 
+    @property
+    def dictionary_folder(self) -> Path:
+        """Where dictionaries are looked for."""
+        return Path(self.options.dictionaries or self.root)
+
+    def dictionary_languages(self) -> list[str]:
+        """The languages of the dictionaries in that folder."""
+        return sorted(path.name[len("dict.") : -len(".txt")] for path in self.dictionary_folder.glob("dict.*.txt"))
+
     def binarised_languages(self) -> tuple[str, str] | tuple[None, None]:
         """The language pair in the names of what fairseq-preprocess wrote, such as `train.de-en.de.idx`.
 
         None where there is no such file, or such files of several pairs.
         """
-        folder = self.options.dictionaries or self.root
-        languages = [path.name[len("dict.") : -len(".txt")] for path in folder.glob("dict.*.txt")]
-        pairs = permutations(languages, 2)
-        binarised = [pair for pair in pairs if any(folder.glob("*.{0}-{1}.{0}.idx".format(*map(escape, pair))))]
+        pairs = permutations(self.dictionary_languages(), 2)
+        idx = "*.{0}-{1}.{0}.idx"
+        binarised = [pair for pair in pairs if any(self.dictionary_folder.glob(idx.format(*map(escape, pair))))]
         return binarised[0] if len(binarised) == 1 else (None, None)
 
     def dictionary(self, language: str) -> Path:
@@ -88,11 +103,30 @@ class ModelFolder:
         Raises:
             ModelError: there is none.
         """
-        path = (self.options.dictionaries or self.root) / f"dict.{language}.txt"
+        path = self.dictionary_folder / f"dict.{language}.txt"
         if not path.is_file():
-            remedy = Remedy("name its folder with {}, or the languages right", (Argument("dictionaries"),))
-            raise ModelError("no such dictionary", file=str(path), remedy=remedy)
+            found = ", ".join(map(shorten, self.dictionary_languages()[:10]))
+            remedy = Remedy("name another folder with {}, or the languages right", (Argument("dictionaries"),))
+            raise ModelError(f"no such dictionary; there are those of: {found}", file=str(path), remedy=remedy)
         return path
+
+    def check_dictionaries(self, trained_with: str | None = None) -> None:
+        """Check that there are dictionaries at all.
+
+        Args:
+            trained_with: the folder that the checkpoint says they were in, for the message.
+
+        Raises:
+            ModelError: there is no such folder, or none in it.
+        """
+        folder = self.dictionary_folder
+        if not folder.is_dir():
+            raise ModelError("no such folder of dictionaries", file=str(folder))
+        if not self.dictionary_languages():
+            where = f" (when the model was trained they were in {show_value(trained_with)})" if trained_with else ""
+            advice = "name the folder that fairseq-preprocess wrote with {}; the languages come from it too"
+            remedy = Remedy(advice, (Argument("dictionaries"),))
+            raise ModelError(f"no dictionaries (dict.LANG.txt) in this folder{where}", file=str(folder), remedy=remedy)
 
     def rules(self, language: str, subword_file: Path | None) -> TextRules:
         """How one side's text is prepared; `subword_file` is the user's own choice.
@@ -108,7 +142,7 @@ class ModelFolder:
         if file is None and kind != "none":
             kind, file = self._find_subwords(language, [kind] if kind else list(SUBWORD_FILES))
         if kind != "none" and not (file and file.is_file()):
-            remedy = Remedy("name it with {} or {}", (Argument("source_subwords"), Argument("target_subwords")))
+            remedy = Remedy("name it with {}", (Argument("subword_files"),))
             raise ModelError(f"no {kind} file for {language}", file=str(file or self.root), remedy=remedy)
         if kind is None or kind == "none":
             kind, file = "none", None
@@ -139,11 +173,15 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     if path.name == model and (BUNDLED / model / "model.toml").is_file():
         path = BUNDLED / model  # whatever lies about here under that name; `./NAME` is the way to say that
     if not path.exists():
+        if looks_like := recognise_name(model):
+            raise looks_like
         known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
         raise ModelError(f"no such file or folder, nor a bundled model (these are: {known})", file=model)
     root = path if path.is_dir() else path.parent
     stored, calibration = _read_toml(root / "model.toml")
     backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
+    if other := recognise(checkpoint):
+        raise other
     given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
     return ModelFolder(checkpoint, root, replace(stored, **given), backend, calibration)
 
@@ -156,8 +194,11 @@ def _backend_of(checkpoint: Path, files: Mapping[str, Sequence[str]]) -> str:
 
 def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[str, Path]:
     """The backend whose model a folder holds, and the checkpoint."""
+    other = recognise(root)
     for backend, names in files.items():
         for name in names:
+            if "*" in name and other:  # whose *.pt may be an optimizer's state
+                raise other
             for path in sorted(root.glob(name)):
                 if path.is_file() or "*" in name:
                     return backend, path

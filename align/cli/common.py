@@ -16,7 +16,10 @@ from align.links.gold import LinksWarning
 from align.types import Alignment
 from align.view.escape import printable
 
-FLAGS = {"append": "--append-test", "source": "-s", "target": "-t", "text": "the text with -s and -t"}
+FLAGS = {
+    **{"append": "--append-test", "source": "-s", "target": "-t", "text": "the text with -s and -t"},
+    "subword_files": "--subwords-file",
+}
 """Options whose names are not those of the arguments that they set."""
 
 OK, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 130, 141

@@ -64,6 +64,16 @@ def number_up_to(most: int) -> Callable[[str], float]:
     return parse
 
 
+class _OnceOrTwice(argparse.Action):
+    """Gathers the values of an option that is given for both sides, or for either."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        gathered = [*(getattr(namespace, self.dest) or ()), values]
+        if len(gathered) > 2:
+            raise argparse.ArgumentError(self, "given once for both sides, or twice: for the source, for the target")
+        setattr(namespace, self.dest, gathered)
+
+
 def new_parser(program: str, description: str, examples: str) -> Parser:
     """A program's parser, which answers --help, with examples at the end, and --version."""
     parser = Parser(prog=program, description=description, epilog=examples)
@@ -117,8 +127,14 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         choices=tuple(SUBWORDS),
         help="how words are cut; none: lines hold the model's pieces already (default: by the files found)",
     )
-    group.add_argument("--source-subwords", metavar="FILE", type=Path, help="sentencepiece model or BPE codes")
-    group.add_argument("--target-subwords", metavar="FILE", type=Path, help="the same for the target")
+    group.add_argument(
+        "--subwords-file",
+        dest="subword_files",
+        action=_OnceOrTwice,
+        metavar="FILE",
+        type=Path,
+        help="sentencepiece model or BPE codes of both sides; given twice: the source's, then the target's",
+    )
 
 
 def add_null_option(group: Any) -> None:

@@ -322,8 +322,12 @@ def test_ten_thousand_random_lines(run: Callable[..., Result], toy_model: Path) 
         (("--layer", 9), ("layer 9 is out of range", "has 3 layers")),
         (("--head", 9), ("head 9 is out of range", "has 4 heads")),
         (("--device", "cuda"), ("no CUDA device",)),
-        (("--source-lang", "xx"), ("no sentencepiece file for xx",)),
-        (("--source-subwords", "gone.spm"), ("gone.spm: no sentencepiece file",)),
+        (
+            ("--source-lang", "xx"),
+            ("dict.xx.txt: no such dictionary; there are those of: de, en: name another folder",),
+        ),
+        (("--subwords-file", "gone.spm"), ("gone.spm: no sentencepiece file", "name it with --subwords-file")),
+        (("--dictionaries", "no/such"), ("no/such: no such folder of dictionaries",)),
         (("-o", "no/such/folder/links"), ("no/such/folder/links: cannot write: No such file",)),
         (("-o", "/dev/full"), ("/dev/full: cannot write: No space left",)),
         (("-o", ROOT), (f"{ROOT}: Is a directory",)),
@@ -358,7 +362,48 @@ def test_swapped_sides_are_warned_about(run: Callable[..., Result]) -> None:
 
 def test_subwords_for_one_side_only_are_refused(run: Callable[..., Result], toy_model: Path) -> None:
     (toy_model.parent / "en.spm").write_bytes((ROOT / "align" / "models" / "de-en" / "en.spm").read_bytes())
-    failed(run("-m", toy_model, EXAMPLES), "subwords for one side, but none for de")
+    advice = "name the file of each with --subwords-file, or the one of both"
+    failed(run("-m", toy_model, EXAMPLES), f"subwords for one side, but none for de: {advice}")
+
+
+def test_what_a_checkpoint_lacks_is_asked_for_in_one_go(run: Callable[..., Result], toy_model: Path) -> None:
+    folder, data = toy_model.parent, toy_model.parent / "data-bin"
+    state = load_checkpoint(toy_model)
+    state["cfg"]["task"] = {"_name": "translation", "data": "data-bin/{te}"}
+    torch.save(state, toy_model)
+    data.mkdir()
+    for language in ("de", "en"):
+        (folder / f"dict.{language}.txt").rename(data / f"dict.{language}.txt")
+    failed(
+        run("-m", toy_model, EXAMPLES),
+        f"{folder}: no dictionaries (dict.LANG.txt) in this folder (when the model was trained they were in "
+        "'data-bin/{te}'): name the folder that fairseq-preprocess wrote with --dictionaries; "
+        "the languages come from it too",
+    )
+    failed(
+        run("-m", toy_model, "--dictionaries", data, EXAMPLES),
+        f"{toy_model}: does not say its languages (there are dictionaries of: de, en): "
+        "give --source-lang and --target-lang",
+    )
+    (data / "train.de-en.de.idx").touch()
+    failed(run("-m", data, EXAMPLES), f"name the checkpoint itself, and this folder with --dictionaries {data}")
+    (data / "joined.codes").write_text("#version: 0.2\ne n</w>\n", encoding="utf-8")
+    given = ("--dictionaries", data, "--subwords-file", data / "joined.codes", "--signature")
+    result = run("-m", toy_model, *given)
+    assert result.code == 0
+    twice = run("-m", toy_model, *given, "--subwords-file", data / "joined.codes")
+    assert twice.out == result.out
+    assert run("-m", toy_model, *given[:2], "--signature").out != result.out
+
+
+def test_a_model_of_another_toolkit_is_named(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "pytorch_model.bin").touch()
+    (tmp_path / "config.json").write_text('{"model_type": "marian\\u001b[31m"}', encoding="utf-8")
+    failed(
+        run("-m", tmp_path, EXAMPLES),
+        f"{tmp_path}: a Hugging Face model ('marian\\x1b[31m'): only fairseq checkpoints are read so far",
+        ": --model de-en for German and English, or one of your own (python -m align.training)",
+    )
 
 
 def test_a_language_model_is_named_as_what_it_is(run: Callable[..., Result], toy_model: Path) -> None:
@@ -366,7 +411,11 @@ def test_a_language_model_is_named_as_what_it_is(run: Callable[..., Result], toy
     state["model"] = {k: v for k, v in state["model"].items() if "encoder" not in k}
     state["cfg"] = {"model": argparse.Namespace(_name="transformer_lm"), "task": {"_name": "language_modeling"}}
     torch.save(state, toy_model)
-    failed(run("-m", toy_model, EXAMPLES), "no encoder-decoder attention in it; is it a language model?")
+    failed(
+        run("-m", toy_model, EXAMPLES),
+        f"{toy_model}: no encoder-decoder attention in it (transformer_lm): links need a Transformer for translation, "
+        "not a language model or an encoder alone",
+    )
 
 
 def test_another_models_dictionary_of_the_same_size_is_warned_about(
@@ -410,7 +459,7 @@ def test_closed_streams_are_no_tracebacks(closed: str, code: int) -> None:
     [
         ("-s", "a"), ("-t", "a"), ("-s", "a", "-t", "b", "c"), ("-s", "-", "-t", "-"), ("--layer", "0"),
         ("--layer", "all"), ("--head", "x"), ("--format", "xml"), ("--buffer", "0"), ("--batch-tokens", "-5"),
-        ("--frobnicate",), ("a", "b"),
+        ("--frobnicate",), ("a", "b"), ("--subwords-file", "a") * 3,
     ],
 )  # fmt: skip
 def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:

@@ -233,7 +233,11 @@ def test_what_a_reverse_model_lacks_is_not_asked_for_by_options_of_the_forward_o
 ) -> None:
     (tmp_path / "toys" / "en-de" / "dict.de.txt").unlink()
     result = run(*BOTH, "text")
-    failed(result, "toys/en-de/dict.de.txt: no such dictionary: ", "what is missing belongs in this model's folder")
+    failed(
+        result,
+        "toys/en-de/dict.de.txt: no such dictionary; there are those of: en: ",
+        "what is missing belongs in this model's folder",
+    )
     assert "--dictionaries" not in result.err
 
 

@@ -308,6 +308,42 @@ def test_model_toml_is_checked(folder: Path, text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        (b'{"model_type": "\x1b[31m\xe2\x80\xae' + b"a" * 10**6 + b'"}', ""),
+        (b'{"model_type": "\\u001b[31m\\u202e' + b"a" * 10**5 + b'"}', r" ('\x1b[31m\u202eaaaaaa"),
+        (b"[" * 10**6, ""),
+        (b'{"model_type": ' + b"9" * 10**6 + b"}", ""),
+        (b'{"model_type": {}}', ""),
+        (b"\xff\xfe[", ""),
+    ],
+)
+def test_a_config_of_another_toolkit_is_read_with_care(folder: Path, config: bytes, kind: str) -> None:
+    (folder / "checkpoint.pt").rename(folder / "model.safetensors")
+    (folder / "config.json").write_bytes(config)
+    said = answer(folder)
+    assert said.startswith(f": a Hugging Face model{kind}")
+    assert len(said) < 400
+
+
+def test_a_config_that_is_no_file_is_not_waited_for(folder: Path) -> None:
+    (folder / "checkpoint.pt").rename(folder / "model.safetensors")
+    os.mkfifo(folder / "config.json")
+    assert answer(folder).startswith(": a Hugging Face model: only fairseq")
+    (folder / "config.json").unlink()
+    (folder / "config.json").symlink_to("/dev/zero")
+    assert answer(folder).startswith(": a Hugging Face model: only fairseq")
+
+
+@pytest.mark.parametrize(
+    "head", [b"PK\3\4", b"PK\3\4" + b"\xff" * 26, b"\xff" * 8 + b"{", b"\n\x0e\n", b"\0" * 8 + b"{"]
+)
+def test_beginnings_of_files_that_are_cut_short(folder: Path, head: bytes) -> None:
+    (folder / "checkpoint.pt").write_bytes(head)
+    assert "it may be cut short or damaged" in answer(folder)
+
+
+@pytest.mark.parametrize(
     "codes", ["#version: 9999.9\na b\n", "#version: " + "1." * 10**5 + "\na b\n", " a\nb c\n", "a b c\n"]
 )
 def test_codes_that_subword_nmt_fails_at_later_are_refused_first(folder: Path, codes: str) -> None:

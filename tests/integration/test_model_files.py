@@ -14,7 +14,7 @@ from tests import toy
 
 
 def load(path: Path, **options: str) -> None:
-    load_fairseq(find_model(str(path), ModelOptions(**options)))  # type: ignore[arg-type]
+    load_fairseq(find_model(str(path), ModelOptions(**options)))
 
 
 def test_dictionary_that_is_missing_damaged_or_of_another_size(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_fingerprint_changes_with_every_file_and_rule(tmp_path: Path) -> None:
     checkpoint = toy.save_model(tmp_path)
 
     def name(**options: str) -> str:
-        return load_fairseq(find_model(str(checkpoint), ModelOptions(**options))).name  # type: ignore[arg-type]
+        return load_fairseq(find_model(str(checkpoint), ModelOptions(**options))).name
 
     names = {name(), name(case="lower"), name(tokenizer="moses")}
     toy.save_dictionary(tmp_path / "dict.de.txt", [*toy.SOURCE_WORDS[:-1], "sieht"])

@@ -70,6 +70,12 @@ def test_subwords_are_what_is_found_or_named(tmp_path: Path) -> None:
         folder.rules("de", tmp_path / "gone.spm")
 
 
+def test_subword_files_are_one_or_two() -> None:
+    for files in ((), ("a", "b", "c")):
+        with pytest.raises(ModelError, match=rf"{len(files)} subword files: give one subword_files for both sides"):
+            ModelOptions(subword_files=files)
+
+
 @pytest.mark.parametrize(
     ("toml", "message"),
     [

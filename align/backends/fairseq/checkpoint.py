@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from align.backends.fairseq.index import TooMuch, Unsafe, checked_file
-from align.errors import shorten
+from align.backends.recognise import OTHER_TOOLKIT
+from align.errors import ModelError, shorten
 
 _FORMATS = {"f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "b1": "?"}
 """numpy's names of number types, and the codes of `struct` for them."""
@@ -120,7 +121,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
     Raises:
         ValueError: there is no such file, or it is damaged, wants to run code, takes more memory than its size accounts
-            for, or is not a fairseq checkpoint.
+            for, or is not a fairseq checkpoint; says whose it is where that can be told.
     """
     if not path.is_file():
         raise ValueError(f"{path}: no such checkpoint")
@@ -134,10 +135,14 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     except TooMuch as error:
         raise ValueError(f"{path}: refused, for it holds {error}") from None
     except Unsafe as error:
+        if str(error).startswith(("onmt.", "torchtext.")):
+            raise ModelError("an OpenNMT-py model", file=str(path), remedy=OTHER_TOOLKIT) from None
         raise ValueError(
             f"{path}: refused, for it asks to run {shorten(str(error))} while being read; "
             "a checkpoint that only holds a model has no need to"
         ) from None
+    except ModelError as error:
+        raise error.in_file(str(path)) from None
     except _NotFairseq as error:
         raise ValueError(f"{path}: not a fairseq checkpoint: {error}") from None
     except Exception:  # damaged pickles raise nearly anything: KeyError, EOFError, RuntimeError, ...
@@ -155,11 +160,24 @@ def _checked(state: Any, size: int) -> dict[str, Any]:
         isinstance(state.get("args"), argparse.Namespace) or isinstance(state.get("cfg"), dict)
     )
     if not (configured and isinstance(weights, dict)):
+        if other := _other_toolkit(state):
+            raise ModelError(other, remedy=OTHER_TOOLKIT)
         raise _NotFairseq("no model with its configuration in it")
     plain = {_name(name): _plain(name, weight) for name, weight in weights.items()}
     if sum({(store := w.untyped_storage()).data_ptr(): store.nbytes() for w in plain.values()}.values()) > size:
         raise TooMuch(f"weights of more than its {size:,} bytes")
     return {**state, "model": plain}
+
+
+def _other_toolkit(state: Any) -> str:
+    """Whose checkpoint it is by the names in it, if it is not fairseq's; else empty."""
+    if not isinstance(state, dict):
+        return ""
+    if {"opt", "vocab"} <= state.keys():
+        return "an OpenNMT-py model"
+    if state and all(isinstance(weight, Tensor) for weight in state.values()):
+        return "weights alone, as Hugging Face models have them"
+    return ""
 
 
 def _name(name: Any) -> str:

@@ -20,7 +20,7 @@ from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.fairseq.settings import model_settings, plain_dict, text_setting
 from align.backends.model_folder import ModelFolder
 from align.errors import Argument, ModelError, Remedy, shorten
-from align.text.preprocess import Preprocessor
+from align.text.preprocess import Preprocessor, TextRules
 
 ENTRY_BYTES = 1000
 """As much of a dictionary is read for each row of the embedding: real entries have some ten bytes."""
@@ -46,17 +46,17 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     config = plain_dict(state.get("cfg"))
     args = state["args"] if state.get("args") is not None else config.get("model")
     if not any(".encoder_attn." in name for name in weights):
-        raise ValueError(f"{folder.checkpoint}: no encoder-decoder attention in it; is it a language model?")
-    languages = _languages(folder, config.get("task", args))
-
-    sides = list(zip(languages, (folder.options.source_subwords, folder.options.target_subwords), strict=True))
-    rules = [folder.rules(*side) for side in sides]
-    if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
-        bare = next(rule.language for rule in rules if rule.subwords == "none")
-        side = "source_subwords" if bare == languages[0] else "target_subwords"
-        what, remedy = f"subwords for one side, but none for {bare}", Remedy("name its file with {}", (Argument(side),))
-        raise ModelError(what, file=str(folder.root), remedy=remedy)
+        named = text_setting(args, "_name") or text_setting(args, "arch")
+        raise ModelError(
+            f"no encoder-decoder attention in it{f' ({named})' if named else ''}",
+            file=str(folder.checkpoint),
+            remedy=Remedy("links need a Transformer for translation, not a language model or an encoder alone"),
+        )
+    task = config.get("task", args)
+    folder.check_dictionaries(trained_with=text_setting(task, "data"))
+    languages = _languages(folder, task)
     paths = [folder.dictionary(language) for language in languages]
+    rules = _rules(folder, languages)
     dictionaries = [
         _load_dictionary(path, part, weights, folder.checkpoint)
         for part, path in zip(("encoder", "decoder"), paths, strict=True)
@@ -78,6 +78,22 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     )
 
 
+def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
+    """How the text of both sides is prepared.
+
+    Raises:
+        ModelError: a subword file is missing.
+    """
+    named = [Path(name) for name in folder.options.subword_files or ()]
+    files = (named[0], named[-1]) if named else (None, None)
+    rules = [folder.rules(language, file) for language, file in zip(languages, files, strict=True)]
+    if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
+        bare = next(rule.language for rule in rules if rule.subwords == "none")
+        remedy = Remedy("name the file of each with {}, or the one of both", (Argument("subword_files"),))
+        raise ModelError(f"subwords for one side, but none for {bare}", file=str(folder.root), remedy=remedy)
+    return rules
+
+
 def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
     """Source and target, as the user says, or the checkpoint, or the names of what was binarised.
 
@@ -89,7 +105,9 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
     target = folder.options.target_lang or text_setting(task, "target_lang") or trained_on[1]
     if not (source and target):
         remedy = Remedy("give {} and {}", (Argument("source_lang"), Argument("target_lang")))
-        raise ModelError("does not say its languages", file=str(folder.checkpoint), remedy=remedy)
+        found = ", ".join(map(shorten, folder.dictionary_languages()[:10]))
+        what = f"does not say its languages (there are dictionaries of: {found})"
+        raise ModelError(what, file=str(folder.checkpoint), remedy=remedy)
     for language in (source, target):  # they come out of a file and go into paths and onto terminals
         if not re.fullmatch(r"[\w.-]+", language):
             raise ValueError(f"{folder.checkpoint}: {shorten(language)!r} is not a language code")

@@ -1,0 +1,155 @@
+"""Models of other toolkits, and parts of a fairseq model, are named as what they are."""
+
+from __future__ import annotations
+
+import json
+import struct
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+from align.backends.fairseq.checkpoint import load_checkpoint
+from align.backends.model_folder import BUNDLED, ModelOptions, find_model
+from align.errors import ModelError
+from tests import toy
+from tests.hostile.code import repacked
+
+OTHER = (
+    "only fairseq checkpoints are read so far. Its text, and its translations too, can be aligned with another model "
+    'of the same languages: model="de-en" for German and English, or one of your own (python -m align.training)'
+)
+PART = "name the folder or the checkpoint that it belongs to"
+
+
+def write(folder: Path, *names: str) -> None:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes(b"\x80\0")
+
+
+def safetensors(path: Path) -> None:
+    header = json.dumps({"weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+
+
+def hugging_face(folder: Path, weights: str = "pytorch_model.bin", kind: object = "marian") -> None:
+    write(folder, weights, "tokenizer_config.json", "optimizer.pt")
+    (folder / "config.json").write_text(json.dumps({"model_type": kind, "layers": [1] * 9}), encoding="utf-8")
+
+
+def marian(folder: Path) -> None:
+    write(folder, "vocab.deen.spm", "decoder.yml")
+    numpy.savez(folder / "model.npz", encoder_Wemb=numpy.ones(3))
+
+
+FOLDERS: list[tuple[Callable[[Path], None], str, str]] = [
+    (hugging_face, "a Hugging Face model ('marian')", OTHER),
+    (lambda f: hugging_face(f, "model-00001-of-2.safetensors", "m2m_100"), "a Hugging Face model ('m2m_100')", OTHER),
+    (lambda f: hugging_face(f, kind=["x"]), "a Hugging Face model", OTHER),
+    (lambda f: write(f, "model.bin", "config.json", "shared_vocabulary.json"), "a CTranslate2 model", OTHER),
+    (lambda f: write(f, "model.bin", "source_vocabulary.txt", "target_vocabulary.txt"), "a CTranslate2 model", OTHER),
+    (marian, "a Marian model", OTHER),
+]
+
+
+@pytest.mark.parametrize(("build", "what", "advice"), FOLDERS)
+def test_folders(tmp_path: Path, build: Callable[[Path], None], what: str, advice: str) -> None:
+    build(tmp_path / "x")
+    with pytest.raises(ModelError) as error:
+        find_model(str(tmp_path / "x"), ModelOptions())
+    assert str(error.value) == f"{tmp_path / 'x'}: {what}: {advice}"
+    toy.save_model(tmp_path / "x")  # beside which the rest means nothing
+    assert find_model(str(tmp_path / "x"), ModelOptions()).checkpoint.name == "checkpoint.pt"
+
+
+def test_binarised_data_without_a_checkpoint(tmp_path: Path) -> None:
+    write(tmp_path, "dict.de.txt", "dict.en.txt", "train.de-en.de.idx", "train.de-en.de.bin", "preprocess.log")
+    with pytest.raises(ModelError) as error:
+        find_model(str(tmp_path), ModelOptions())
+    assert str(error.value) == (
+        f"{tmp_path}: what fairseq-preprocess wrote, without a checkpoint: "
+        f'name the checkpoint itself, and this folder with dictionaries="{tmp_path}"'
+    )
+    write(tmp_path, "epoch3.pt")
+    assert find_model(str(tmp_path), ModelOptions()).checkpoint.name == "epoch3.pt"
+
+
+FILES: list[tuple[str, Callable[[Path], object], str, str]] = [
+    ("model.safetensors", safetensors, "safetensors, as Hugging Face models are", OTHER),
+    ("model.npz", lambda path: numpy.savez(path, a=numpy.ones(3)), "a numpy archive, as Marian's models are", OTHER),
+    (
+        "de.spm",
+        lambda path: path.write_bytes((BUNDLED / "de-en" / "de.spm").read_bytes()),
+        "a sentencepiece model, not a translation model",
+        PART,
+    ),
+    ("dict.de.txt", lambda path: toy.save_dictionary(path, toy.SOURCE_WORDS), "a dictionary, not a model", PART),
+    (
+        "codes",
+        lambda path: path.write_bytes(b"#version: 0.2\ne n</w>\ne r\n"),
+        "a file of BPE codes, not a model",
+        PART,
+    ),
+    ("bpecodes", lambda path: path.write_bytes(b"e n</w> 8312\ne r 731\n"), "a file of BPE codes, not a model", PART),
+    (
+        "model.tar.gz",
+        lambda path: path.write_bytes(b"\x1f\x8b\x08\0"),
+        "a packed file or an archive",
+        "unpack it, and name the folder or the checkpoint in it",
+    ),
+    (
+        "checkpoint.pt",
+        lambda path: path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 3\n"),
+        "a pointer of Git LFS, not the file that it stands for",
+        "fetch that with git lfs pull",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "build", "what", "advice"), FILES, ids=[case[0] for case in FILES])
+def test_files(tmp_path: Path, name: str, build: Callable[[Path], None], what: str, advice: str) -> None:
+    build(tmp_path / name)
+    with pytest.raises(ModelError) as error:
+        find_model(str(tmp_path / name), ModelOptions())
+    assert str(error.value) == f"{tmp_path / name}: {what}: {advice}"
+
+
+def test_a_file_of_a_folder_that_tells(tmp_path: Path) -> None:
+    hugging_face(tmp_path / "hf", kind="fsmt")
+    safetensors(tmp_path / "hf" / "model.safetensors")
+    for name, what in (("pytorch_model.bin", "a Hugging Face model"), ("model.safetensors", "safetensors, as Hugging")):
+        with pytest.raises(ModelError, match=rf"{what}.* \('fsmt'\)"):
+            find_model(str(tmp_path / "hf" / name), ModelOptions())
+
+
+def test_names_on_the_hugging_face_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ModelError, match=r"^Helsinki-NLP/opus-mt-de-en: no such .* on the Hugging Face hub: only fairs"
+    ):
+        find_model("Helsinki-NLP/opus-mt-de-en", ModelOptions())
+    (tmp_path / "Helsinki-NLP").mkdir()
+    for name in ("Helsinki-NLP/opus-mt-de-en", "../model", "a/b/c", "/a"):
+        with pytest.raises(ModelError, match="nor a bundled model"):
+            find_model(name, ModelOptions())
+
+
+def test_checkpoints_of_other_toolkits(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+
+    def error() -> str:
+        with pytest.raises(ModelError) as caught:
+            load_checkpoint(path)
+        return str(caught.value)
+
+    weights = {"encoder.weight": torch.ones(2)}
+    torch.save({"model": weights, "generator": {}, "vocab": {"src": ["a"]}, "opt": Namespace(layers=6)}, path)
+    assert error() == f"{path}: an OpenNMT-py model: {OTHER}"
+    repacked(path, b"\x80\x02}X\x05\0\0\0vocabctorchtext.vocab\nVocab\n)Rs.")
+    assert error() == f"{path}: an OpenNMT-py model: {OTHER}"
+    torch.save(weights, path)
+    assert error() == f"{path}: weights alone, as Hugging Face models have them: {OTHER}"
