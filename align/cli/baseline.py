@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -14,12 +13,14 @@ from align.cli.common import Progress, open_output, run, show_warnings, write_un
 from align.cli.inputs import add_input_options, check_inputs, input_names, open_pairs
 from align.cli.options import (
     MAX_THREADS,
+    SIGNATURE_IDLE,
     add_output_option,
     add_quiet_option,
     add_signature_option,
     new_parser,
     whole_number,
 )
+from align.cli.parser import Idle, Parser
 from align.links.formats import FORMATS, WITH_WORDS
 from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
 from align.signature import signature
@@ -34,6 +35,18 @@ EXAMPLES = """examples:
   baseline-align fast_align -s test.de -t test.en --train-source train.de --train-target train.en
   baseline-align giza -s test.de -t test.en --train-source train.de --train-target train.en --append-test
 """
+
+
+IDLE = (
+    SIGNATURE_IDLE,
+    Idle(
+        ("case",),
+        lambda args: args.case == "keep" and TOOLS[args.tool].lower,
+        "keep has no effect: this tool lower-cases words itself",
+    ),
+    Idle(("append_test",), lambda args: args.train_source is None, "goes with --train-source and --train-target"),
+)
+"""What does nothing beside certain others."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,7 @@ class Options:
     quiet: bool
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """All options, in groups."""
     parser = new_parser(PROGRAM, "Word alignments of a whole text by a statistical aligner, to compare with.", EXAMPLES)
     add_signature_option(parser)
@@ -109,14 +122,13 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def read_options(parser: argparse.ArgumentParser) -> Options:
+def read_options(parser: Parser) -> Options:
     """The command line, checked."""
     args = parser.parse_intermixed_args()  # so that options may stand between TOOL and the input
     if (args.train_source is None) != (args.train_target is None):
         parser.error("--train-source and --train-target go together")
-    if args.append_test and args.train_source is None:
-        parser.error("--append-test goes with --train-source and --train-target")
     check_inputs(parser, args, args.train_source, args.train_target)
+    parser.refuse_idle(args, IDLE)
     return Options(
         tool=args.tool,
         inputs=input_names(args),
@@ -147,7 +159,7 @@ def sign_tool(options: Options, trained: int | None = None) -> str:
 def align_statistically(options: Options) -> None:
     """Train, align in both directions, symmetrise, and say on stderr what was done."""
     if options.signature:
-        with open_output(options.output) as out:
+        with open_output(None) as out:
             out.write(sign_tool(options).encode() + b"\n")
         return
     with (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from collections.abc import Iterator
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.inputs import check_files, name_shown
-from align.cli.options import add_output_option, add_quiet_option, add_signature_option, new_parser
+from align.cli.options import SIGNATURE_IDLE, add_output_option, add_quiet_option, add_signature_option, new_parser
+from align.cli.parser import Parser
 from align.links.combine import better_readings, read_two
 from align.links.symmetrize import DEFAULT_METHOD, METHODS, symmetrize
 from align.signature import signature
@@ -53,7 +53,7 @@ class Options:
     quiet: bool
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """All options."""
     parser = new_parser(
         PROGRAM, "Symmetrises two files of word alignments, one for each direction, without a model.", EXAMPLES
@@ -86,11 +86,12 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def read_options(parser: argparse.ArgumentParser) -> Options:
+def read_options(parser: Parser) -> Options:
     """The command line, checked."""
     args = parser.parse_args()
     files = (args.forward, args.reverse)
     check_files(parser, files, args.output)
+    parser.refuse_idle(args, [SIGNATURE_IDLE])
     return Options(
         files=files,
         swapped=args.reverse_swapped,
@@ -106,7 +107,7 @@ def combine(options: Options) -> None:
     """Symmetrise the files, and say on stderr what was done."""
     sign = signature({"method": "combine", "symmetrize": options.method})
     if options.signature:
-        with open_output(options.output) as out:
+        with open_output(None) as out:
             out.write(sign.encode() + b"\n")
         return
     with closing(Progress(PROGRAM, options.quiet)) as progress, open_output(options.output) as out:

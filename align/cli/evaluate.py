@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from align.cli.common import as_flag, open_output, run, show_warnings
 from align.cli.gold_options import add_length_options, add_link_options, link_options
 from align.cli.inputs import name_shown
 from align.cli.options import new_parser, whole_number
+from align.cli.parser import Idle, Parser
 from align.links.evaluation import Report, evaluate
 from align.links.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
 from align.links.metrics import METRICS, SAMPLES, SEED, Test
@@ -34,6 +34,18 @@ EXAMPLES = """examples:
   eval-align -g gold.talp links -b                       the number alone
 """
 
+
+IDLE = (
+    Idle(("out_of_range",), lambda args: args.source is None, "needs the text: -s and -t"),
+    Idle(
+        ("paired", "samples", "seed"),
+        lambda args: args.per_sentence or args.errors or args.brief,
+        "goes with the summary only: not with --per-sentence, --errors or --brief",
+    ),
+    Idle(("paired", "seed"), lambda args: not args.samples, "has no effect without samples"),
+    Idle(("format",), lambda args: args.brief, "has no effect with --brief, which prints plain numbers"),
+)
+"""What does nothing beside certain others."""
 
 Show = Literal["systems", "sentences", "errors", "brief"]
 
@@ -83,7 +95,7 @@ class Options:
         return self.format in ("json", "tsv")
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """All options, in groups."""
     parser = new_parser(
         PROGRAM, "Alignment error rate, precision, recall and F1 of word alignments against gold.", EXAMPLES
@@ -127,21 +139,16 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def read_options(parser: argparse.ArgumentParser) -> Options:
+def read_options(parser: Parser) -> Options:
     """The command line, checked: options that do not go together stop with exit code 2."""
     args = parser.parse_args()
     if [args.gold, *args.hypotheses, args.source, args.target].count("-") > 1:
         parser.error("only one file can be stdin")
     if (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
-    if args.paired and (args.per_sentence or args.errors or args.brief or not args.samples):
-        parser.error("--paired needs --samples, and goes with the summary only")
-    if args.out_of_range != "stop" and args.source is None:
-        parser.error("--out-of-range needs the text: -s and -t")
+    parser.refuse_idle(args, IDLE)
     if args.paired and len(args.hypotheses) < 2:
         parser.error("--paired compares systems: name two files or more")
-    if args.brief and args.format != "text":
-        parser.error("-b prints bare numbers, for which -f means nothing")
     show: Show = "sentences" if args.per_sentence else "systems"
     show = "brief" if args.brief else "errors" if args.errors else show
     return Options(

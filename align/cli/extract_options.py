@@ -13,6 +13,8 @@ from typing import get_args
 from align.cli.inputs import add_input_options, check_inputs, input_names
 from align.cli.models import Models, requested_models
 from align.cli.options import (
+    MODEL_IDLE,
+    SIGNATURE_IDLE,
     add_model_options,
     add_null_option,
     add_output_option,
@@ -23,13 +25,16 @@ from align.cli.options import (
     number_or,
     number_up_to,
 )
-from align.cli.translate import add_translate_options, check_translate, requested_search
+from align.cli.parser import Idle, Parser
+from align.cli.translate import SEARCH, add_translate_options, check_translate, requested_search
 from align.links.formats import FORMATS
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD
 from align.statistical.tools import TOOLS
 from align.types import PositionChoice, Score, Search, Settings
 
 PROGRAM = "extract-align"
+
+REVERSE = ("reverse_layer", "reverse_head", "symmetrize")
 
 EXAMPLES = """examples:
   extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
@@ -41,6 +46,19 @@ EXAMPLES = """examples:
 
 combine-align symmetrises two files of links; baseline-align runs a statistical aligner, to compare with.
 """
+
+
+IDLE = (
+    SIGNATURE_IDLE,
+    MODEL_IDLE,
+    Idle(("scores",), lambda args: args.format == "jsonl", "has no effect with -f jsonl, which always has them"),
+    Idle(("scores",), lambda args: args.format == "giza", "has no effect with -f giza, which has no room for them"),
+    Idle(REVERSE, lambda args: not args.reverse_model, "goes with --reverse-model"),
+    Idle(REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
+    Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
+    Idle(SEARCH, lambda args: not args.translate, "goes with --translate"),
+)
+"""What does nothing beside certain others."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +92,7 @@ class Options:
     quiet: bool
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """All options, in groups."""
     parser = new_parser(
         PROGRAM, "Word alignments of translated sentences, out of a translation model's attention.", EXAMPLES
@@ -183,12 +201,13 @@ def _direction_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_options(parser: argparse.ArgumentParser) -> Options:
+def read_options(parser: Parser) -> Options:
     """The command line, checked."""
     _refuse_moved(parser, sys.argv[1:])
     args = parser.parse_args()
     check_inputs(parser, args, one_side=args.translate)
-    _check_directions(parser, args)
+    _refuse_statistical(parser, args)
+    parser.refuse_idle(args, IDLE)
     check_translate(parser, args)
     if args.resume and args.output in (None, "-"):
         parser.error("--resume goes with -o FILE")
@@ -235,11 +254,8 @@ def _refuse_moved(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
         parser.error(f"-m {moved.model}: statistical aligners have a program of their own: {command}")
 
 
-def _check_directions(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Refuse options about a second direction where there is none, with exit code 2."""
+def _refuse_statistical(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Refuse statistical aligners for models, with exit code 2."""
     for model in (args.model, args.reverse_model):
         if model in TOOLS:
             parser.error(f"{model} is not a translation model, but a statistical aligner: baseline-align {model}")
-    for name in ("reverse_layer", "reverse_head", "symmetrize"):
-        if getattr(args, name) != parser.get_default(name) and not args.reverse_model:
-            parser.error(f"--{name.replace('_', '-')} goes with --reverse-model")

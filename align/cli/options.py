@@ -10,7 +10,7 @@ from typing import Any, get_args
 import align
 from align.backends.model_folder import DEFAULT_MODEL
 from align.cli.about import add_answers, add_list_models
-from align.cli.parser import Parser
+from align.cli.parser import Idle, Parser
 from align.text.batching import BATCH_TOKENS, BUFFER
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.types import Null
@@ -20,6 +20,10 @@ MAX_THREADS = 1024
 
 BATCH_ADVICE = "a smaller --batch-tokens needs less"
 """What helps where memory runs out once a model is loaded."""
+
+
+SIGNATURE_IDLE = Idle(("output",), lambda args: args.signature, "has no effect with --signature, which stdout gets")
+MODEL_IDLE = Idle(("subword_files",), lambda args: args.subwords == "none", "has no effect with --subwords none")
 
 
 def number_or(*words: str) -> Callable[[str], int | str]:

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from align.cli.common import say
 from align.view.escape import printable
 
 UNKNOWN = "unrecognized arguments: "
 """What argparse begins its message with where nothing takes an argument."""
+
+
+class Idle(NamedTuple):
+    """Options that would do nothing.
+
+    Attributes:
+        options: their names.
+        when: whether that is so, given the whole command line.
+        reason: why; what to say behind the option.
+    """
+
+    options: Sequence[str]
+    when: Callable[[argparse.Namespace], object]
+    reason: str
 
 
 class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -46,12 +60,16 @@ class Parser(argparse.ArgumentParser):
         say(f"{self.prog}: error: {printable(message)}\n{self.prog} --help says what there is")
         sys.exit(2)
 
-    def given(self, arguments: Sequence[str]) -> set[str]:
-        """The names of options and arguments that a command line which can be parsed gives values to."""
-        absent = object()
-        values = argparse.Namespace(**{action.dest: absent for action in self._actions})
-        self.parse_known_args(arguments, values)
-        return {name for name, value in vars(values).items() if value is not absent}
+    def refuse_idle(self, args: argparse.Namespace, rules: Iterable[Idle]) -> None:
+        """Refuse, with exit code 2, options of the command line that would do nothing there, whatever their values."""
+        absent: list[str] = []  # which options that gather values can add to, in a new list
+        given = argparse.Namespace(**{action.dest: absent for action in self._actions})
+        self.parse_known_args(namespace=given)
+        for rule in rules:
+            for name in rule.options:
+                if getattr(given, name) is not absent and rule.when(args):
+                    (*_, flag), *_ = (action.option_strings for action in self._actions if action.dest == name)
+                    self.error(f"{flag} {rule.reason}")
 
     def _resembling(self, words: Iterable[str]) -> list[str]:
         """The options that the first unknown one may have been meant for: those that it begins, or the nearest."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
@@ -18,6 +17,7 @@ from align.cli.inputs import add_input_options, check_inputs, input_names, name_
 from align.cli.models import Models, load_models, requested_models
 from align.cli.options import (
     BATCH_ADVICE,
+    MODEL_IDLE,
     add_model_options,
     add_null_option,
     add_quiet_option,
@@ -25,6 +25,7 @@ from align.cli.options import (
     new_parser,
     whole_number,
 )
+from align.cli.parser import Idle, Parser
 from align.errors import PairError
 from align.links.gold import LinkOptions, NumberedLinks, read_as
 from align.links.metrics import SAMPLES, SEED
@@ -46,6 +47,16 @@ EXAMPLES = """examples:
   sweep-align -s test.de -t test.en -g gold.talp -o counts.parquet --plots figures/model
   sweep-align -s text.de -t text.en --reverse-model path/to/en-de    without gold: what each rule would choose
 """
+
+
+OF_GOLD = ("gold_format", "gold_base", "gold_swapped", "out_of_range", "samples", "seed")
+
+IDLE = (
+    MODEL_IDLE,
+    Idle(OF_GOLD, lambda args: not args.gold, "goes with -g"),
+    Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
+)
+"""What does nothing beside certain others."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,7 @@ class Options:
     quiet: bool
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """All options, in groups."""
     parser = new_parser(
         PROGRAM, "Which layer, head, score and position align best? All of them in one pass over a text.", EXAMPLES
@@ -128,15 +139,13 @@ def need(module: str, extra: str, what: str) -> None:
         raise ModuleNotFoundError(f"{what} need {module}: pip install 'extract-align[{extra}]'")
 
 
-def read_options(parser: argparse.ArgumentParser) -> Options:
+def read_options(parser: Parser) -> Options:
     """The command line, checked: options that do not go together stop with exit code 2."""
     args = parser.parse_args()
     check_inputs(parser, args, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")
-    unread = args.out_of_range != "stop" or args.gold_format or args.gold_base is not None or args.gold_swapped
-    if unread and not args.gold:
-        parser.error("--out-of-range, --gold-format, --gold-base and --gold-swapped go with -g")
+    parser.refuse_idle(args, IDLE)
     if args.plots and not args.plots.name:
         parser.error("--plots takes the beginning of file names, such as figures/model")
     if args.per_sentence and not (args.output and args.gold):

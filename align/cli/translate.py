@@ -48,10 +48,7 @@ def add_translate_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Refuse combinations that make no sense, with exit code 2."""
-    for name in SEARCH:
-        if getattr(args, name) != parser.get_default(name) and not args.translate:
-            parser.error(f"--{name.replace('_', '-')} goes with --translate")
+    """Refuse formats that make no sense, with exit code 2."""
     if args.translate and args.format not in ("pharaoh", "talp", *WITH_WORDS):
         parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, jsonl or giza")
 

@@ -199,7 +199,7 @@ def test_the_old_spelling_names_the_new_program(
 ) -> None:
     result = run_main(extract.main, *arguments)
     assert (result.code, result.out) == (2, b"")
-    assert result.err.splitlines()[-1] == f"extract-align: error: --combine is a program of its own: {command}"
+    assert result.err.splitlines()[0] == f"extract-align: error: --combine is a program of its own: {command}"
 
 
 def test_signature_alone(run: Callable[..., Result]) -> None:

@@ -122,7 +122,7 @@ def test_the_old_spelling_names_the_new_program(
 ) -> None:
     result = run_main(extract.main, *arguments)
     assert (result.code, result.out) == (2, b"")
-    assert message in result.err.splitlines()[-1]
+    assert message in result.err.splitlines()[0]
 
 
 def test_bad_text_is_named(run: Callable[..., Result], write: Callable[..., None]) -> None:

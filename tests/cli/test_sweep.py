@@ -187,7 +187,7 @@ def test_lines_that_are_too_long_or_none(run: Callable[..., Any], toy_text: tupl
     [
         (("-s", "a"), "go together"),
         (("a", "-o", "counts.csv"), "named .tsv or .parquet"),
-        (("a", "--out-of-range", "ignore"), "go with -g"),
+        (("a", "--out-of-range", "ignore"), "goes with -g"),
         (("a", "--plots", "."), "beginning of file names"),
         (("a", "-o", "counts.tsv", "--per-sentence"), "goes with -o and -g"),
         (("-", "-g", "-"), "only one of the files can be stdin"),

@@ -63,6 +63,69 @@ def test_wrong_usage_is_its_reason_and_a_hint(run: Callable[..., Result], comman
     assert result.err.replace("choose from eos, mask, none", "choose from 'eos', 'mask', 'none'") == error
 
 
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("extract-align a --scores -f giza", "--scores has no effect with -f giza, which has no room for them"),
+        ("extract-align a --scores -f jsonl", "--scores has no effect with -f jsonl, which always has them"),
+        ("extract-align a -o b --signature", "--output has no effect with --signature, which stdout gets"),
+        ("extract-align a --resume", "--resume goes with -o FILE"),
+        ("extract-align a --symmetrize soft", "--symmetrize goes with --reverse-model"),
+        ("extract-align a --reverse-layer auto", "--reverse-layer goes with --reverse-model"),
+        ("extract-align a --reverse-head 1", "--reverse-head goes with --reverse-model"),
+        (
+            "extract-align a --reverse-model b --symmetrize forward --reverse-layer 1",
+            "--reverse-layer has no effect with --symmetrize forward",
+        ),
+        (
+            "extract-align a --reverse-model b --symmetrize reverse --head 1",
+            "--head has no effect with --symmetrize reverse",
+        ),
+        ("extract-align a --beam 5", "--beam goes with --translate"),
+        ("extract-align a --length-penalty 1", "--length-penalty goes with --translate"),
+        ("extract-align a --max-len-a 1.5", "--max-len-a goes with --translate"),
+        ("extract-align a --max-len-b 50", "--max-len-b goes with --translate"),
+        ("extract-align a --subwords none --subwords-file b", "--subwords-file has no effect with --subwords none"),
+        ("sweep-align a --subwords none --subwords-file b", "--subwords-file has no effect with --subwords none"),
+        ("sweep-align a --gold-base 0", "--gold-base goes with -g"),
+        ("sweep-align a --gold-format talp", "--gold-format goes with -g"),
+        ("sweep-align a --gold-swapped", "--gold-swapped goes with -g"),
+        ("sweep-align a --out-of-range stop", "--out-of-range goes with -g"),
+        ("sweep-align a --samples 1000", "--samples goes with -g"),
+        ("sweep-align a -g b --samples 0 --seed 1", "--seed has no effect without samples"),
+        ("sweep-align a -g b --per-sentence", "--per-sentence goes with -o and -g"),
+        ("eval-align -g a b --out-of-range stop", "--out-of-range needs the text: -s and -t"),
+        ("eval-align -g a b --samples 0 --seed 1", "--seed has no effect without samples"),
+        ("eval-align -g a b c --samples 0 --paired bootstrap", "--paired has no effect without samples"),
+        ("eval-align -g a b --paired bootstrap", "--paired compares systems: name two files or more"),
+        (
+            "eval-align -g a b c --per-sentence --paired bootstrap",
+            "--paired goes with the summary only: not with --per-sentence, --errors or --brief",
+        ),
+        (
+            "eval-align -g a b --errors 1 --samples 1",
+            "--samples goes with the summary only: not with --per-sentence, --errors or --brief",
+        ),
+        (
+            "eval-align -g a b -b --seed 1",
+            "--seed goes with the summary only: not with --per-sentence, --errors or --brief",
+        ),
+        ("eval-align -g a b -b -f text", "--format has no effect with --brief, which prints plain numbers"),
+        ("combine-align a b -o c --signature", "--output has no effect with --signature, which stdout gets"),
+        ("baseline-align giza a -o c --signature", "--output has no effect with --signature, which stdout gets"),
+        ("baseline-align giza a --append-test", "--append-test goes with --train-source and --train-target"),
+        (
+            "baseline-align --case keep eflomal a",
+            "--case keep has no effect: this tool lower-cases words itself",
+        ),
+    ],
+)
+def test_what_would_do_nothing_is_refused(run: Callable[..., Result], command: str, reason: str) -> None:
+    program, *arguments = command.split(" ")
+    error = f"{program}: error: {reason}\n{program} --help says what there is\n"
+    assert run(program, *arguments) == (2, b"", error)
+
+
 # What they say of themselves
 
 
