@@ -84,9 +84,8 @@ def reproduce(name: str, config: dict[str, Any], data: Path, format: str, output
         print(f"\n{name}, {table}\n")
         write_table(columns, rows, sign, output / f"{name}.{table}.tsv", format)
     mean = np.mean([100 * found.rates() for found in sweeps], axis=0)
-    title = used[0] if len(sweeps) == 1 else f"mean of {len(sweeps)} models"
-    title += f", {len(text.pairs)} pairs\nframed: best, with gold"
-    draw(mean, "AER", sweeps[0].cells[-1].layer, output / name, title)
+    forward = [some.forward.recorder.name for some in models]
+    draw(mean, "AER", sweeps[0].cells[-1].layer, output / name, forward, len(text.pairs))
 
 
 def describe_tools(name: str, tools: list[str]) -> Iterator[tuple[str, str]]:

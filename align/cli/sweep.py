@@ -252,9 +252,7 @@ def draw_maps(swept: Sweep, model: str, prefix: Path, quiet: bool) -> None:
     """Heat maps of all settings, as files, which are named on stderr."""
     from align.view.sweep_tables import draw, values_of
 
-    chosen = "framed: best, with gold" if swept.counts is not None else "framed: best, without gold"
-    title = f"{model}, {swept.pairs:,} pairs\n{chosen}"
-    for path in draw(*values_of(swept), swept.cells[-1].layer, prefix, title):
+    for path in draw(*values_of(swept), swept.cells[-1].layer, prefix, [model], swept.pairs):
         if not quiet:
             say(f"{PROGRAM}: {path}")
 

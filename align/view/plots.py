@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
+from PIL import Image
 
 Values = NDArray[np.float64]
+
+STYLE: dict[str, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "figure.titlesize": 8,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+}
+"""One size of type, and fonts that publishers take: TrueType (Type 42), not Type 3."""
+
+DPI = 200
 
 
 class _Scale(NamedTuple):
@@ -22,19 +39,24 @@ class _Scale(NamedTuple):
     lowest: bool
 
 
+def _ink(colour: Sequence[float]) -> str:
+    """Black or white, whichever has more contrast to a colour (by WCAG's relative luminance)."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
+
+
 def _heat_map(axes: Any, values: Values, rows: Sequence[str], columns: Sequence[str], scale: _Scale) -> Any:
-    """One map with its numbers written into the cells; dark is bad, and a cell without a value stays white."""
-    image = axes.imshow(
-        values, cmap="Blues" if scale.lowest else "Blues_r", vmin=scale.low, vmax=scale.high, aspect="auto"
-    )
-    axes.set_xticks(range(len(columns)), columns, fontsize=8)
-    axes.set_yticks(range(len(rows)), rows, fontsize=8)
+    """One map with its numbers written into the cells; dark is good, and a cell without a value stays white."""
+    colours = "Blues_r" if scale.lowest else "Blues"
+    image = axes.imshow(values, cmap=colours, vmin=scale.low, vmax=scale.high, aspect="auto")
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0)
-    middle = (scale.low + scale.high) / 2
     for (y, x), value in np.ndenumerate(values):
         text = "n/a" if np.isnan(value) else f"{value:.1f}" if scale.high > 10 else f"{value:.2f}"
-        dark = value > middle if scale.lowest else value < middle
-        axes.text(x, y, text, ha="center", va="center", color="white" if dark else "black", fontsize=8)
+        ink = "black" if np.isnan(value) else _ink(image.to_rgba(value))
+        axes.text(x, y, text, ha="center", va="center", color=ink)
     return image
 
 
@@ -42,9 +64,14 @@ def _frame_best(axes: Any, values: Values, lowest: bool) -> None:
     if np.isfinite(values).any():
         best = np.nanargmin(values) if lowest else np.nanargmax(values)
         y, x = np.unravel_index(best, values.shape)
-        axes.add_patch(Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, edgecolor="darkorange", linewidth=1.8))
+        axes.add_patch(Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, edgecolor="darkorange", linewidth=2))
 
 
+def _label(what: str, lowest: bool) -> str:
+    return f"{what}, {'lower' if lowest else 'higher'} is better"
+
+
+@matplotlib.rc_context(STYLE)
 def layer_map(values: Values, rows: Sequence[str], what: str, title: str, lowest: bool) -> Figure:
     """Settings by layer, all heads together; the best layer of each setting is framed.
 
@@ -62,12 +89,13 @@ def layer_map(values: Values, rows: Sequence[str], what: str, title: str, lowest
         offset = np.full_like(values, np.nan)
         offset[y] = values[y]
         _frame_best(axes, offset, lowest)
-    axes.set_xlabel("layer", fontsize=8)
-    axes.set_title(title, fontsize=9)
-    figure.colorbar(image, label=what)
+    axes.set_xlabel("layer")
+    axes.set_title(title)
+    figure.colorbar(image, label=_label(what, lowest))
     return figure
 
 
+@matplotlib.rc_context(STYLE)
 def head_maps(values: Values, panels: Sequence[str], what: str, title: str, lowest: bool) -> Figure:
     """A panel for each setting: layers down, all heads together and each by itself across; the best cell is framed.
 
@@ -87,13 +115,13 @@ def head_maps(values: Values, panels: Sequence[str], what: str, title: str, lowe
     for axes, name, panel in zip(grid, panels, values, strict=False):
         image = _heat_map(axes, panel, _numbers(layers), ["all", *_numbers(columns - 1)], _scale(values, lowest))
         _frame_best(axes, panel, lowest)
-        axes.set_title(name, fontsize=9)
-        axes.set_xlabel("head", fontsize=8)
-        axes.set_ylabel("layer", fontsize=8)
+        axes.set_title(name)
+        axes.set_xlabel("head")
+        axes.set_ylabel("layer")
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
-    figure.suptitle(title, fontsize=9)
-    figure.colorbar(image, ax=list(grid), label=what)
+    figure.suptitle(title)
+    figure.colorbar(image, ax=list(grid), label=_label(what, lowest))
     return figure
 
 
@@ -106,13 +134,18 @@ def _scale(values: Values, lowest: bool) -> _Scale:
     return _Scale(float(known.min()), float(known.max()), lowest) if len(known) else _Scale(0.0, 1.0, lowest)
 
 
+@matplotlib.rc_context(STYLE)
 def save(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as PNG and PDF, the same bytes for the same figure; returns the two paths.
+    """Write a figure as PNG (`DPI` dots an inch) and PDF, the same bytes for the same figure; returns the two paths.
 
     Raises:
         OSError: a file cannot be written.
     """
     names = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "pdf")]
-    figure.savefig(names[0], dpi=160, metadata={"Software": None})
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=DPI)
+    with Image.open(drawn) as image:  # a palette makes the file a third as large
+        flat = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    flat.save(names[0], optimize=True, dpi=(DPI, DPI))
     figure.savefig(names[1], metadata={"CreationDate": None})
     return names

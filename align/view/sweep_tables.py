@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -223,7 +223,9 @@ def values_of(swept: Sweep) -> tuple[NDArray[np.float64], str]:
     return 100 * swept.rates(), "AER"
 
 
-def draw(values: NDArray[np.float64], what: str, layers: int, prefix: Path, title: str) -> list[Path]:
+def draw(
+    values: NDArray[np.float64], what: str, layers: int, prefix: Path, models: Sequence[str], pairs: int
+) -> list[Path]:
     """Write heat maps of all layers and of all heads; matplotlib must be installed.
 
     Args:
@@ -231,16 +233,21 @@ def draw(values: NDArray[np.float64], what: str, layers: int, prefix: Path, titl
         what: their name, as `values_of` has it.
         layers: how many the model has.
         prefix: the start of the files' names.
-        title: above the maps.
+        models: the names of those whose mean the values are.
+        pairs: of sentences.
     """
     from align.view.plots import head_maps, layer_map, save
 
     grid = values.transpose(1, 0, 2).reshape(len(POSITIONS) * len(SCORES), layers, -1)
     names = [f"{position}, {score}" for position in POSITIONS for score in SCORES]
     lowest = what == "AER"
+    best = f"orange frame: the {'lowest' if lowest else 'highest'} {what} of the"
+    # of a name such as fairseq:de-en@3c5b075 what people say
+    model = models[0].rpartition("@")[0].partition(":")[2] or models[0]
+    title = f"{f'mean of {len(models)} models' if models[1:] else model}, {pairs:,} sentence pairs"
     figures = {
-        "layers": layer_map(grid[:, :, 0], names, what, f"{title}; all heads", lowest),
-        "heads": head_maps(grid, names, what, title, lowest),
+        "layers": layer_map(grid[:, :, 0], names, what, f"{title}\nall heads together; {best} row", lowest),
+        "heads": head_maps(grid, names, what, f"{title}\n{best} panel", lowest),
     }
     written = [save(figure, prefix.with_name(f"{prefix.name}.{name}")) for name, figure in figures.items()]
     return [path for paths in written for path in paths]

@@ -1,4 +1,4 @@
-"""Heat maps: what stands in their cells, which cells are framed, and how dark they are."""
+"""Heat maps: what stands in their cells, which cells are framed, how dark they are, and their files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from PIL import Image
 
 from align.view.plots import head_maps, layer_map, save
 
@@ -41,9 +44,9 @@ def test_a_map_of_layers_frames_the_best_of_each_row() -> None:
     assert framed(axes) == [(0, 1), (1, 2)]
     assert labels(axes.get_xticklabels()) == ["1", "2", "3"]
     assert labels(axes.get_yticklabels()) == ["norm", "weight"]
-    assert (axes.get_xlabel(), axes.get_title(), bar.get_ylabel()) == ("layer", "de-en", "AER")
+    assert (axes.get_xlabel(), axes.get_title(), bar.get_ylabel()) == ("layer", "de-en", "AER, lower is better")
     assert axes.images[0].get_clim() == (20, 60)
-    assert [text.get_color() for text in axes.texts][3:] == ["black", "white", "black"]  # dark is bad
+    assert [text.get_color() for text in axes.texts][3:] == ["black", "black", "white"]  # dark is good
 
 
 def test_where_the_highest_is_the_best_low_numbers_are_dark() -> None:
@@ -51,7 +54,22 @@ def test_where_the_highest_is_the_best_low_numbers_are_dark() -> None:
     axes = figure.axes[0]
     assert cells(axes, 3)[0] == ["0.30", "0.25", "0.40"]
     assert framed(axes) == [(0, 2), (1, 1)]
-    assert [text.get_color() for text in axes.texts] == ["white", "white", "black", "black", "black", "white"]
+    assert [text.get_color() for text in axes.texts] == ["black", "black", "black", "black", "white", "black"]
+    assert figure.axes[1].get_ylabel() == "consistency, higher is better"
+
+
+@pytest.mark.parametrize("lowest", [True, False])
+def test_numbers_are_readable_on_every_colour(lowest: bool) -> None:
+    values = np.linspace(20, 90, 60).reshape(3, 20)
+    axes = layer_map(values, ["a", "b", "c"], "AER", "", lowest).axes[0]
+
+    def luminance(colour: Any) -> float:
+        red, green, blue = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in to_rgb(colour))
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    for text, behind in zip(axes.texts, axes.images[0].to_rgba(values).reshape(-1, 4), strict=True):
+        low, high = sorted(luminance(colour) for colour in (text.get_color(), behind))
+        assert (high + 0.05) / (low + 0.05) >= 4.5  # what WCAG asks of small print
 
 
 def test_maps_of_heads_frame_the_best_cell_of_each_setting() -> None:
@@ -63,7 +81,7 @@ def test_maps_of_heads_frame_the_best_cell_of_each_setting() -> None:
     assert cells(third, 3) == [["n/a"] * 3] * 2
     assert labels(first.get_xticklabels()) == ["all", "1", "2"]
     assert labels(first.get_yticklabels()) == ["1", "2"]
-    assert (first.get_xlabel(), first.get_ylabel(), bar.get_ylabel()) == ("head", "layer", "AER")
+    assert (first.get_xlabel(), first.get_ylabel(), bar.get_ylabel()) == ("head", "layer", "AER, lower is better")
     assert {axes.images[0].get_clim() for axes in (first, second, third)} == {(20, 60)}
     assert not fourth.axison
 
@@ -85,3 +103,23 @@ def test_a_figure_is_saved_as_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert [content[:4] for content in first] == [b"\x89PNG", b"%PDF"]
     assert written("second", AERS) == first
     assert all(a != b for a, b in zip(written("third", AERS + 1), first, strict=True))
+
+
+def test_files_are_such_as_publishers_take(tmp_path: Path) -> None:
+    values = np.linspace(20, 90, 24).reshape(2, 3, 4)
+    figures = {
+        "layers": layer_map(values[:, :, 0], ["norm", "weight"], "AER", "de-en", lowest=True),
+        "heads": head_maps(values, ["norm", "weight"], "AER", "de-en", lowest=True),
+    }
+    for name, figure in figures.items():
+        png, pdf = save(figure, tmp_path / name)
+        width, height = figure.get_size_inches()
+        with Image.open(png) as image:
+            assert image.size == (int(width * 200), int(height * 200))
+            assert image.info["dpi"] == pytest.approx((200, 200), abs=0.1)
+        content = pdf.read_bytes()
+        assert b"/FontFile2" in content  # TrueType
+        assert b"/Type3" not in content
+        assert b"/CreationDate" not in content
+        sizes = {text.get_fontsize() for text in figure.findobj(Text) if text.get_text()}
+        assert sizes == {8.0}
