@@ -22,7 +22,7 @@ from align.text.toml import parse_toml
 from align.training.corpus import read_pairs as read_bitext
 from align.types import Cell, Choice, Gold
 from align.view.sweep_tables import rule_table
-from align.view.tables import TABLES, Column, Rows, Value, as_tsv, percent, show_interval
+from align.view.tables import TABLES, Column, Rows, Value, as_tsv, interval, percent
 
 PERMUTATIONS = 10_000
 
@@ -179,9 +179,12 @@ def read_at(aligner: Aligner, cell: Cell, too_long: TooLong = "stop") -> Aligner
 def score_columns(text: Text) -> list[Column]:
     """Those of `score_row`."""
     columns = []
-    for name, _ in text.parts():
-        columns += [Column(f"aer_{name}", f"AER {name}", 1), Column(f"interval_{name}", "95 % interval")]
-    return [*columns, Column("precision", "P", 1), Column("recall", "R", 1), Column("p", "p against the default", 4)]
+    names = [name for name, _ in text.parts()]
+    for name in names:
+        wide = name != names[-1]
+        columns.append(Column(f"aer_{name}", f"AER {name}", 1, wide))
+        columns.append(Column(f"interval_{name}", "95 % CI", 1, wide))
+    return [*columns, Column("precision", "P", 1), Column("recall", "R", 1), Column("p", "p", 4)]
 
 
 def score_row(counts: Counts, text: Text, default: Counts | None) -> dict[str, Value]:
@@ -189,7 +192,7 @@ def score_row(counts: Counts, text: Text, default: Counts | None) -> dict[str, V
     row: dict[str, Value] = {}
     for name, part in text.parts():
         value, low, high = map(percent, estimate(counts[part]))
-        row |= {f"aer_{name}": value, f"interval_{name}": show_interval(low, high, 1)}
+        row |= {f"aer_{name}": value, f"interval_{name}": interval(low, high)}
     for metric in ("precision", "recall"):
         row[metric] = percent(estimate(counts, metric, samples=0).value)
     row["p"] = None if default is None else compare(counts, default, "permutation", samples=PERMUTATIONS)[1]

@@ -79,7 +79,7 @@ def at_best_cells(model: str, sweep: Sweep) -> Iterator[System]:
     """Every score and position at the cell that lexical consistency takes."""
     assert sweep.counts is not None
     for choice in apply_rules(sweep):
-        if choice.rule == "lexical consistency, layers and heads":
+        if choice.rule == "lexical consistency, heads":
             s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
             cell = sweep.cells[choice.cell]
             yield f"{model}: {choice.score}, {choice.position}, {cell}", sweep.counts[:, s, p, choice.cell]

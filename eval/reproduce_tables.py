@@ -12,7 +12,7 @@ from align.aligners.rules import apply_rules
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.links.metrics import compare, estimate
 from align.types import Position, Score
-from align.view.tables import Column, Rows, Value, percent, show_interval
+from align.view.tables import Column, Rows, Value, interval, percent
 
 COMPARISONS: dict[str, tuple[tuple[Score, Position], tuple[Score, Position]]] = {
     "norm and weight, input": (("norm", "input"), ("weight", "input")),
@@ -27,7 +27,7 @@ def layer_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
     layers = [c for c, cell in enumerate(sweeps[0].cells) if cell.head == "all"]
     columns = [Column("position", "position"), Column("score", "score")]
     columns += [Column(f"layer_{n}", f"L{n}") for n in range(1, len(layers) + 1)]
-    columns += [Column("mean", "layer mean"), Column("best", "best layer, chosen with gold")]
+    columns += [Column("mean", "mean"), Column("best", "best, with gold")]
     rows = []
     for (p, position), (s, score) in product(enumerate(POSITIONS), enumerate(SCORES)):
         rates = np.array([100 * found.rates()[s, p, layers] for found in sweeps])  # [models, L]
@@ -52,11 +52,11 @@ def comparison_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
     """Norm against weight and input against output, paired, each at its best layer and at the cell without gold."""
     columns = [Column("model", "model"), Column("at", "read at"), Column("what", "first and second")]
     for name in ("first", "second"):
-        columns += [Column(f"{name}_aer", "AER", 1), Column(f"{name}_interval", "95 % interval")]
-    columns += [Column("difference", "difference", 1), Column("p", "p", 4)]
+        columns += [Column(f"{name}_aer", "AER", 1), Column(f"{name}_interval", "95 % CI", 1, wide=True)]
+    columns += [Column("difference", "dAER", 1), Column("p", "p", 4)]
     rows = []
     for n, found in enumerate(sweeps, 1):
-        for at in ("lowest AER, layers", "lexical consistency, layers and heads"):
+        for at in ("lowest AER, layers", "lexical consistency, heads"):
             cells = {(c.score, c.position): c.cell for c in apply_rules(found) if c.rule == at}
             for what, pair in COMPARISONS.items():
                 assert found.counts is not None
@@ -69,7 +69,7 @@ def comparison_rows(sweeps: list[Sweep]) -> tuple[list[Column], Rows]:
                 for name, some in zip(("first", "second"), counts, strict=True):
                     value, low, high = map(percent, estimate(some))
                     values.append(value or 0.0)
-                    row |= {f"{name}_aer": value, f"{name}_interval": show_interval(low, high, 1)}
+                    row |= {f"{name}_aer": value, f"{name}_interval": interval(low, high)}
                 row["difference"] = values[0] - values[1]
                 row["p"] = compare(counts[0], counts[1], "permutation", samples=PERMUTATIONS)[1]
                 rows.append(row)

@@ -34,7 +34,7 @@ def _best(values: NDArray[np.float64], allowed: NDArray[np.bool_]) -> tuple[int,
 
 
 def apply_rules(sweep: Sweep) -> Iterator[RuleChoice]:
-    """What every rule takes, among the layers (all heads) and among all cells, for each score and position."""
+    """What every rule takes, among layers (all heads together) and among heads too, for each score and position."""
     layers = np.array([cell.head == "all" for cell in sweep.cells])
     reverse_layers = np.array([cell.head == "all" for cell in sweep.reverse_cells], dtype=bool)
     rates = None if sweep.counts is None else sweep.rates()  # [2, 2, C]
@@ -43,7 +43,7 @@ def apply_rules(sweep: Sweep) -> Iterator[RuleChoice]:
             yield RuleChoice(score, position, "largest mean norm, layers", False, *_best(sweep.norm[p], layers))
             for among, allowed, reverse_allowed in (
                 ("layers", layers, reverse_layers),
-                ("layers and heads", layers | True, reverse_layers | True),
+                ("heads", layers | True, reverse_layers | True),
             ):
                 best = _best(sweep.consistency[s, p], allowed)
                 yield RuleChoice(score, position, f"lexical consistency, {among}", False, *best)

@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from align.cli.common import as_flag, open_output, run, show_warnings
-from align.cli.gold_options import add_length_options, add_link_options, link_options
+from align.cli.gold_options import (
+    WIDE_IDLE,
+    add_length_options,
+    add_link_options,
+    add_table_options,
+    link_options,
+)
 from align.cli.inputs import name_shown
 from align.cli.options import new_parser, whole_number
 from align.cli.parser import Idle, Parser
@@ -20,7 +26,7 @@ from align.signature import signature
 from align.text.lines import read_text
 from align.types import Pair, TextWarning
 from align.view.error_tables import count_notes, draw_errors, error_table, score_table, sentence_table
-from align.view.tables import TABLES, percent
+from align.view.tables import percent, writer
 
 PROGRAM = "eval-align"
 
@@ -43,7 +49,8 @@ IDLE = (
         "goes with the summary only: not with --per-sentence, --errors or --brief",
     ),
     Idle(("paired", "seed"), lambda args: not args.samples, "has no effect without samples"),
-    Idle(("format",), lambda args: args.brief, "has no effect with --brief, which prints plain numbers"),
+    WIDE_IDLE,
+    Idle(("format", "wide"), lambda args: args.brief, "has no effect with --brief, which prints plain numbers"),
 )
 """What does nothing beside certain others."""
 
@@ -66,6 +73,7 @@ class Options:
         show: a row for each system, for each sentence, for the worst sentences, or the AER alone.
         errors: how many of the worst sentences.
         format: of the tables.
+        wide: whether text has all columns, not only those that fit a terminal.
         width: digits behind the point.
     """
 
@@ -80,6 +88,7 @@ class Options:
     show: Show
     errors: int
     format: str
+    wide: bool
     width: int
 
     @property
@@ -125,14 +134,7 @@ def build_parser() -> Parser:
         help="the N sentences with the most errors of each system instead",
     )
     modes.add_argument("-b", "--brief", action="store_true", help="the AER alone, a line for each system")
-    group.add_argument(
-        "-f",
-        "--format",
-        choices=tuple(TABLES),
-        default="text",
-        metavar="FORMAT",
-        help=f"of tables: {', '.join(TABLES)}",
-    )
+    add_table_options(group)
     group.add_argument(
         "-w", "--width", type=whole_number(0, MOST_DIGITS), default=2, metavar="N", help="digits behind the point"
     )
@@ -163,6 +165,7 @@ def read_options(parser: Parser) -> Options:
         show=show,
         errors=args.errors or 0,
         format=args.format,
+        wide=args.wide,
         width=args.width,
     )
 
@@ -224,14 +227,16 @@ def evaluate_files(options: Options) -> str:
         rates = [percent(system.scores["aer"].value) for system in report.systems]
         return "\n".join("n/a" if rate is None else f"{rate:.{options.width}f}" for rate in rates)
     if options.show == "errors" and options.format == "text":
-        return f"{draw_errors(report, text, options.errors, options.width, as_flag)}\n{sign}"
+        return f"{draw_errors(report, text, options.errors, options.width, as_flag, options.wide)}\n{sign}"
     if options.show == "errors":
         columns, rows = error_table(report, options.errors, options.width)
     elif options.show == "sentences":
         columns, rows = sentence_table(report, options.width)
     else:
-        columns, rows = score_table(report, options.width, options.intervals, options.for_programs)
-    return TABLES[options.format](columns, rows, sign, count_notes(report))
+        columns, rows = score_table(
+            report, options.width, options.intervals, options.for_programs, options.format in ("latex", "markdown")
+        )
+    return writer(options.format, options.wide)(columns, rows, sign, count_notes(report))
 
 
 def print_report(options: Options) -> None:

@@ -1,12 +1,14 @@
-"""Files of links on the command line: their options."""
+"""Files of links on the command line, and the tables that come of them: their options."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
+from align.cli.parser import Idle
 from align.links.files import LINK_FORMATS
 from align.links.gold import LinkOptions, Role
+from align.view.tables import TABLES
 
 
 def add_link_options(group: Any, role: Role, required: bool = False) -> None:
@@ -53,3 +55,20 @@ def link_options(args: argparse.Namespace, role: Role) -> LinkOptions:
     """What the options of `add_link_options` and `add_range_option` say of gold or of hypotheses."""
     format, base, swapped = (getattr(args, f"{role}_{name}") for name in ("format", "base", "swapped"))
     return LinkOptions(format, base, swapped, args.out_of_range)
+
+
+def add_table_options(group: Any) -> None:
+    """How tables look."""
+    group.add_argument(
+        "-f",
+        "--format",
+        choices=tuple(TABLES),
+        default="text",
+        metavar="FORMAT",
+        help=f"of tables: {', '.join(TABLES)}",
+    )
+    group.add_argument("--wide", action="store_true", help="all columns, where text would fit a terminal of 80")
+
+
+WIDE_IDLE = Idle(("wide",), lambda args: args.format != "text", "is for text: other formats have all columns")
+"""Where `--wide` does nothing."""

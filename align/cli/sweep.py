@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from align.cli.common import as_flag, open_output, run, say, show_warnings
-from align.cli.gold_options import add_link_options, add_range_option, link_options
+from align.cli.gold_options import (
+    WIDE_IDLE,
+    add_link_options,
+    add_range_option,
+    add_table_options,
+    link_options,
+)
 from align.cli.inputs import add_input_options, check_inputs, input_names, name_shown, open_pairs
 from align.cli.models import Models, load_models, requested_models
 from align.cli.options import (
@@ -32,7 +38,6 @@ from align.links.metrics import SAMPLES, SEED
 from align.memory import keep_freed_memory
 from align.signature import MERGE, signature
 from align.types import Gold, Pair, Settings, TextWarning
-from align.view.tables import TABLES
 
 if TYPE_CHECKING:
     from align.aligners.swept import Sweep
@@ -53,6 +58,7 @@ OF_GOLD = ("gold_format", "gold_base", "gold_swapped", "out_of_range", "samples"
 
 IDLE = (
     MODEL_IDLE,
+    WIDE_IDLE,
     Idle(OF_GOLD, lambda args: not args.gold, "goes with -g"),
     Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
 )
@@ -71,6 +77,7 @@ class Options:
         samples: of the bootstrap.
         seed: of these.
         format: of the tables.
+        wide: whether text has all columns, not only those that fit a terminal.
         output: the file of counts, if there is to be one.
         per_sentence: whether that has the counts of each sentence.
         plots: the start of the pictures' names, if there are to be any.
@@ -84,6 +91,7 @@ class Options:
     samples: int
     seed: int
     format: str
+    wide: bool
     output: str | None
     per_sentence: bool
     plots: Path | None
@@ -105,14 +113,7 @@ def build_parser() -> Parser:
     )
     group.add_argument("--seed", type=whole_number(0), default=SEED, metavar="N", help="of the samples")
     group = parser.add_argument_group("output")
-    group.add_argument(
-        "-f",
-        "--format",
-        choices=tuple(TABLES),
-        default="text",
-        metavar="FORMAT",
-        help=f"of the tables on stdout: {', '.join(TABLES)}",
-    )
+    add_table_options(group)
     group.add_argument("-o", "--output", metavar="FILE", help="integer counts of all settings, .tsv or .parquet")
     group.add_argument("--per-sentence", action="store_true", help="with -o: a row for each sentence and setting")
     group.add_argument("--plots", metavar="PREFIX", type=Path, help="draw heat maps: PREFIX.layers.png, .pdf and so on")
@@ -158,6 +159,7 @@ def read_options(parser: Parser) -> Options:
         samples=args.samples,
         seed=args.seed,
         format=args.format,
+        wide=args.wide,
         output=args.output,
         per_sentence=args.per_sentence,
         plots=args.plots,
@@ -187,8 +189,15 @@ def run_sweep(options: Options) -> None:
         sign = sign_sweep(options, swept, models, gold)
         from align.view.sweep_tables import report, write_counts
 
-        samples, seed = options.samples, options.seed
-        tables = report(swept, sign, format=options.format, samples=samples, seed=seed, spell=as_flag)
+        tables = report(
+            swept,
+            sign,
+            format=options.format,
+            wide=options.wide,
+            samples=options.samples,
+            seed=options.seed,
+            spell=as_flag,
+        )
         with open_output(None) as stdout:
             stdout.write(tables.encode() + b"\n")
         if out and options.output:

@@ -10,9 +10,14 @@ from align.links.metrics import METRICS, estimate, worst
 from align.types import Pair
 from align.view.escape import printable
 from align.view.grid import ERROR_SIGNS, error_grid
-from align.view.tables import Column, Rows, Value, percent, show_interval
+from align.view.tables import Column, Rows, Value, interval, mark_best, percent
 
 HEADS = {"aer": "AER", "precision": "P", "recall": "R", "f1": "F1"}
+COUNTS = [
+    Column("links", "links", wide=True),
+    Column("in_sure", "in sure", wide=True),
+    Column("in_possible", "in sure or possible", wide=True),
+]
 
 
 def count_notes(report: Report) -> list[str]:
@@ -22,7 +27,7 @@ def count_notes(report: Report) -> list[str]:
 
 
 def score_table(
-    report: Report, digits: int, intervals: Sequence[str], in_columns: bool = False
+    report: Report, digits: int, intervals: Sequence[str], in_columns: bool = False, marked: bool = False
 ) -> tuple[list[Column], Rows]:
     """A row for each system: scores with intervals, link counts, and the test against the first.
 
@@ -31,6 +36,7 @@ def score_table(
         digits: behind the point of a score in percent.
         intervals: the metrics whose intervals are shown.
         in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
+        marked: whether the best of several systems' scores are marked.
     """
     columns = [Column("system", "system")]
     for name, head in HEADS.items():
@@ -38,17 +44,20 @@ def score_table(
         if name in intervals and in_columns:
             columns += [Column(f"{name}_low", "", digits), Column(f"{name}_high", "", digits)]
         elif name in intervals:
-            columns.append(Column("interval", "95 % interval"))
-    columns += [Column("links", "links"), Column("in_sure", "in sure"), Column("in_possible", "in sure or possible")]
-    columns += [Column("difference", "- first", digits), Column("p", "p", 4)] if report.paired else []
-    return columns, [_score_row(system, digits) for system in report.systems]
+            columns.append(Column("interval", "95 % CI", digits))
+    columns += COUNTS
+    columns += [Column("difference", "dAER", digits), Column("p", "p", 4)] if report.paired else []
+    rows: Rows = [_score_row(system) for system in report.systems]
+    if marked:
+        rows = mark_best(columns, rows, {name: min if name == "aer" else max for name in HEADS})
+    return columns, rows
 
 
-def _score_row(system: System, digits: int) -> dict[str, Value]:
+def _score_row(system: System) -> dict[str, Value]:
     row: dict[str, Value] = {"system": system.name}
     for name, score in system.scores.items():
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), map(percent, score), strict=True))
-    row["interval"] = show_interval(row["aer_low"], row["aer_high"], digits)
+    row["interval"] = interval(*map(percent, system.scores["aer"][1:]))
     in_sure, in_possible, links, _ = (int(n) for n in system.counts.sum(0))
     row |= {"links": links, "in_sure": in_sure, "in_possible": in_possible, "difference": None, "p": None}
     if system.difference:
@@ -60,8 +69,7 @@ def sentence_table(report: Report, digits: int) -> tuple[list[Column], Rows]:
     """A row for each sentence and system."""
     columns = [Column("line", "line"), Column("system", "system")]
     columns += [Column(name, head, digits) for name, head in HEADS.items()]
-    columns += [Column("links", "links"), Column("in_sure", "in sure"), Column("in_possible", "in sure or possible")]
-    columns.append(Column("sure", "sure"))
+    columns += [*COUNTS, Column("sure", "sure", wide=True)]
     rows = []
     for n in range(len(report.gold)):
         for system in report.systems:
@@ -95,8 +103,9 @@ def draw_errors(
     most: int,
     digits: int,
     spell: Callable[[Argument], str] = as_argument,
+    wide: bool = False,
 ) -> str:
-    """The sentences with the most errors, drawn.
+    """The sentences with the most errors, drawn; on a terminal, as much as it is wide.
 
     Args:
         report: of the systems.
@@ -104,8 +113,10 @@ def draw_errors(
         most: sentences of each system.
         digits: behind the point of an error rate in percent.
         spell: how to write an argument.
+        wide: whether to draw more than the terminal is wide.
     """
-    drawn = []
+    drawn: list[str] = []
+    clipped = False
     for system in report.systems:
         for n in worst(system.counts, most):
             value = estimate(system.counts[n : n + 1], samples=0).value
@@ -113,8 +124,12 @@ def draw_errors(
             in_sure, in_possible, links, sure = system.counts[n]
             errors = f"{links - in_possible} wrong, {sure - in_sure} missing"
             drawn.append(f"{printable(system.name)}, line {n + 1}: {errors}, AER {rate}")
-            drawn.append(error_grid(system.links[n], report.gold[n], text[n] if text else None) + "\n")
+            pair, width = text[n] if text else None, 0 if wide else None
+            drawn.append(error_grid(system.links[n], report.gold[n], pair, width) + "\n")
+            clipped |= drawn[-1].endswith("…\n")
     signs = "   ".join(f"{sign} {meaning}" for sign, meaning in ERROR_SIGNS.items())
+    if clipped:
+        signs += f"\n… more than the terminal has room for; {spell(Argument('wide'))} draws all of it"
     if text is None:
         sides = " and ".join(spell(Argument(side)) for side in ("source", "target"))
         signs += f"\nwords without a link have no row or column; with {sides} all words are shown"

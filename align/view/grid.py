@@ -1,7 +1,13 @@
-"""Alignment grids in a terminal: source words down, target words across, `</s>` (NULL) last."""
+"""Alignment grids in a terminal: source words down, target words across, `</s>` (NULL) last.
+
+A grid that is wider than it may be ends in `…`. Where no width is given that is the terminal's, if stdout is one; 0 is
+without limit.
+"""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
 
 from wcwidth import wcswidth, wcwidth
@@ -16,19 +22,25 @@ MOST_CELLS = 1_000_000
 """The most that is drawn: nobody reads a grid of a thousand words a side, and a file may hold any number."""
 
 
-def grid(alignment: Alignment) -> str:
-    """The links of one pair: ■ where a source word (row) and a target word (column) are linked."""
+def grid(alignment: Alignment, width: int | None = None) -> str:
+    """The links of one pair: ■ where a source word (row) and a target word (column) are linked.
+
+    Args:
+        alignment: the pair and its links.
+        width: the most columns of the terminal to take; 0 for no limit, None for as many as there are.
+    """
     source, target = alignment.pair.source, alignment.pair.target
     cells = [["■" if (i, j) in alignment.scores else "·" for j in range(len(target))] for i in range(len(source))]
-    return _frame(source, target, cells)
+    return _frame(source, target, cells, width)
 
 
-def heat_grid(alignment: Alignment, scores: Sequence[Sequence[float]]) -> str:
+def heat_grid(alignment: Alignment, scores: Sequence[Sequence[float]], width: int | None = None) -> str:
     """The scores behind the links, each column (target word) shaded by share; ◆ is a link, ◇ at `</s>` means none.
 
     Args:
         alignment: the pair and its links.
         scores: `[J][I+1]`, as `Aligner.word_scores` gives them.
+        width: as for `grid`.
     """
     rows = [*alignment.pair.source, "</s>"]
     null = set(alignment.null)
@@ -41,7 +53,7 @@ def heat_grid(alignment: Alignment, scores: Sequence[Sequence[float]]) -> str:
             unlinked = "◇" if j in null and i == len(rows) - 1 else shade
             row.append("◆" if (i, j) in alignment.scores else unlinked)
         cells.append(row)
-    return _frame(rows, alignment.pair.target, cells)
+    return _frame(rows, alignment.pair.target, cells, width)
 
 
 ERROR_SIGNS = {
@@ -53,11 +65,11 @@ ERROR_SIGNS = {
 }
 
 
-def error_grid(links: Links, gold: Gold, pair: Pair | None = None) -> str:
+def error_grid(links: Links, gold: Gold, pair: Pair | None = None, width: int | None = None) -> str:
     """A hypothesis compared with gold, by the signs of `ERROR_SIGNS`.
 
     Without the pair, words are shown as their numbers from 0, and only those that have a link. A grid of more than
-    `MOST_CELLS` cells is not drawn: a line says so instead.
+    `MOST_CELLS` cells is not drawn: a line says so instead. `width` is as for `grid`.
     """
     rows: Sequence[int] = sorted({i for i, _ in links | gold.possible})
     columns: Sequence[int] = sorted({j for _, j in links | gold.possible})
@@ -75,14 +87,18 @@ def error_grid(links: Links, gold: Gold, pair: Pair | None = None) -> str:
             return "▣" if link in links else "▫"
         return "✗" if link in links else "·"
 
-    return _frame(source, target, [[sign((i, j)) for j in columns] for i in rows])
+    return _frame(source, target, [[sign((i, j)) for j in columns] for i in rows], width)
 
 
-def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]], width: int | None) -> str:
     """The cells with their words: those of rows on the left, those of columns on top, letter under letter."""
     left = [_truncate(_letters(word)) for word in rows]
-    top = [_truncate(_letters(word)) for word in columns]
     margin = max((sum(map(wcswidth, letters)) for letters in left), default=0)
+    room = _terminal_width() if width is None else width
+    if room and margin + 2 * len(columns) > room:
+        shown = max(1, (room - margin) // 2 - 1)
+        columns, cells = [*columns[:shown], "…"], [[*row[:shown], "…"] for row in cells]
+    top = [_truncate(_letters(word)) for word in columns]
     height = max(map(len, top), default=0)
     lines = []
     for k in range(height):
@@ -91,6 +107,11 @@ def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
     for word, row in zip(left, cells, strict=True):
         lines.append(" " * (margin - sum(map(wcswidth, word))) + "".join(word) + " " + " ".join(row))
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _terminal_width() -> int:
+    """Columns of the terminal; 0 where stdout is none."""
+    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
 
 
 def _letters(word: str) -> list[str]:

@@ -18,7 +18,10 @@ from align.errors import Argument, as_argument
 from align.links.formats import to_json
 from align.links.metrics import SAMPLES, SEED, estimate
 from align.types import Head
-from align.view.tables import TABLES, Column, Rows, Value, percent, plain_rows, show_interval
+from align.view.tables import Best, Column, Rows, Value, interval, percent, plain_rows, writer
+
+MOST_HEADS = 4
+"""Of a layer that has more, text which is to fit a terminal shows the best."""
 
 
 def _column(key: str, head: Head, digits: int) -> Column:
@@ -26,40 +29,52 @@ def _column(key: str, head: Head, digits: int) -> Column:
     return Column(f"{key}_{head}", "all heads" if head == "all" else f"head {head}", digits)
 
 
-def cell_table(swept: Sweep, marked: bool) -> tuple[list[Column], Rows]:
+def _heads(swept: Sweep, complete: bool) -> list[Head]:
+    """All heads together and each by itself; only the former where there is no room for a column each."""
+    heads = [cell.head for cell in swept.cells if cell.layer == 1]
+    return heads if complete or len(heads) <= MOST_HEADS + 1 else heads[:1]
+
+
+def cell_table(swept: Sweep, complete: bool, named: bool) -> tuple[list[Column], Rows]:
     """A row for each score, position and layer, with AER (or lexical consistency) by head.
 
-    The best cell of each score and position has a star where `marked`, else it is named in a column of its own.
+    Args:
+        swept: what the sweep has counted.
+        complete: whether every head has a column, however many there are; else the best may stand for them.
+        named: whether the best cell of each score and position is named in columns of its own, for programs.
     """
-    heads = [cell.head for cell in swept.cells if cell.layer == 1]
+    heads = _heads(swept, complete)
+    values, metric = values_of(swept)
     columns = [Column(key, key) for key in ("position", "score", "layer")]
     columns += [_column("head", head, 2) for head in heads]
-    columns.append(Column("null", "</s> wins, %", 1))
-    columns += [] if marked else [Column("metric", "metric"), Column("best", "best")]
+    columns += [] if heads[1:] else [Column("best_head", "best head"), Column("best_value", f"its {metric}", 2)]
+    columns.append(Column("null", "NULL, %", 1))
+    columns += [Column("metric", "metric"), Column("best", "best")] if named else []
+    gold = swept.counts is not None
+    goodness = np.nan_to_num(-values if gold else values, nan=-np.inf)
     rows = []
     for (p, position), (s, score) in product(enumerate(POSITIONS), enumerate(SCORES)):
-        gold = swept.counts is not None
-        values, metric = values_of(swept)
-        values = values[s, p]
-        best = int(np.argmin(np.nan_to_num(values, nan=np.inf))) if gold else int(np.argmax(values))
-        for c, cell in enumerate(swept.cells):
-            if cell.head == "all":
-                row: dict[str, Value] = {"position": position, "score": score, "layer": cell.layer}
-                row |= {"null": percent(swept.null[s, p, c] / max(1, swept.target_words))}
-                row |= {"metric": metric, "best": ""}
-                rows.append(row)
-            value = float(values[c]) if np.isfinite(values[c]) else None
-            row[f"head_{cell.head}"] = f"*{value:.2f}" if marked and c == best and value is not None else value
-            if c == best and value is not None:
-                row["best"] = f"head {cell.head}, chosen {'with' if gold else 'without'} gold"
+        best = int(np.argmax(goodness[s, p]))
+        for layer in range(1, swept.cells[-1].layer + 1):
+            cells = [c for c, cell in enumerate(swept.cells) if cell.layer == layer]
+            row: dict[str, Value] = {"position": position, "score": score, "layer": layer}
+            row |= {"null": percent(swept.null[s, p, cells[0]] / max(1, swept.target_words))}
+            row |= {"metric": metric, "best": ""}
+            for c in cells:
+                value = float(values[s, p, c]) if np.isfinite(values[s, p, c]) else None
+                row[f"head_{swept.cells[c].head}"] = Best(value) if c == best and value is not None else value
+            if best in cells and np.isfinite(values[s, p, best]):
+                row["best"] = f"head {swept.cells[best].head}, chosen {'with' if gold else 'without'} gold"
+            head = swept.cells[max(cells[1:], key=lambda c: goodness[s, p, c])].head
+            row |= {"best_head": head, "best_value": row[f"head_{head}"]}
+            rows.append(row)
     return columns, rows
 
 
-def norm_table(swept: Sweep) -> tuple[list[Column], Rows]:
+def norm_table(swept: Sweep, complete: bool) -> tuple[list[Column], Rows]:
     """Mean norm over all pairs of pieces, by position, layer and head."""
-    heads = [cell.head for cell in swept.cells if cell.layer == 1]
     columns = [Column("position", "position"), Column("layer", "layer")]
-    columns += [_column("norm", head, 4) for head in heads]
+    columns += [_column("norm", head, 4) for head in _heads(swept, complete)]
     rows: dict[tuple[str, int], dict[str, Value]] = {}
     for (p, position), (c, cell) in product(enumerate(POSITIONS), enumerate(swept.cells)):
         row = rows.setdefault((position, cell.layer), {"position": position, "layer": cell.layer})
@@ -78,16 +93,18 @@ def rule_table(
         seed: of the samples.
         in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
     """
-    columns = [Column(key, key) for key in ("position", "score", "rule", "chosen", "layer", "head")]
-    columns.append(Column("consistency", "consistency", 2))
-    if swept.reverse_cells:
-        columns += [Column("reverse", "reverse"), Column("dice", "Dice", 3)]
-    if swept.counts is not None:
+    gold, back = swept.counts is not None, bool(swept.reverse_cells)
+    columns = [Column(key, key, wide=key == "chosen") for key in ("position", "score", "rule", "chosen")]
+    columns += [Column("layer", "layer"), Column("head", "head")]
+    columns.append(Column("consistency", "consistency", 2, wide=gold or back))
+    if back:
+        columns += [Column("reverse", "reverse"), Column("dice", "Dice", 3, wide=gold)]
+    if gold:
         columns.append(Column("aer", "AER", 2))
-        if in_columns:
-            columns += [Column("aer_low", "", 2), Column("aer_high", "", 2)]
-        else:
-            columns.append(Column("interval", "95 % interval"))
+    if gold and in_columns:
+        columns += [Column("aer_low", "", 2), Column("aer_high", "", 2)]
+    elif gold:
+        columns.append(Column("interval", "95 % CI", 2, wide=back))
     rows = []
     for choice in apply_rules(swept):
         s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
@@ -97,26 +114,27 @@ def rule_table(
         row |= {"layer": cell.layer, "head": str(cell.head), "reverse": "", "dice": None}
         row["consistency"] = float(swept.consistency[s, p, choice.cell])
         if choice.reverse_cell is not None:
-            row |= {"reverse": str(swept.reverse_cells[choice.reverse_cell])}
+            reverse = swept.reverse_cells[choice.reverse_cell]
+            row |= {"reverse": f"{reverse.layer}, {reverse.head}"}
             row |= {"dice": float(swept.dice[s, p, choice.cell, choice.reverse_cell])}
         if swept.counts is not None:
             rate = estimate(swept.counts[:, s, p, choice.cell], samples=samples, seed=seed)
             row |= dict(zip(("aer", "aer_low", "aer_high"), map(percent, rate), strict=True))
-            row["interval"] = show_interval(row["aer_low"], row["aer_high"], 2)
+            row["interval"] = interval(*map(percent, rate[1:]))
         rows.append(row)
     return columns, rows
 
 
 def best_of_all(swept: Sweep, spell: Callable[[Argument], str] = as_argument) -> Iterator[str]:
-    """The best setting of all by lexical consistency, and the best by gold, as `spell` writes them."""
-    judged = [("without gold, by lexical consistency", swept.consistency)]
+    """The best setting of all by lexical consistency, and the best by AER, as `spell` writes them."""
+    judged = [("without gold", swept.consistency)]
     if swept.counts is not None:
-        judged.append(("WITH gold, by AER", -np.nan_to_num(values_of(swept)[0], nan=np.inf)))
+        judged.append(("WITH gold", -np.nan_to_num(values_of(swept)[0], nan=np.inf)))
     for how, values in judged:
         s, p, c = np.unravel_index(int(np.argmax(values)), values.shape)
         cell = swept.cells[int(c)]
         setting = {"score": SCORES[s], "position": POSITIONS[p], "layer": cell.layer, "head": cell.head}
-        yield f"best of all {how}: {' '.join(spell(Argument(*argument)) for argument in setting.items())}"
+        yield f"best {how}: {' '.join(spell(Argument(*argument)) for argument in setting.items())}"
 
 
 def correlation_table(swept: Sweep) -> tuple[list[Column], Rows]:
@@ -173,47 +191,55 @@ def report(
     sign: str,
     *,
     format: str = "text",
+    wide: bool = False,
     samples: int = SAMPLES,
     seed: int = SEED,
     spell: Callable[[Argument], str] = as_argument,
 ) -> str:
-    """All tables.
+    """All tables, and the best setting last, before the signature.
 
     Args:
         swept: what the sweep has counted.
         sign: the signature.
         format: a key of `align.view.tables.TABLES`.
+        wide: whether text has all columns, not only those that fit a terminal.
         samples: of the bootstrap; 0 for no intervals.
         seed: of the samples.
         spell: how to write the arguments of the best setting.
     """
-    tables = {"cells": cell_table(swept, marked=format in ("text", "latex"))}
-    tables["rules"] = rule_table(swept, samples, seed, in_columns=format in ("json", "tsv"))
-    tables["norms"] = norm_table(swept)
-    if swept.counts is not None:
-        tables["correlation"] = correlation_table(swept)
+    complete, for_programs = wide or format != "text", format in ("json", "tsv")
+    tables = {
+        "cells": cell_table(swept, complete, named=for_programs),
+        "norms": norm_table(swept, complete),
+        **({} if swept.counts is None else {"correlation": correlation_table(swept)}),
+        "rules": rule_table(swept, samples, seed, in_columns=for_programs),
+    }
     if format == "json":
         rows = {name: plain_rows(*table) for name, table in tables.items()}
         return to_json({"signature": sign, **rows, "best": list(best_of_all(swept, spell))}, indent=1)
-    gold = swept.counts is not None
-    what = "AER; * marks the lowest of its position and score, chosen WITH gold"
-    if not gold:
-        what = "lexical consistency (nats per target word); * marks the highest of its position and score, without gold"
-    notes = {
-        "cells": [what, "</s> wins: by all heads together"],
-        "norms": ["mean norm, </s> included"],
-        "rules": [
-            "consistency: lexical consistency, nats per target word",
-            *(["AER of this direction's links; the lowest is the oracle: only gold can tell"] if gold else []),
-            *best_of_all(swept, spell),
-        ],
-    }
-    last = list(tables)[-1]
+    notes = _notes(swept, {"text": "*", "tsv": "best"}.get(format, "bold"))
+    if not complete and len(_heads(swept, True)) > len(_heads(swept, False)):
+        notes["cells"].append(f"each head by itself: {spell(Argument('wide'))}")
+    notes["rules"] += best_of_all(swept, spell)
     shown = []
     for name, table in tables.items():
-        signed = sign if name == last or format != "text" else ""
-        shown.append(TABLES[format](*table, signed, notes.get(name, ())))
+        signed = sign if name == "rules" or format != "text" else ""
+        shown.append(writer(format, wide)(*table, signed, notes.get(name, ())))
     return "\n\n".join(shown)
+
+
+def _notes(swept: Sweep, mark: str) -> dict[str, list[str]]:
+    """What stands below the tables, where `mark` marks the best cells."""
+    null = "NULL: target words for which </s> wins, by all heads together"
+    rules = ["layers: all heads of each together; heads: single heads too"]
+    rules += ["reverse: layer and head of the reverse model"] if swept.reverse_cells else []
+    rules.append("consistency: lexical consistency, nats per target word; needs no gold")
+    if swept.counts is None:
+        cells = [f"lexical consistency, nats per target word; {mark}: the highest, chosen without gold"]
+    else:
+        cells = [f"AER; {mark}: the lowest of its position and score, chosen WITH gold"]
+        rules.append("AER: of this direction's links; what has the lowest is chosen WITH gold")
+    return {"cells": [*cells, null], "norms": ["mean norm, </s> included"], "rules": rules}
 
 
 def values_of(swept: Sweep) -> tuple[NDArray[np.float64], str]:

@@ -31,10 +31,19 @@ def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable
 def test_default(run: Callable[..., Result]) -> None:
     printed(
         run("-g", "gold", "one", "two"),
-        "system      AER  95 % interval         P      R     F1    links    in sure    in sure or possible",
-        "--------  -----  ---------------  ------  -----  -----  -------  ---------  ---------------------",
-        "one       10.00  0.00 to 25.00    100.00  80.00  88.89        5          4                      5",
-        "two       18.18  0.00 to 100.00    83.33  80.00  81.63        6          4                      5",
+        "system    AER      95 % CI       P      R     F1",
+        "------  -----  -----------  ------  -----  -----",
+        "one     10.00   0.00–25.00  100.00  80.00  88.89",
+        "two     18.18  0.00–100.00   83.33  80.00  81.63",
+        NOTE,
+        SIGNATURE,
+    )
+    printed(
+        run("-g", "gold", "one", "two", "--wide"),
+        "system    AER      95 % CI       P      R     F1  links  in sure  in sure or possible",
+        "------  -----  -----------  ------  -----  -----  -----  -------  -------------------",
+        "one     10.00   0.00–25.00  100.00  80.00  88.89      5        4                    5",
+        "two     18.18  0.00–100.00   83.33  80.00  81.63      6        4                    5",
         NOTE,
         SIGNATURE,
     )
@@ -82,6 +91,18 @@ def test_latex(run: Callable[..., Result]) -> None:
     )
 
 
+def test_the_best_of_several_is_bold(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    latex = run("-g", "gold", "two", "one", "--paired", "permutation", "-f", "latex").out.decode().splitlines()
+    assert latex[7:9] == [
+        r" two      &          18.18 & 0.00--100.00 &           83.33 & \textbf{80.00} &          81.63 &       6"
+        r" &         4 &                     5 &     n/a &    n/a \\",
+        r" one      & \textbf{10.00} &  0.00--25.00 & \textbf{100.00} & \textbf{80.00} & \textbf{88.89} &       5"
+        r" &         4 &                     5 & $-$8.18 & 1.0000 \\",
+    ]
+    markdown = run("-g", "gold", "two", "one", "-f", "markdown").out.decode().splitlines()
+    assert markdown[3].startswith("| one      | **10.00** |  0.00–25.00 | **100.00** | **80.00** | **88.89** |")
+
+
 def test_brief(run: Callable[..., Result]) -> None:
     printed(run("-g", "gold", "-b", "one", "two"), "10.00", "18.18")
     printed(run("-g", "gold", "-b", "one", "-w", 0), "10")
@@ -92,14 +113,14 @@ def test_brief(run: Callable[..., Result]) -> None:
 def test_per_sentence(run: Callable[..., Result]) -> None:
     printed(
         run("-g", "gold", "one", "two", "--per-sentence", "-w", 1),
-        "  line  system      AER      P      R     F1    links    in sure    in sure or possible    sure",
-        "------  --------  -----  -----  -----  -----  -------  ---------  ---------------------  ------",
-        "     1  one        25.0  100.0   50.0   66.7        2          1                      2       2",
-        "     1  two         0.0  100.0  100.0  100.0        3          2                      3       2",
-        "     2  one         0.0  100.0  100.0  100.0        1          1                      1       1",
-        "     2  two       100.0    0.0    0.0    n/a        1          0                      0       1",
-        "     3  one         0.0  100.0  100.0  100.0        2          2                      2       2",
-        "     3  two         0.0  100.0  100.0  100.0        2          2                      2       2",
+        "line  system    AER      P      R     F1",
+        "----  ------  -----  -----  -----  -----",
+        "   1  one      25.0  100.0   50.0   66.7",
+        "   1  two       0.0  100.0  100.0  100.0",
+        "   2  one       0.0  100.0  100.0  100.0",
+        "   2  two     100.0    0.0    0.0    n/a",
+        "   3  one       0.0  100.0  100.0  100.0",
+        "   3  two       0.0  100.0  100.0  100.0",
         NOTE,
         SHORT,
     )
@@ -173,6 +194,6 @@ def test_paired(run: Callable[..., Result], write: Callable[..., None], test: st
     other = json.loads(run("-g", "gold", "one", "two", "--paired", test, "-f", "json", "--seed", 2).out)
     assert other["rows"][1]["p"] not in (None, p[1])
     text = run("-g", "gold", "one", "two", "--paired", test).out.decode().splitlines()
-    assert text[0].endswith("    - first       p")
-    assert text[2].endswith("        n/a     n/a")
+    assert text[0].endswith("  dAER       p")
+    assert text[2].endswith("   n/a     n/a")
     assert text[3].split()[-2:] == ["8.18", f"{p[1]:.4f}"]

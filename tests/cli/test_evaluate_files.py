@@ -183,7 +183,8 @@ def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Ca
         ("-g", "gold", "one", "--paired", "t"), ("-g", "gold", "one", "-f", "xml"),
         ("-g", "gold", "one", "--frobnicate"), ("-g", "gold", "one", "--paired", "permutation"),
         ("-g", "gold", "one", "two", "--paired", "permutation", "--samples", "0"),
-        ("-g", "gold", "one", "-b", "-f", "json"), ("-g", "gold", "one", "--out-of-range", "ignore"),
+        ("-g", "gold", "one", "-b", "-f", "json"), ("-g", "gold", "one", "-b", "--wide"),
+        ("-g", "gold", "one", "--wide", "-f", "tsv"), ("-g", "gold", "one", "--out-of-range", "ignore"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from align.aligners.swept import SCORES
 from align.cli import common, sweep
+from align.view.tables import WIDTH
 from tests import toy
 from tests.cli.conftest import Result
 from tests.conftest import EXAMPLES, ROOT, SHARED
@@ -59,7 +60,7 @@ def test_every_format_holds_the_same_numbers(run: Callable[..., Any], toy_text: 
     model, text, gold = toy_text
     arguments = ("-q", "-m", model, text, "-g", gold)
     record = json.loads(run(*arguments, "-f", "json")[1])
-    assert list(record) == ["signature", "cells", "rules", "norms", "correlation", "best"]
+    assert list(record) == ["signature", "cells", "norms", "correlation", "rules", "best"]
     lines = [line for line in run(*arguments, "-f", "tsv")[1].splitlines() if not line.startswith("#")]
     first = dict(zip(*(line.split("\t") for line in lines[:2]), strict=True))
     assert first["metric"] == "AER"
@@ -68,8 +69,23 @@ def test_every_format_holds_the_same_numbers(run: Callable[..., Any], toy_text: 
     assert sum("chosen with gold" in row["best"] for row in record["cells"]) == 2 * len(SCORES)
     latex = run(*arguments, "-f", "latex")[1]
     assert latex.count("\\begin{tabular}") == 4
-    assert latex.count("*") == 2 * len(SCORES) + 1  # the best of each, and the note on the star
-    assert "% AER; * marks the lowest of its position and score, chosen WITH gold" in latex
+    assert latex.count("\\textbf{") == 2 * len(SCORES)  # the best of each
+    assert "% AER; bold: the lowest of its position and score, chosen WITH gold" in latex
+    markdown = run(*arguments, "-f", "markdown")[1]
+    assert markdown.count("**") == 2 * 2 * len(SCORES)
+    assert [column.strip() for column in markdown.split("\n")[0].split("|")][-2] == "NULL, %"
+
+
+def test_all_columns_where_they_are_asked_for(run: Callable[..., Any], toy_text: tuple[Path, Path, Path]) -> None:
+    model, text, gold = toy_text
+    arguments = ("-q", "-m", model, text, "-g", gold, "--reverse-model", model)
+    narrow, wide = (run(*arguments, *more)[1].splitlines() for more in ((), ("--wide",)))
+    assert max(map(len, narrow[:-1])) <= WIDTH < max(map(len, wide[:-1]))
+    assert narrow[-1] == wide[-1]  # the signature, last
+    assert [line.split(": ")[0] for line in narrow[-3:-1]] == ["best without gold", "best WITH gold"]
+    rules = next(line for line in wide if line.startswith("position") and "rule" in line)
+    heads = "position score rule chosen layer head consistency reverse Dice AER 95 % CI"
+    assert rules.split() == heads.split()
 
 
 def test_counts_by_sentence_and_as_parquet(
@@ -123,7 +139,7 @@ def test_a_reverse_model_adds_agreement(run: Callable[..., Any], toy_text: tuple
     assert code == 0
     agreed = [row for row in json.loads(out)["rules"] if row["rule"].startswith("agreement")]
     assert len(agreed) == 4 * len(SCORES)
-    assert all(0 <= row["dice"] <= 1 and row["reverse"].startswith("layer ") for row in agreed)
+    assert all(0 <= row["dice"] <= 1 and re.fullmatch(r"\d, (\d|all)", row["reverse"]) for row in agreed)
 
 
 def test_flags_speak_of_the_forward_model_only(
@@ -187,6 +203,7 @@ def test_lines_that_are_too_long_or_none(run: Callable[..., Any], toy_text: tupl
     [
         (("-s", "a"), "go together"),
         (("a", "-o", "counts.csv"), "named .tsv or .parquet"),
+        (("a", "--wide", "-f", "tsv"), "--wide is for text"),
         (("a", "--out-of-range", "ignore"), "goes with -g"),
         (("a", "--plots", "."), "beginning of file names"),
         (("a", "-o", "counts.tsv", "--per-sentence"), "goes with -o and -g"),
@@ -216,14 +233,11 @@ def test_real_gold_gives_the_published_order_of_settings(run: Callable[..., Any]
     code, out, _ = run("-q", "-f", "json", *(x for pair in zip(("-s", "-t", "-g"), names, strict=True) for x in pair))
     assert code == 0
     rules = {(row["position"], row["score"], row["rule"]): row for row in json.loads(out)["rules"]}
-    best = {key: row["aer"] for key, row in rules.items() if key[2] == "lowest AER, layers and heads"}
+    best = {key: row["aer"] for key, row in rules.items() if key[2] == "lowest AER, heads"}
     assert max(aer for (position, *_), aer in best.items() if position == "input") < 30
     assert min(aer for (position, *_), aer in best.items() if position == "output") > 40
     for score in ("weight", "norm"):
-        chosen, oracle = (
-            rules["input", score, rule]
-            for rule in ("lexical consistency, layers and heads", "lowest AER, layers and heads")
-        )
+        chosen, oracle = (rules["input", score, rule] for rule in ("lexical consistency, heads", "lowest AER, heads"))
         assert (chosen["layer"], chosen["head"]) == (oracle["layer"], oracle["head"])
 
 

@@ -139,12 +139,12 @@ def test_agreement_is_the_dice_of_two_directions(recorder: Any, links: dict[tupl
 def test_rules_take_what_their_numbers_say(found: Sweep) -> None:
     chosen = {(choice.position, choice.score, choice.rule): choice for choice in apply_rules(found)}
     assert len(chosen) == 2 * len(SCORES) * 5
-    oracle = chosen["input", "norm", "lowest AER, layers and heads"]
+    oracle = chosen["input", "norm", "lowest AER, heads"]
     assert (found.cells[oracle.cell], oracle.gold) == (Cell(1, 3), True)
     norm = chosen["output", "weight", "largest mean norm, layers"]
     assert found.cells[norm.cell].head == "all"
     assert found.norm[1, norm.cell] == max(found.norm[1, c] for c in (0, 5, 10))
-    best = chosen["input", "weight", "lexical consistency, layers and heads"]
+    best = chosen["input", "weight", "lexical consistency, heads"]
     assert found.consistency[0, 0, best.cell] == found.consistency[0, 0].max()
     assert not best.gold
 
@@ -159,7 +159,7 @@ def test_rules_without_gold_name_no_oracle_and_agreement_names_two_cells(found: 
     agreed = {choice.rule: (choice.cell, choice.reverse_cell) for choice in chosen if "agreement" in choice.rule}
     assert agreed == {
         "agreement of directions, layers": (0, 5),
-        "agreement of directions, layers and heads": (4, 6),
+        "agreement of directions, heads": (4, 6),
     }
 
 

@@ -1,14 +1,31 @@
 """Grids and tables, drawn and compared as they are."""
 
 import json
+import re
+import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wcwidth import wcswidth
 
 from align import grid, heat_grid
 from align.links.formats import make_gold
 from align.types import Alignment, Pair
 from align.view.grid import ERROR_SIGNS, MOST_CELLS, error_grid
-from align.view.tables import TABLES, Column, Rows
+from align.view.tables import (
+    NARROWEST,
+    TABLES,
+    WIDTH,
+    Best,
+    Column,
+    Interval,
+    Rows,
+    Value,
+    as_text,
+    interval,
+    mark_best,
+)
 
 PAIR = Pair(("ich", "sehe", "dich"), ("i", "see"), 1)
 
@@ -103,6 +120,28 @@ def test_error_grid_keeps_words_from_acting_on_the_terminal() -> None:
     assert "\x1b" not in error_grid(frozenset(), make_gold([]), Pair(("\x1b[31m",), ("\x1b[0m",), 1))
 
 
+def test_a_grid_that_is_too_wide_ends_in_dots() -> None:
+    pair = Pair(("ich", "sehe"), ("i", "can", "see", "漢"), 1)
+    alignment = Alignment(pair, {(0, 0): 1.0, (1, 3): 1.0})
+    whole = grid(alignment)
+    assert grid(alignment, width=12) == grid(alignment, width=0) == whole
+    clipped = ["       c", "       a", "     i n …", " ich ■ · …", "sehe · · …"]
+    assert grid(alignment, width=11) == grid(alignment, width=10) == "\n".join(clipped)
+    assert error_grid(frozenset({(0, 0), (1, 3)}), make_gold([(0, 0), (1, 3)]), pair, width=11) == "\n".join(clipped)
+    heat = heat_grid(alignment, [[1.0, 0.0, 0.0]] * 4, width=11).split("\n")
+    assert heat[2:] == ["     i n …", " ich ◆ █ …", "sehe     …", "</s>   ◇ …"]
+    assert grid(alignment, width=1).split("\n") == ["     i …", " ich ■ …", "sehe · …"]  # the least there is
+
+
+def test_on_a_terminal_a_grid_is_as_wide_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    alignment = Alignment(Pair(("ich",), ("see",) * 80, 1), {})
+    monkeypatch.setenv("COLUMNS", "50")
+    assert grid(alignment) == grid(alignment, width=0)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert max(map(len, grid(alignment).split("\n"))) in (49, 50)
+    assert grid(alignment, width=0).endswith("· ·")
+
+
 COLUMNS = [Column("system", "the system"), Column("aer", "AER", 1), Column("links", "links"), Column("p", "p", 4)]
 ROWS: Rows = [
     {"system": "a_b", "aer": 12.34, "links": 1234, "p": None},
@@ -116,10 +155,10 @@ ROWS: Rows = [
         (
             "text",
             [
-                "the system      AER    links       p",
-                "------------  -----  -------  ------",
-                "a_b            12.3    1,234     n/a",
-                "c               n/a        5  0.0010",
+                "the system   AER  links       p",
+                "----------  ----  -----  ------",
+                "a_b         12.3  1,234     n/a",
+                "c            n/a      5  0.0010",
                 "a note",
                 "AER|n:2",
             ],
@@ -135,7 +174,7 @@ ROWS: Rows = [
                 r"\toprule",
                 r" the system   &   AER &   links &      p \\",
                 r"\midrule",
-                r" a\_b          &  12.3 &   1,234 &    n/a \\",
+                r" a\_b         &  12.3 &   1,234 &    n/a \\",
                 r" c            &   n/a &       5 & 0.0010 \\",
                 r"\bottomrule",
                 r"\end{tabular}",
@@ -171,7 +210,7 @@ def test_a_name_cannot_act_on_the_terminal_or_break_a_table(name: str) -> None:
 
 def test_names_are_escaped_in_latex() -> None:
     written = TABLES["latex"]([Column("system", "100 %")], [{"system": r"\a_b&c%d#e$f{g}~^"}], "", [])
-    assert r"\textbackslash{}a\_b\&c\%d\#e\$f\{g\}\textasciitilde{}\^{}" in written
+    assert r"\textbackslash{}a\_b\&c\%d\#e\$f\{g\}\textasciitilde{}\textasciicircum{}" in written
     assert r"100 \%" in written
 
 
@@ -179,3 +218,89 @@ def test_names_are_escaped_in_latex() -> None:
 def test_a_table_may_have_no_rows(name: str) -> None:
     written = TABLES[name]([Column("system", "system")], [], "", [])
     assert json.loads(written)["rows"] == [] if name == "json" else "system" in written
+
+
+WORDS = st.text("ab-_./ 漢[*&|", max_size=60)
+
+
+@given(st.lists(st.tuples(WORDS, WORDS, st.floats(0, 100)), max_size=5))
+def test_text_fits_a_terminal_and_loses_nothing(rows: list[tuple[str, str, float]]) -> None:
+    columns = [Column("a", "system"), Column("n", "AER", 2), Column("b", "rule"), Column("links", "links", wide=True)]
+    table: Rows = [{"a": a, "b": b, "n": n, "links": 12} for a, b, n in rows]
+    lines = as_text(columns, table, "").split("\n")
+    assert max(map(wcswidth, lines)) <= WIDTH
+    written = sorted("".join("".join(lines[2:]).split()))
+    assert written == sorted("".join(f"{a}{n:.2f}{b}" for a, b, n in rows).replace(" ", ""))
+    assert "links" in as_text(columns, table, "", wide=True)
+
+
+def test_names_are_folded_where_a_table_is_too_wide() -> None:
+    columns = [Column("system", "system"), *(Column(f"n{n}", f"number {n}", 2) for n in range(6))]
+    row: dict[str, Value] = {"system": "fastalign.grow-diagonal.talp", **{f"n{n}": float(n) for n in range(6)}}
+    text = as_text(columns, [row], "sign")
+    assert text == "\n".join(
+        [
+            "system           number 0  number 1  number 2  number 3  number 4  number 5",
+            "---------------  --------  --------  --------  --------  --------  --------",
+            "fastalign.grow-      0.00      1.00      2.00      3.00      4.00      5.00",
+            "diagonal.talp",
+            "sign",
+        ]
+    )
+    columns += [Column("n0", f"and again {n}", 2) for n in range(6)]
+    assert as_text(columns, [row], "").split("\n")[1].startswith("-" * NARROWEST + "  ")  # no narrower than that
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "lines"),
+    [
+        ("text", 2, ["*1.0  0.5–2.0  -6.85", "*1.0      n/a   0.00", " 3.0      n/a  -1.00"]),
+        ("tsv", 2, ["1.0\t0.5 to 2.0\t-6.85", "1.0\tn/a\t0.00", "3.0\tn/a\t-1.00"]),
+        (
+            "latex",
+            6,
+            [
+                r" \textbf{1.0} &   0.5--2.0 & $-$6.85 \\",
+                r" \textbf{1.0} &        n/a &    0.00 \\",
+                r"          3.0 &        n/a & $-$1.00 \\",
+            ],
+        ),
+        (
+            "markdown",
+            2,
+            ["| **1.0** |   0.5–2.0 | -6.85 |", "| **1.0** |       n/a |  0.00 |", "|     3.0 |       n/a | -1.00 |"],
+        ),
+    ],
+)
+def test_intervals_minus_and_the_best(name: str, first: int, lines: list[str]) -> None:
+    columns = [Column("x", "x", 1), Column("ci", "95 % CI", 1), Column("y", "y", 2)]
+    rows: Rows = [
+        {"x": 1.04, "ci": Interval(0.5, 2), "y": -6.85},
+        {"x": 0.96, "ci": interval(0.5, None), "y": -0.001},
+        {"x": 3.0, "ci": None, "y": -1.0},
+    ]
+    marked = mark_best(columns, rows, {"x": min})  # two are printed alike
+    assert [row["x"] for row in marked] == [Best(1.0), Best(1.0), 3.0]
+    assert mark_best(columns, rows[:1], {"x": min}) == rows[:1]
+    assert TABLES[name](columns, marked, "", ()).split("\n")[first:][: len(rows)] == lines
+    assert json.loads(TABLES["json"](columns, marked, "", ()))["rows"][0] == {"x": 1.0, "ci": [0.5, 2.0], "y": -6.85}
+
+
+LATEX_ROW = re.compile(r"(?:[^\\{}$&%#_^~<>|\x00-\x1f]|\\[a-z]+\{\}|\\[&%$#_{}]|\$-\$|\{[\[*-]?\})*")
+"""What may stand in a cell: nothing that is special to TeX, but for our own commands and groups."""
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=4))
+def test_latex_compiles_whatever_the_names(names: list[str]) -> None:
+    columns = [Column("system", "100 %"), Column("n", "n", 2)]
+    lines = TABLES["latex"](columns, [{"system": name, "n": -1.0} for name in names], "sign", ()).split("\n")
+    assert lines[2:5] == [r"\begin{tabular}{lr}", r"\toprule", lines[4]]
+    assert lines[5] == r"\midrule"
+    assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
+    assert len(lines) == 8 + len(names)
+    for line in (lines[4], *lines[6:-2]):
+        cells = re.split(r"(?<!\\)&", line.removesuffix(r"\\"))
+        assert line.endswith(r"\\")
+        assert len(cells) == 2
+        assert all(LATEX_ROW.fullmatch(cell) for cell in cells)
+        assert not cells[0].strip().startswith(("[", "*"))  # the \\ before would take it for its own
