@@ -33,6 +33,11 @@ def show_value(value: object) -> str:
     return repr(value) if isinstance(value, int | float) else f"of type {type(value).__name__}"
 
 
+def plural(number: int, noun: str) -> str:
+    """A number and what it counts: "1 line", "2,000 lines"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 class Argument(NamedTuple):
     """An argument that would help, and the value to give it; None where any value may do.
 

@@ -14,7 +14,7 @@ from align.aligners.single import Aligner
 from align.backends.base import Recorder
 from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, ModelOptions, find_model
-from align.errors import Argument, ModelError, Remedy
+from align.errors import Argument, ModelError, Remedy, plural
 from align.text.batching import BATCH_TOKENS, BUFFER, TooLong
 from align.types import Head, Null, PositionChoice, Score, Settings
 
@@ -117,7 +117,7 @@ def load(
         if cell not in all_cells(recorder):
             raise ModelError(
                 f"layer {cell.layer}, head {cell.head} is out of range: "
-                f"the model has {recorder.layers} layers of {recorder.heads} heads",
+                f"the model has {plural(recorder.layers, 'layer')} of {plural(recorder.heads, 'head')}",
                 file=str(folder.root / "model.toml"),
             )
     return Aligner(

@@ -12,7 +12,7 @@ from align.aligners.reader import Reader, each_cell
 from align.attention.consistency import CHOOSING_PAIRS, MIN_PAIRS, LinkedWords
 from align.attention.scores import best_words
 from align.backends.base import AttentionRecorder
-from align.errors import ModelError
+from align.errors import ModelError, plural
 from align.text.batching import BATCH_TOKENS, Encoded, cut
 from align.types import Cell, Choice, Head, Place, Position, Score, Settings
 
@@ -35,7 +35,7 @@ def candidates(recorder: AttentionRecorder, settings: Settings) -> dict[Position
     layer, head = settings.layer, settings.head
     for name, value, most in (("layer", layer, recorder.layers), ("head", head, recorder.heads)):
         if isinstance(value, int) and value > most:
-            raise ModelError(f"{name} {value} is out of range: {recorder.name} has {most} {name}s")
+            raise ModelError(f"{name} {value} is out of range: {recorder.name} has {plural(most, name)}")
     allowed = [cell for cell in all_cells(recorder) if layer in ("auto", cell.layer) and head in ("auto", cell.head)]
     if settings.position == "both":
         return {"input": allowed, "output": all_cells(recorder)}

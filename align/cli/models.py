@@ -6,9 +6,10 @@ import argparse
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
-from align.backends.model_folder import ModelOptions
+from align.backends.model_folder import DEFAULT_MODEL, ModelOptions
+from align.cli.about import direction
 from align.cli.common import lacks_memory, say
-from align.errors import ModelError, Remedy
+from align.errors import ModelError, Remedy, plural
 from align.types import Settings
 
 if TYPE_CHECKING:
@@ -24,14 +25,19 @@ class ModelRequest:
     """A model, and what to read off it.
 
     Attributes:
-        model: its name, folder or file.
+        model: its name, folder or file; None for the default.
         settings: what to read off its attention.
         options: what its files do not say.
     """
 
-    model: str
+    model: str | None
     settings: Settings
     options: ModelOptions
+
+    @property
+    def name(self) -> str:
+        """Its name, folder or file."""
+        return self.model or DEFAULT_MODEL
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
         if models.threads:
             torch.set_num_threads(models.threads)
         aligner = load(
-            request.model,
+            request.name,
             **asdict(request.settings),
             options=request.options,
             device=models.device,
@@ -133,13 +139,14 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise
-        raise ValueError(f"{request.model}: out of memory while loading it: it needs more than is free") from None
+        raise ValueError(f"{request.name}: out of memory while loading it: it needs more than is free") from None
     except OSError as error:
         if error.filename:
             raise
-        raise ValueError(f"{request.model}: cannot be read: {error.strerror or error}") from None
+        raise ValueError(f"{request.name}: cannot be read: {error.strerror or error}") from None
     if not quiet:
         recorder = aligner.recorder
-        threads = f" ({torch.get_num_threads()} threads)" if recorder.device == "cpu" else ""
-        say(f"{program}: {recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
+        default = "" if request.model else f"no -m given, so {direction(*recorder.languages)}: "
+        threads = f" ({plural(torch.get_num_threads(), 'thread')})" if recorder.device == "cpu" else ""
+        say(f"{program}: {default}{recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
     return aligner

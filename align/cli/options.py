@@ -109,9 +109,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-m",
         "--model",
-        default=DEFAULT_MODEL,
         metavar="MODEL",
-        help="a bundled model, a folder, or a fairseq checkpoint",
+        help=f"a bundled model, a folder, or a fairseq checkpoint (default: {DEFAULT_MODEL})",
     )
     add_list_models(group)
     group.add_argument("--source-lang", metavar="LANG", help="source language, as in dict.LANG.txt")

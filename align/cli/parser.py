@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
 
     def refuse_idle(self, args: argparse.Namespace, rules: Iterable[Idle]) -> None:
         """Refuse, with exit code 2, options of the command line that would do nothing there, whatever their values."""
-        absent: list[str] = []  # which options that gather values can add to, in a new list
+        absent: list[str] = []  # an option that gathers values makes a new list of it
         given = argparse.Namespace(**{action.dest: absent for action in self._actions})
         self.parse_known_args(namespace=given)
         for rule in rules:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from align.errors import Argument, LinksError, Remedy, as_argument, compose
+from align.errors import Argument, LinksError, Remedy, as_argument, compose, plural
 from align.links.files import LINK_FORMATS, LinkFile, find_base, read_links, renumber_file
 from align.links.formats import number
 from align.text.lines import open_lines, read_lines
@@ -220,7 +220,7 @@ def _check_number(file: LinkFile, length: int, longest: str, is_text: bool) -> N
     if file.open_ended and missing > 0:
         advice = f"{remedy.advice}; if the last sentences have no links in {_literal(file.name)}, give {{}}"
         remedy = Remedy(advice, (Argument("text"),))
-    raise LinksError(f"{file.name} has {len(file.pairs):,} sentence pairs, {longest} {length:,}", remedy=remedy)
+    raise LinksError(f"{file.name} has {plural(len(file.pairs), 'sentence pair')}, {longest} {length:,}", remedy=remedy)
 
 
 def _literal(name: str) -> str:

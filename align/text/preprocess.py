@@ -52,6 +52,15 @@ class TextRules:
     subwords: str = "none"
     subword_file: Path | None = None
 
+    def __str__(self) -> str:
+        tokens, pieces = self.tokenizer != "none", self.subwords != "none"
+        parts = (
+            f"{self.tokenizer} tokens" if tokens else "no tokenizer",
+            f"{self.subwords} pieces" if pieces else "no subwords",
+        )
+        case = "lower case, " if self.case == "lower" else "case kept, " if tokens or pieces else "as it is: "
+        return f"{self.language} ({case}{', '.join(parts)})"
+
 
 def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = False) -> Tokenize:
     """Moses' tokenizer (sacremoses).

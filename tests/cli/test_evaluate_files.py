@@ -55,7 +55,7 @@ def test_naacl_gold_may_leave_out_sentences_that_the_text_has(
     run: Callable[..., Result], write: Callable[..., None]
 ) -> None:
     write(gold="1 1 1\n")
-    failed(run("-g", "gold", "-b", "one"), "gold has 1 sentence pairs, one 3", "give the text with -s and -t")
+    failed(run("-g", "gold", "-b", "one"), "gold has 1 sentence pair, one 3", "give the text with -s and -t")
     warning = "gold names no link in 2 of 3 sentences: they are taken to have none"
     result = run("-g", "gold", "-b", "one", "-s", "source", "-t", "target")
     assert (result.code, result.out) == (0, b"66.67\n")

@@ -143,9 +143,10 @@ def test_output_file_is_complete_and_stdout_empty(run: Callable[..., Result], tm
 
 def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     lines = run(EXAMPLES, "--threads", 2, "--device", "cpu").err.splitlines()
-    assert "fairseq:de-en@" in lines[0]
-    assert "on cpu (2 threads)" in lines[0]
-    assert "de (lower case, moses tokens, sentencepiece pieces)" in lines[0]
+    model = r"fairseq:de-en@\w+ on cpu \(2 threads\); text: de \(lower case, moses tokens, sentencepiece pieces\), .*"
+    assert re.fullmatch(f"extract-align: no -m given, so German to English: {model}", lines[0])
+    named = run(EXAMPLES, "-m", "de-en", "--threads", 2, "--device", "cpu").err.splitlines()
+    assert lines[0].replace("no -m given, so German to English: ", "") == named[0]
     found = re.fullmatch(
         r"extract-align: layer (\d), (?:head )?(\w+)(?: heads)? \(the model's own calibration.*\)", lines[1]
     )
@@ -252,7 +253,7 @@ def test_five_thousand_words(run: Callable[..., Result]) -> None:
 def test_text_in_pieces_and_a_model_without_toml(run: Callable[..., Result], toy_model: Path) -> None:
     result = run("-m", toy_model, "-f", "jsonl", "--null", "none", stdin="das ha@@ us ist ||| the house\n")
     assert json.loads(result.out)["source"] == ["das", "ha@@", "us", "ist"]
-    assert "de (keep case, none tokens, none pieces)" in result.err
+    assert "de (as it is: no tokenizer, no subwords)" in result.err
 
 
 # Bad input: exit 1, file and line, and what came before is not lost

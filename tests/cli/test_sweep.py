@@ -152,8 +152,8 @@ def test_flags_speak_of_the_forward_model_only(
     code, _, err = run(*models, *files, "--case", "lower", text)
     assert code == 0
     texts = [line.partition("text: ")[2] for line in err.splitlines() if "; text: " in line]
-    assert texts[0].startswith("de (lower case, none tokens, none pieces), en (lower case")
-    assert texts[1].startswith("en (keep case, none tokens, none pieces), de (keep case")
+    assert texts[0].startswith("de (lower case, no tokenizer, no subwords), en (lower case")
+    assert texts[1].startswith("en (as it is: no tokenizer, no subwords), de (as it is: no tok")
 
 
 def test_the_bundled_models_with_the_languages_of_the_forward_one(

@@ -199,8 +199,8 @@ def test_flags_speak_of_the_forward_model_only(run: Callable[..., Result], tmp_p
     result = run("-m", FORWARD, *named, "--reverse-model", REVERSE, "text")
     assert result.code == 0
     texts = [line.partition("text: ")[2] for line in result.err.splitlines() if "; text: " in line]
-    assert texts[0].startswith("de (lower case, none tokens, none pieces), en (lower case")
-    assert texts[1].startswith("en (keep case, none tokens, none pieces), de (keep case")
+    assert texts[0].startswith("de (lower case, no tokenizer, no subwords), en (lower case")
+    assert texts[1].startswith("en (as it is: no tokenizer, no subwords), de (as it is: no tok")
 
 
 def test_results_are_out_before_the_input_ends(run: Callable[..., Result]) -> None:

@@ -175,3 +175,16 @@ def test_a_sentencepiece_model_whose_normaliser_deletes_letters(tmp_path: Path) 
     segment = sentencepiece_segmenter(tmp_path / "odd.model")
     assert segment("a", True) == []
     assert "".join(segment("bad", True)) == "bd"
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        (TextRules("de"), "de (as it is: no tokenizer, no subwords)"),
+        (TextRules("de", "lower"), "de (lower case, no tokenizer, no subwords)"),
+        (TextRules("de", "keep", "moses"), "de (case kept, moses tokens, no subwords)"),
+        (TextRules("de", "lower", "moses", "subword-nmt"), "de (lower case, moses tokens, subword-nmt pieces)"),
+    ],
+)
+def test_rules_are_told_in_words(rules: TextRules, told: str) -> None:
+    assert str(rules) == told

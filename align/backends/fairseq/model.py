@@ -74,7 +74,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
         target,
         dictionary=dictionaries[0],
         name=f"fairseq:{'-'.join(languages)}@{fingerprint}",
-        text=", ".join(f"{r.language} ({r.case} case, {r.tokenizer} tokens, {r.subwords} pieces)" for r in rules),
+        text=", ".join(map(str, rules)),
     )
 
 
