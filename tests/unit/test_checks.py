@@ -1,0 +1,64 @@
+"""Text that is not tokenised as a model's was is told by its pieces; other warnings are tested with the programs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from sacremoses import MosesTokenizer
+from subword_nmt.learn_bpe import learn_bpe
+
+from align import Pair
+from align.aligners.checks import doubts_about_text
+from align.text.batching import encode
+from align.text.preprocess import Preprocessor, TextRules
+from align.types import Pieces
+from tests.conftest import example_pairs
+from tests.known import KnownRecorder
+
+SENTENCES = [
+    " ".join(side).replace(" ,", ",").replace(" .", ".") for p in example_pairs() for side in (p.source, p.target)
+]
+PAIRS = [Pair(tuple(s.split()), tuple(t.split()), 1) for s, t in zip(SENTENCES[::2], SENTENCES[1::2], strict=True)]
+
+
+class BpeRecorder(KnownRecorder):
+    """A model's text processing: BPE learned from these lines."""
+
+    def __init__(self, lines: Sequence[str], path: Path, tokenizer: str) -> None:
+        codes = io.StringIO()
+        learn_bpe(io.StringIO("\n".join(lines)), codes, num_symbols=300, min_frequency=1)
+        path.write_text(codes.getvalue(), encoding="utf-8")
+        rules = TextRules("en", tokenizer=tokenizer, subwords="subword-nmt", subword_file=path)
+        self._preprocess = Preprocessor(rules, lambda piece: 10)
+
+    def encode(self, pair: Pair) -> Pieces:
+        (source, owners), (target, others) = self._preprocess(pair.source), self._preprocess(pair.target)
+        return Pieces([*source, 2], [*owners, -1], target, others, (len(pair.source), len(pair.target)))
+
+
+@pytest.mark.parametrize(
+    ("trained_on_tokens", "tokenizer", "warned"),
+    [(True, "none", True), (True, "moses", False), (False, "none", False)],
+)
+def test_punctuation_at_words_for_a_model_of_tokens(
+    tmp_path: Path, trained_on_tokens: bool, tokenizer: str, warned: bool
+) -> None:
+    moses = MosesTokenizer("en")
+    lines = (
+        [moses.tokenize(line, return_str=True, escape=False) for line in SENTENCES] if trained_on_tokens else SENTENCES
+    )
+    recorder = BpeRecorder(lines, tmp_path / "codes", tokenizer)
+    doubts = doubts_about_text(recorder, [encode(recorder, pair) for pair in PAIRS * 3])
+    assert [doubt[: doubt.index(" the")] for doubt in doubts] == (
+        ["with punctuation apart from words (`house ,`)"] * warned
+    )
+    assert doubts_about_text(recorder, [encode(recorder, pair) for pair in PAIRS[:10]]) == []
+    if warned:
+        assert "of the model in place of" in doubts[0]
+        as_tokens = [
+            Pair(tuple(moses.tokenize(" ".join(p.source))), tuple(moses.tokenize(" ".join(p.target))), 1) for p in PAIRS
+        ]
+        assert doubts_about_text(recorder, [encode(recorder, pair) for pair in as_tokens * 3]) == []
