@@ -125,19 +125,18 @@ def build_parser() -> Parser:
     return parser
 
 
-def need(module: str, extra: str, what: str) -> None:
+def need(module: str, what: str) -> None:
     """Check that a library is installed, before the long work whose results need it.
 
     Args:
-        module: the library.
-        extra: the extra of this package that installs it.
+        module: the library, which pip knows by the same name.
         what: needs the library, as the message says it.
 
     Raises:
         ModuleNotFoundError: the library is not installed; says how to install it.
     """
     if find_spec(module) is None:
-        raise ModuleNotFoundError(f"{what} need {module}: pip install 'extract-align[{extra}]'")
+        raise ModuleNotFoundError(f"{what} need {module}: pip install {module}")
 
 
 def read_options(parser: Parser) -> Options:
@@ -171,10 +170,10 @@ def run_sweep(options: Options) -> None:
     """Read, sweep, print, write and draw."""
     keep_freed_memory()
     if options.plots:
-        need("matplotlib", "plots", "heat maps")
+        need("matplotlib", "heat maps")
         options.plots.parent.mkdir(parents=True, exist_ok=True)
     if options.output and options.output.endswith(".parquet"):
-        need("pyarrow", "parquet", "Parquet files")
+        need("pyarrow", "Parquet files")
     with ExitStack() as stack:
         out = stack.enter_context(open_output(options.output)) if options.output else None
         pairs, name = stack.enter_context(open_pairs(options.inputs))

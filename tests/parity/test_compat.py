@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import pickle
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,7 @@ from align.backends.fairseq.checkpoint import Inert, load_checkpoint
 from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import ModelOptions, find_model
 from tests import toy
-from tests.conftest import example_pairs
+from tests.conftest import ROOT, example_pairs
 
 
 class Malicious:
@@ -147,17 +149,27 @@ def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120, **options)
 
 
-@pytest.mark.parametrize("program", ["align.cli.extract", "align.fairseq_cli"])
-def test_without_fairseq_the_two_commands_are_printed(program: str) -> None:
+@pytest.mark.parametrize(
+    ("program", "missing", "message"),
+    [
+        ("align.cli.extract", "fairseq", "fairseq is not installed. These two commands install it:"),
+        ("align.fairseq_cli", "fairseq", "fairseq is not installed. These two commands install it:"),
+        ("align.cli.extract", "omegaconf", "fairseq needs omegaconf, which is not installed. This installs all"),
+    ],
+)
+def test_what_installs_fairseq_and_its_requirements_is_printed(program: str, missing: str, message: str) -> None:
     hide = "from importlib.machinery import PathFinder; real = PathFinder.find_spec\n"
-    hide += "PathFinder.find_spec = lambda name, *rest: None if name == 'fairseq' else real(name, *rest)\n"
+    hide += f"PathFinder.find_spec = lambda name, *rest: None if name == {missing!r} else real(name, *rest)\n"
     arguments = ["extract-align", "-q"] if program == "align.cli.extract" else ["fairseq_cli", "train"]
     hide += f"import sys; sys.argv = {arguments}\n"
     hide += f"from {program} import main; sys.exit(main())"
     result = python("-c", hide, input="a ||| b\n")
-    assert result.returncode == 1
-    assert "pip install 'extract-align[fairseq]'" in result.stderr
-    assert "pip install --no-deps fairseq==0.12.2" in result.stderr
+    assert (result.returncode, message in result.stderr) == (1, True)
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    extra = shlex.join(setup["options.extras_require"]["fairseq"].split())
+    assert f"  pip install {extra}\n" in result.stderr
+    assert ("pip install --no-deps fairseq==0.12.2" in result.stderr) == (missing == "fairseq")
     assert "Traceback" not in result.stderr
 
 

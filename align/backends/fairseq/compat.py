@@ -34,8 +34,10 @@ MENDED = ("fairseq", "hydra")
 MOST_EVALUATED = 100_000
 """Characters of a setting that is evaluated, and items of its value."""
 
-INSTALL = """fairseq is not installed. These two commands install it:
-  pip install 'extract-align[fairseq]'
+REQUIREMENTS = "pip install 'hydra-core>=1.3,<1.4' 'omegaconf>=2.3,<2.4' bitarray regex sacrebleu packaging"
+
+INSTALL = f"""fairseq is not installed. These two commands install it:
+  {REQUIREMENTS}
   pip install --no-deps fairseq==0.12.2"""
 
 
@@ -178,8 +180,12 @@ class _Hook(importlib.abc.MetaPathFinder):
                 if name != "fairseq":
                     execute(module)
                     return
-                with _hashable_dataclasses(), _logging_untouched():
-                    execute(module)
+                try:
+                    with _hashable_dataclasses(), _logging_untouched():
+                        execute(module)
+                except ModuleNotFoundError as error:
+                    what = f"fairseq needs {error.name}, which is not installed. This installs all that it needs:"
+                    raise ModuleNotFoundError(f"{what}\n  {REQUIREMENTS}", name=error.name) from None
             _mend()
 
         spec.loader.exec_module = mended  # type: ignore[method-assign]
