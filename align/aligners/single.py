@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import get_args
 
 from align.aligners.checks import doubts_about_text
@@ -50,9 +51,10 @@ class Aligner:
 
     Where `settings` leave layer or head on "auto", each call chooses for its own text, by lexical consistency: up to
     1,000 pairs of the first buffer decide. With under 50 there the model's stored calibration does, and without one the
-    layer at a third of the depth.
+    layer at a third of the depth. `fixed` makes an aligner that chooses no more.
 
-    Threads may share an aligner: their calls take turns with the model. So may forked processes, a copy each.
+    Threads may share an aligner: their calls take turns with the model. So may forked processes, a copy each. Pickled,
+    it is the path of its model and its settings: another process loads the same model again, once.
 
     Attributes:
         recorder: the model.
@@ -150,6 +152,21 @@ class Aligner:
                 is "blank". Those before it come out first.
         """
         return translate(self, sentences, search, on_choice)
+
+    def fixed(self, sample: Iterable[PairLike] = ()) -> Aligner:
+        """The same aligner, but reading every text where it would read this one: links then depend on their pair only.
+
+            service = load().fixed()                      # where the model's own calibration says
+            service = load().fixed(read_text("de", "en")) # where a text like those to come says
+
+        Args:
+            sample: pairs of which the first buffer decides; under 50 of them leave it to the stored calibration.
+
+        Raises:
+            TypeError, ValueError: as aligning the sample does.
+        """
+        encoded = [encode(self.recorder, pair, self.too_long) for pair in islice(number_pairs(sample), self.buffer)]
+        return replace(self, choice=choose_for(self, encoded))
 
     def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
         """The scores that links of this pair by itself are read off, `[J][I+1]`, the last column being `</s>`.

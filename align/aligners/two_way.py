@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 import torch
@@ -118,6 +119,15 @@ class TwoWayAligner:
     ) -> Iterator[Alignment]:
         """Translate with the forward model, and align with both: as `Aligner.translate`."""
         return translate(self, sentences, search, on_choice)
+
+    def fixed(self, sample: Iterable[PairLike] = ()) -> TwoWayAligner:
+        """The same, but reading every text where it would read this one: as `Aligner.fixed`."""
+        encoded = [self._encode(pair) for pair in islice(number_pairs(sample), self.forward.buffer)]
+        forward = replace(self.forward, choice=choose_for(self.forward, [both[0] for both in encoded]))
+        reverse = replace(self.reverse, choice=choose_for(self.reverse, [both[1] for both in encoded]))
+        with warnings.catch_warnings():  # which came when this one was made
+            warnings.simplefilter("ignore", TextWarning)
+            return replace(self, forward=forward, reverse=reverse)
 
     @cached_property
     def _terms(self) -> tuple[Terms, Terms]:

@@ -28,6 +28,8 @@ SUBWORD_FILES = {  # in the order in which they are looked for; {lang} is the si
     "subword-nmt": ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code"),
 }
 
+_CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
+
 
 @dataclass(frozen=True)
 class ModelOptions:
@@ -43,6 +45,8 @@ class ModelOptions:
         subword_files: sentencepiece model or BPE codes, one for both sides, or the source's and the target's.
 
     Raises:
+        ValueError: another word for case, tokenizer or subwords.
+        TypeError: one path in place of a list of subword files.
         ModelError: there are more than two subword files.
     """
 
@@ -55,6 +59,11 @@ class ModelOptions:
     subword_files: Sequence[Path | str] | None = None
 
     def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if (value := getattr(self, name)) not in (None, *allowed):
+                raise ValueError(f"{name} is one of {', '.join(allowed)}; not {value!r}")
+        if isinstance(self.subword_files, str | Path):
+            raise TypeError(f"subword_files is a list of one file or two; not {str(self.subword_files)!r}")
         if self.subword_files is not None and not 1 <= len(self.subword_files) <= 2:
             remedy = Remedy("give one {} for both sides, or two, the source's first", (Argument("subword_files"),))
             raise ModelError(f"{len(self.subword_files)} subword files", remedy=remedy)
@@ -77,6 +86,16 @@ class ModelFolder:
     options: ModelOptions
     backend: str
     calibration: Mapping[tuple[Score, Position], Cell] = field(default_factory=dict)
+
+    def absolute(self) -> ModelFolder:
+        """The same files, whatever the current folder is."""
+        given = self.options
+        options = replace(
+            given,
+            dictionaries=Path(given.dictionaries).absolute() if given.dictionaries else None,
+            subword_files=[Path(name).absolute() for name in given.subword_files] if given.subword_files else None,
+        )
+        return replace(self, checkpoint=self.checkpoint.absolute(), root=self.root.absolute(), options=options)
 
     @property
     def dictionary_folder(self) -> Path:
@@ -207,7 +226,6 @@ def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[st
 
 
 _NAMES = [f.name for f in fields(ModelOptions)]
-_CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
 
 
 def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], Cell]]:

@@ -283,3 +283,14 @@ def test_one_sentence_in_place_of_several_is_refused(wrong: Any) -> None:
         list(Aligner(KnownRecorder()).translate(wrong))
     with pytest.raises(TypeError, match="sentence 2 is None, not a string or a sequence of words"):
         list(Aligner(KnownRecorder()).translate(["1", None]))  # type: ignore[list-item]
+
+
+def test_a_fixed_aligner_reads_all_texts_alike(recwarn: pytest.WarningsRecorder) -> None:
+    aligner = Aligner(KnownRecorder(), Settings(position="input"), calibration={("norm", "input"): Cell(1, 2)})
+    for one in (aligner, TwoWayAligner(aligner, aligner)):
+        for sample, place in (((), Place(Cell(1, 2))), (pairs(49), Place(Cell(1, 2))), (pairs(60), Place(RIGHT))):
+            fixed = one.fixed(sample)
+            for text in (pairs(1), pairs(80)):
+                _, choices = align_and_choose(fixed, text)
+                assert {choice.place for choice in choices} == {place}
+    assert not recwarn.list

@@ -6,10 +6,12 @@ import hashlib
 import io
 import re
 from argparse import Namespace
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -21,6 +23,12 @@ from align.backends.fairseq.settings import model_settings, plain_dict, text_set
 from align.backends.model_folder import ModelFolder
 from align.errors import Argument, ModelError, Remedy, shorten
 from align.text.preprocess import Preprocessor, TextRules
+
+_loaded: WeakValueDictionary[tuple[Path, str, str, str], FairseqRecorder] = WeakValueDictionary()
+"""Recorders in use, by checkpoint, name, device and dtype."""
+
+_kept: deque[FairseqRecorder] = deque(maxlen=4)
+"""The last that were loaded again: a worker process gets an aligner anew with each of its tasks."""
 
 ENTRY_BYTES = 1000
 """As much of a dictionary is read for each row of the embedding: real entries have some ten bytes."""
@@ -68,14 +76,39 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     source, target = (
         Preprocessor(rule, _Vocabulary(d).__getitem__) for rule, d in zip(rules, dictionaries, strict=True)
     )
-    return FairseqRecorder(
+    recorder = FairseqRecorder(
         model.requires_grad_(False).to(device=device, dtype=getattr(torch, dtype)),
         source,
         target,
         dictionary=dictionaries[0],
         name=f"fairseq:{'-'.join(languages)}@{fingerprint}",
         text=", ".join(map(str, rules)),
+        origin=(folder.absolute(), device, dtype),
     )
+    _loaded[folder.absolute().checkpoint, recorder.name, device, dtype] = recorder
+    return recorder
+
+
+def load_again(name: str, folder: ModelFolder, device: str, dtype: str) -> FairseqRecorder:
+    """What a pickled recorder becomes: the one that this process has of the same files, or that model loaded again.
+
+    Args:
+        name: of the recorder that was pickled, with its fingerprint.
+        folder: where its files were.
+        device: where it ran.
+        dtype: of its arithmetic.
+
+    Raises:
+        ModelError: the files are no longer the same.
+        ValueError: a file is missing or damaged.
+    """
+    recorder = _loaded.get((folder.checkpoint, name, device, dtype))
+    if recorder is None:
+        recorder = load_fairseq(folder, device, dtype)
+        if recorder.name != name:
+            raise ModelError(f"{name} was pickled, but what is there now is {recorder.name}", file=str(folder.root))
+        _kept.append(recorder)
+    return recorder
 
 
 def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:

@@ -18,6 +18,7 @@ from align.types import Batch, CrossAttention, Pair, Pieces, Search
 
 if TYPE_CHECKING:
     from align.backends.base import Translator
+    from align.backends.model_folder import ModelFolder
 
 _recorders: WeakSet[FairseqAttention] = WeakSet()
 """All recorders of the process, for a fork to find."""
@@ -132,15 +133,25 @@ class FairseqRecorder(FairseqAttention):
         dictionary: either side's, for the ids of its special symbols.
         name: for the signature.
         text: how either side's text is prepared, for messages.
+        origin: what `align.backends.fairseq.model.load_again` loads the same from, so that it can be pickled.
 
     Attributes:
         rules: how the (source, target) side's text is prepared.
     """
 
     def __init__(
-        self, model: Any, source: Preprocessor, target: Preprocessor, *, dictionary: Any, name: str, text: str
+        self,
+        model: Any,
+        source: Preprocessor,
+        target: Preprocessor,
+        *,
+        dictionary: Any,
+        name: str,
+        text: str,
+        origin: tuple[ModelFolder, str, str] | None = None,
     ) -> None:
         super().__init__(model, dictionary=dictionary, name=name)
+        self._origin = origin
         self._source, self._target = source, target
         self.rules = (source.rules, target.rules)
         self.languages = (source.rules.language, target.rules.language)
@@ -148,6 +159,18 @@ class FairseqRecorder(FairseqAttention):
         self.text = text
         self.max_positions = (int(model.encoder.max_positions()), int(model.decoder.max_positions()))
         self.dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled is where the model was loaded from, and not its weights.
+
+        Raises:
+            TypeError: it was not loaded, but made of a model.
+        """
+        from align.backends.fairseq.model import load_again  # which makes recorders
+
+        if self._origin is None:
+            raise TypeError(f"{self.name} cannot be pickled: only what align.load has loaded can be loaded again")
+        return load_again, (self.name, *self._origin)
 
     def encode(self, pair: Pair) -> Pieces:
         """The model's pieces of one pair; `</s>` ends the source."""

@@ -1,0 +1,224 @@
+"""One aligner for threads, processes and web servers: the examples as they stand, and how an aligner is pickled."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import gc
+import json
+import pickle
+import re
+import shlex
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from align import Aligner, Cell, Choice, ModelError, ModelOptions, Place, Settings, load
+from align.backends.fairseq.recorder import FairseqRecorder
+from tests import toy
+from tests.conftest import ROOT
+from tests.known import KnownRecorder
+
+PAIR = ("das haus ist alt", "the house is old")
+
+
+@pytest.fixture
+def toy_model(tmp_path: Path) -> Path:
+    toy.save_model(tmp_path / "toy")
+    return tmp_path / "toy"
+
+
+def load_toy(model: Path | str, **options: Any) -> Aligner:
+    return load(model, layer=1, head=1, device="cpu", **options)
+
+
+def forget(*aligners: Any) -> None:
+    """Make sure that no recorder is left but those that are named here."""
+    from align.backends.fairseq import model
+
+    model._kept.clear()
+    gc.collect()
+    assert {id(recorder) for recorder in model._loaded.values()} <= {id(one.recorder) for one in aligners}
+
+
+def test_pickled_is_the_path_and_the_same_process_has_the_model_already(toy_model: Path) -> None:
+    aligner = replace(load_toy(toy_model, threshold=0.2), buffer=7, choice=Choice(Place(Cell(1, 1)), "mine"))
+    expected = aligner.align(*PAIR)
+    pickled = pickle.dumps(aligner)
+    assert len(pickled) < 2000
+    for same in (pickle.loads(pickled), copy.deepcopy(aligner), pickle.loads(pickle.dumps(aligner.align)).__self__):
+        assert same.recorder is aligner.recorder
+        assert (same.settings, same.buffer, same.choice) == (aligner.settings, 7, aligner.choice)
+        assert same.align(*PAIR) == expected
+
+
+def test_where_the_model_is_not_loaded_yet_it_is_loaded_once(
+    toy_model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    aligner = load_toy("toy", options=ModelOptions(case="lower", dictionaries=Path("toy")))
+    name, expected, pickled = aligner.recorder.name, aligner.align(*PAIR), pickle.dumps(aligner)
+    del aligner
+    forget()
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    again = pickle.loads(pickled)
+    assert again.recorder.name == name
+    assert again.align(*PAIR) == expected
+    same = id(again.recorder)
+    del again
+    gc.collect()
+    assert id(pickle.loads(pickled).recorder) == same
+
+
+def test_another_model_in_the_same_place_is_refused(toy_model: Path) -> None:
+    pickled = pickle.dumps(load_toy(toy_model))
+    forget()
+    toy.save_model(toy_model, {"decoder_layers": 1})
+    with pytest.raises(
+        ModelError, match=r"toy: fairseq:de-en@\w+ was pickled, but what is there now is fairseq:de-en@"
+    ):
+        pickle.loads(pickled)
+
+
+def test_what_was_not_loaded_cannot_be_pickled(toy_recorder: Callable[..., FairseqRecorder]) -> None:
+    recorder = toy_recorder()
+    recorder._origin = None  # as if it had been made of a model
+    with pytest.raises(TypeError, match=r"de-en@\w+ cannot be pickled: only what align.load has loaded can be loaded"):
+        pickle.dumps(Aligner(recorder))
+    known = pickle.loads(pickle.dumps(Aligner(KnownRecorder(), Settings(layer=2, head=3))))
+    assert str(known.align("1 2", "2 1")) == "0-1 1-0"  # a backend of one's own may be pickled as it likes
+
+
+POOL = """
+import sys
+from functools import partial
+from multiprocessing import get_context
+
+from align import TwoWayAligner, load
+
+def use(shared):
+    global aligner
+    aligner = shared
+
+def align(pair):
+    return str(aligner.align(*pair))
+
+def align_with(aligner, pair):
+    return str(aligner.align(*pair)), id(aligner.forward.recorder)
+
+if __name__ == "__main__":
+    forward, reverse = (load(model, layer=1, head=1, device="cpu") for model in sys.argv[2:])
+    both = TwoWayAligner(forward, reverse)
+    pairs = [("das haus ist alt", "the house is old"), ("wir sehen das haus", "we see the house")]
+    with get_context(sys.argv[1]).Pool(1, use, [both]) as pool:
+        links = pool.map(align, pairs, chunksize=1)
+        tasks = pool.map(partial(align_with, both), pairs, chunksize=1)
+        pool.close()
+        pool.join()
+    assert links == [link for link, _ in tasks] == [str(both.align(*pair)) for pair in pairs], (links, tasks)
+    assert len({recorder for _, recorder in tasks}) == 1
+    print(*links)
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_a_pool_takes_an_aligner_for_its_initializer_and_for_its_tasks(method: str, tmp_path: Path) -> None:
+    script = tmp_path / "pool.py"
+    script.write_text(POOL, encoding="utf-8")
+    models = toy.save_trained_model(tmp_path / "forward"), toy.save_reverse_model(tmp_path / "reverse")
+    command = [sys.executable, str(script), method, *map(str, models)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.split()
+
+
+def pairs_of(name: str) -> list[tuple[str, str]]:
+    """The sentence pairs of an example."""
+    tree = ast.parse((ROOT / "examples" / name).read_text(encoding="utf-8"))
+    values = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    return list(zip(*(ast.literal_eval(values[side]) for side in ("SOURCES", "TARGETS")), strict=True))
+
+
+@pytest.mark.parametrize("name", ["threads.py", "fork.py", "spawn.py"])
+def test_examples_print_the_links_of_one_process(name: str) -> None:
+    expected = load("de-en").fixed()(pairs_of(name))
+    command = [sys.executable, f"examples/{name}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [str(alignment) for alignment in expected]
+
+
+SERVICE = ROOT / "examples" / "service.py"
+GUNICORN = re.findall(r"^ +(gunicorn .*?)  ", SERVICE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@contextmanager
+def serving(command: str, log: Path) -> Iterator[str]:
+    """A web server at work, on a port that is free; yields its address."""
+    pytest.importorskip("gunicorn")
+    program, *arguments = shlex.split(command)
+    with log.open("wb") as stream:
+        server = subprocess.Popen(
+            [sys.executable, "-m", program, "--bind", "127.0.0.1:0", "--timeout", "120", *arguments],
+            cwd=ROOT,
+            stdout=stream,
+            stderr=stream,
+        )
+    try:
+        for _ in range(1200):
+            if address := re.search(r"Listening at: (http://127\.0\.0\.1:\d+)", log.read_text(encoding="utf-8")):
+                break
+            with pytest.raises(subprocess.TimeoutExpired):  # it is still there
+                server.wait(0.1)
+        assert address
+        yield address[1]
+        server.terminate()
+        assert server.wait(60) == 0, log.read_text(encoding="utf-8")
+    finally:
+        server.kill()
+
+
+def ask(address: str, content: bytes) -> tuple[int, Any]:
+    """The status and the answer to a request."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, content), timeout=120) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_there_are_two_ways_to_serve() -> None:
+    assert [re.findall("--preload|--threads", command) for command in GUNICORN] == [["--preload"], ["--threads"]]
+
+
+@pytest.mark.parametrize("command", GUNICORN)
+def test_a_service_answers_all_alike(command: str, tmp_path: Path) -> None:
+    aligner = load("de-en").fixed()
+    pairs = pairs_of("threads.py")
+    texts = [*([pair] for pair in pairs), [("", "")], pairs * 25]  # the last is enough to choose by, which it must not
+    expected = [json.loads(json.dumps([alignment.to_dict() for alignment in aligner(text)])) for text in texts]
+    with serving(command, tmp_path / "log") as address, ThreadPoolExecutor(8) as clients:
+        asked = [json.dumps(text).encode() for text in texts * 4]
+        answers = list(clients.map(lambda content: ask(address, content), asked))
+        assert answers == [(200, records) for records in expected * 4]
+        for content, status, message in (
+            (b'[["Das Haus"]]', 400, "pair 1 is ['Das Haus'], not a source and a target"),
+            (b"Das Haus", 400, "Expecting value: line 1 column 1 (char 0)"),
+            (json.dumps([["Haus " * 2000, "house"]]).encode(), 400, "pieces with </s>, the model takes 1,024"),
+            (b" " * ((1 << 20) + 1), 413, "more than 1,048,576 bytes"),
+        ):
+            code, answer = ask(address, content)
+            assert code == status
+            assert message in answer["error"]
+    assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
