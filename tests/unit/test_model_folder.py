@@ -130,3 +130,25 @@ def test_the_names_of_checkpoints_say_whose_they_are(tmp_path: Path) -> None:
     (tmp_path / "a.other").unlink()
     with pytest.raises(ModelError, match=r"no checkpoint \(\*\.pt, \*\.other\) in this folder"):
         find_model(str(tmp_path), ModelOptions(), files)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"tokenizer": "mosses"}, ValueError, "^tokenizer is one of moses, .*; not 'mosses'$"),
+        ({"case": "upper"}, ValueError, "^case is one of lower, keep; not 'upper'$"),
+        ({"subwords": "bpe"}, ValueError, "^subwords is one of sentencepiece, subword-nmt, none; not 'bpe'$"),
+        ({"subword_files": "codes"}, TypeError, "^subword_files is a list of one file or two; not 'codes'$"),
+    ],
+)
+def test_options_refuse_what_they_do_not_know(wrong: dict[str, str], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ModelOptions(**wrong)
+
+
+def test_a_folder_is_the_same_wherever_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy.save_model(tmp_path / "toy")
+    monkeypatch.chdir(tmp_path)
+    folder = find_model("toy", ModelOptions(dictionaries="toy", subword_files=["codes"])).absolute()
+    assert (folder.root, folder.checkpoint) == (tmp_path / "toy", tmp_path / "toy" / "checkpoint.pt")
+    assert folder.options == ModelOptions(dictionaries=tmp_path / "toy", subword_files=[tmp_path / "codes"])
