@@ -119,6 +119,7 @@ def align_all(pairs: Iterator[Pair], name: str, out: BinaryIO, part: Part | None
     try:
         found = aligner.translate(pairs, options.search, announce) if options.search else aligner(pairs, announce)
         write_all(found, out, progress, counts, save, options)
+        out.flush()  # the results before what is said of them
     except PairError as error:
         raise error.in_file(name) from None
     finally:

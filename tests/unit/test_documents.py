@@ -9,13 +9,13 @@ import pytest
 
 from tests.conftest import ROOT
 
-DOCUMENTS = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *ROOT.glob("docs/*.md")]
+DOCUMENTS = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *ROOT.glob("docs/**/*.md")]
 PATH = re.compile(r"(?<![\w/.-])(?:align|docs|eval|examples|scripts|tests)/[\w./*-]*")
 FILE = re.compile(r"`(\w+\.py)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 NAME_IN_FILE = re.compile(r"`(\w+)`\s+in\s+`([\w/]+\.py)`")
 
-documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
 
 def headings(document: Path) -> set[str]:

@@ -1,0 +1,21 @@
+"""Words that translate each other in a text more than once, out of JSON lines with their links.
+
+Each with its count, and its share of all translations of the source word.
+
+Run it with `extract-align -f jsonl FILE | python examples/lexicon.py`.
+"""
+
+import json
+import sys
+from collections import Counter
+
+times: Counter[tuple[str, str]] = Counter()
+for line in sys.stdin:
+    pair = json.loads(line)
+    for i, j in pair["links"]:
+        times[pair["source"][i].strip(".,!?„“"), pair["target"][j].strip('.,!?"')] += 1
+
+of_source = Counter(source for source, _ in times.elements())
+for (source, target), count in times.most_common():
+    if count > 1:
+        print(f"{count}\t{count / of_source[source]:.2f}\t{source}\t{target}")

@@ -1,0 +1,67 @@
+"""README and docs/ show what comes, every public name has its page, and the README is short."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import align
+from tests.conftest import ROOT
+from tests.docs.blocks import PAGES, Session, as_shown, blocks, commands
+
+NOT_RUN = {
+    "evaluate.md": ["the gold is not ours to pass on"],
+    "fairseq-plugin.md": ["needs a binarised text of your own"],
+    "train.md": ["trains for hours"],
+    "two-directions.md": ["eflomal draws random samples"],
+    "your-model.md": ["needs a model of your own"],
+}
+"""Blocks that are not run, by page, and why."""
+
+KINDS = {"console", "json", "pycon", "python", "text", "toml"}
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@pytest.mark.slow
+@pages
+def test_a_page_shows_what_comes(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = Session(tmp_path)
+    for block in blocks(page):
+        assert session.today(block) == block.text, "python -m tests.docs.update writes it anew"
+
+
+@pages
+def test_blocks_are_of_known_kinds_and_files_in_them_are_used(page: Path) -> None:
+    found = blocks(page)
+    assert {block.kind for block in found if not block.reason} <= KINDS
+    used = " ".join(command for block in found if block.kind == "console" for command, _ in commands(block))
+    assert [block.title for block in found if block.kind == "python" and block.title not in used] == []
+
+
+def test_blocks_that_are_not_run_are_few() -> None:
+    left_out = {page.name: [block.reason for block in blocks(page) if block.reason] for page in PAGES}
+    assert {name: reasons for name, reasons in left_out.items() if reasons} == NOT_RUN
+
+
+def test_every_public_name_has_an_entry_in_the_api_pages() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/api/*.md"))
+    assert sorted(re.findall(r"^::: align\.(\w+)$", text, re.MULTILINE)) == sorted(set(align.__all__) - {"__version__"})
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "written"),
+    [
+        ("a\n", "b\n", "b\n"),
+        ("", "b", "b\n"),
+        ("3 lines, 4 lines/s\n", "3 lines, 1,234 lines/s\n", "3 lines, 4 lines/s\n"),
+        ("a\n[...]\nz\n", "a\nb\nz\n", "a\n[...]\nz\n"),
+        ("a\n[...]\n", "x\nb\nz\n", "x\n[...]\n"),
+        ("a\n[...]\nthe third: 1\n[...]\nz\n", "A\nb\nthe third: 2\nx\nZ\n", "A\n[...]\nthe third: 2\n[...]\nZ\n"),
+    ],
+)
+def test_what_is_shown_of_what_is_printed(shown: str, printed: str, written: str) -> None:
+    assert as_shown(shown, printed) == written
