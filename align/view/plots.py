@@ -145,7 +145,7 @@ def save(figure: Figure, path: Path) -> list[Path]:
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=DPI)
     with Image.open(drawn) as image:  # a palette makes the file a third as large
-        flat = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        flat = image.convert("RGB").quantize(256, kmeans=1, dither=Image.Dither.NONE)
     flat.save(names[0], optimize=True, dpi=(DPI, DPI))
     figure.savefig(names[1], metadata={"CreationDate": None})
     return names
