@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from align.cli.common import as_flag, open_output, run, show_warnings
-from align.cli.gold_options import (
+from align.cli.evaluation_options import (
     WIDE_IDLE,
     add_length_options,
     add_link_options,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from align.cli.common import as_flag, open_output, run, say, show_warnings
-from align.cli.gold_options import (
+from align.cli.evaluation_options import (
     WIDE_IDLE,
     add_link_options,
     add_range_option,

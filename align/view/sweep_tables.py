@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from align.aligners.rules import apply_rules, correlate
 from align.aligners.swept import POSITIONS, SCORES, Sweep
+from align.attention.consistency import MIN_PAIRS
 from align.errors import Argument, as_argument
 from align.links.formats import to_json
 from align.links.metrics import SAMPLES, SEED, estimate
@@ -232,6 +233,8 @@ def _notes(swept: Sweep, mark: str) -> dict[str, list[str]]:
     """What stands below the tables, where `mark` marks the best cells."""
     null = "NULL: target words for which </s> wins, by all heads together"
     rules = ["layers: all heads of each together; heads: single heads too"]
+    if swept.pairs - swept.skipped < MIN_PAIRS:
+        rules.append(f"under {MIN_PAIRS} pairs: too few to choose by; aligners take the model's own calibration")
     rules += ["reverse: layer and head of the reverse model"] if swept.reverse_cells else []
     rules.append("consistency: lexical consistency, nats per target word; needs no gold")
     if swept.counts is None:

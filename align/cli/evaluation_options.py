@@ -1,4 +1,4 @@
-"""Files of links on the command line, and the tables that come of them: their options."""
+"""What programs that evaluate share: options of files of links, and of the tables that come of them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def add_table_options(group: Any) -> None:
         metavar="FORMAT",
         help=f"of tables: {', '.join(TABLES)}",
     )
-    group.add_argument("--wide", action="store_true", help="all columns, where text would fit a terminal of 80")
+    group.add_argument("--wide", action="store_true", help="all columns and whole names, in text wider than 80 columns")
 
 
 WIDE_IDLE = Idle(("wide",), lambda args: args.format != "text", "is for text: other formats have all columns")
