@@ -23,9 +23,11 @@ DEFAULT_MODEL = "de-en"
 
 FAIRSEQ_FILES = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt")
 FAIRSEQ_ONLY = {"fairseq": FAIRSEQ_FILES}
+CODES = ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code")
 SUBWORD_FILES = {  # in the order in which they are looked for; {lang} is the side's language
     "sentencepiece": ("{lang}.spm", "{lang}.model", "spm.{lang}.model", "sentencepiece.bpe.model", "spm.model"),
-    "subword-nmt": ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code"),
+    "subword-nmt": CODES,
+    "subword-nmt-vocabulary": CODES,
 }
 
 _CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
@@ -41,7 +43,7 @@ class ModelOptions:
         dictionaries: folder that holds `dict.LANG.txt`.
         case: "lower" or "keep".
         tokenizer: a key of `align.text.preprocess.TOKENIZERS`.
-        subwords: "sentencepiece", "subword-nmt" or "none".
+        subwords: a key of `align.text.preprocess.SUBWORDS`.
         subword_files: sentencepiece model or BPE codes, one for both sides, or the source's and the target's.
 
     Raises:

@@ -25,6 +25,7 @@ def _join_subword_nmt(pieces: Sequence[str]) -> str:
 JOINS: dict[str, Callable[[Sequence[str]], str]] = {
     "sentencepiece": _join_sentencepiece,
     "subword-nmt": _join_subword_nmt,
+    "subword-nmt-vocabulary": _join_subword_nmt,
     "none": " ".join,
 }
 """Pieces to tokens with spaces between them, for each of `align.text.preprocess.SUBWORDS`."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -95,7 +95,7 @@ def no_tokenizer(language: str) -> Tokenize:
     return lambda word, first, following: [word]
 
 
-def sentencepiece_segmenter(path: Path | None) -> Segment:
+def sentencepiece_segmenter(path: Path | None, known: Container[str] = ()) -> Segment:
     """Pieces of a sentencepiece model, whether or not it was trained with a dummy prefix.
 
     Raises:
@@ -125,8 +125,14 @@ class _Nothing(dict[str, Any]):
         pass
 
 
-def subword_nmt_segmenter(path: Path | None) -> Segment:
+def subword_nmt_segmenter(path: Path | None, known: Container[str], limited: bool = False) -> Segment:
     """Pieces of subword-nmt's BPE, `@@` at each but a token's last; fastBPE's codes give the same.
+
+    Args:
+        path: the codes.
+        known: the pieces of the model's dictionary.
+        limited: whether pieces that it lacks are cut further. That is what subword-nmt's `--vocabulary` does, with any
+            threshold: the dictionary of a text that was cut so lacks the same pieces.
 
     Raises:
         ModelError: the file does not hold BPE codes.
@@ -144,18 +150,21 @@ def subword_nmt_segmenter(path: Path | None) -> Segment:
             raise ValueError
         if lines[0][0].startswith("#version:") and lines[0] not in (["#version:", "0.1"], ["#version:", "0.2"]):
             raise ValueError
-        bpe = BPE(io.StringIO(codes))
+        bpe = BPE(io.StringIO(codes), vocab=known if limited else None)
     except ValueError:
         raise ModelError("not a file of BPE codes (version 0.1 or 0.2, two pieces a line)", file=str(path)) from None
     bpe.cache = _Nothing()
 
     def segment(token: str, first: bool) -> list[str]:
-        return list(bpe.segment_tokens([token]))
+        try:
+            return list(bpe.segment_tokens([token]))
+        except RecursionError:  # of a word of a thousand merges that is cut further
+            return [token]
 
     return segment
 
 
-def no_segmenter(path: Path | None) -> Segment:
+def no_segmenter(path: Path | None, known: Container[str]) -> Segment:
     """Each token is a piece: for models of whole words, and for text that is already in pieces."""
     return lambda token, first: [token]
 
@@ -166,9 +175,10 @@ TOKENIZERS: dict[str, Callable[[str], Tokenize]] = {
     "moses-escaped-hyphens": partial(moses_tokenizer, escape=True, split_hyphens=True),
     "none": no_tokenizer,
 }
-SUBWORDS: dict[str, Callable[[Path | None], Segment]] = {
+SUBWORDS: dict[str, Callable[[Path | None, Container[str]], Segment]] = {
     "sentencepiece": sentencepiece_segmenter,
     "subword-nmt": subword_nmt_segmenter,
+    "subword-nmt-vocabulary": partial(subword_nmt_segmenter, limited=True),
     "none": no_segmenter,
 }
 CASES = ("lower", "keep")
@@ -180,6 +190,7 @@ class Preprocessor:
     Args:
         rules: how the side's text was prepared.
         index: id of a piece in the model's dictionary.
+        known: the pieces of that dictionary.
 
     Attributes:
         rules: the same.
@@ -188,12 +199,12 @@ class Preprocessor:
         ValueError: the subword file cannot be read as what `rules` says it is.
     """
 
-    def __init__(self, rules: TextRules, index: Callable[[str], int]) -> None:
+    def __init__(self, rules: TextRules, index: Callable[[str], int], known: Container[str] = ()) -> None:
         self.rules = rules
         self._lower = rules.case == "lower"
         self._context = rules.tokenizer != "none"
         self._tokenize = TOKENIZERS[rules.tokenizer](rules.language)
-        self._segment = SUBWORDS[rules.subwords](rules.subword_file)
+        self._segment = SUBWORDS[rules.subwords](rules.subword_file, known)
         self._index = index
         self._word_ids = lru_cache(maxsize=CACHED_WORDS)(self._new_word_ids)
 

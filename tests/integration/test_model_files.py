@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from align import Pair
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import ModelOptions, find_model
@@ -63,3 +64,16 @@ def test_fingerprint_changes_with_every_file_and_rule(tmp_path: Path) -> None:
     (tmp_path / "bpecodes").write_text("a c\n", encoding="utf-8")
     names.add(name())
     assert len(names) == 8
+
+
+def test_pieces_are_cut_further_by_the_models_own_dictionary(tmp_path: Path) -> None:
+    checkpoint = toy.save_model(tmp_path)
+    (tmp_path / "codes").write_text("#version: 0.2\nd a\nda s</w>\nx das</w>\nt h\nth e</w>\n", encoding="utf-8")
+
+    def pieces(subwords: str) -> list[int]:
+        recorder = load_fairseq(find_model(str(checkpoint), ModelOptions(subwords=subwords)))
+        return recorder.encode(Pair(("das", "xdas"), ("the",), 1)).source
+
+    das, unknown, end = 4, 3, 2
+    assert pieces("subword-nmt") == [das, unknown, end]
+    assert pieces("subword-nmt-vocabulary") == [das, unknown, das, end]

@@ -1,6 +1,7 @@
 """Pieces word by word are the pieces of the whole sentence, and each knows its word."""
 
 import io
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
+from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from align.backends.model_folder import BUNDLED
@@ -119,6 +121,30 @@ def test_fastbpe_codes_give_the_same_pieces(tmp_path: Path) -> None:
         pieces.append([met[n] for n in preprocessor(("newly", "lowest", "slow"))[0]])
     assert pieces[0] == pieces[1]
     assert "ne@@" in pieces[0]
+
+
+def test_pieces_that_the_dictionary_lacks_are_cut_as_by_subword_nmt_with_a_vocabulary(tmp_path: Path) -> None:
+    words = [word for pair in example_pairs() for word in (*pair.source, *pair.target)]
+    codes = io.StringIO()
+    learn_bpe([" ".join(words)], codes, 300, min_frequency=1)
+    (tmp_path / "codes").write_text(codes.getvalue(), encoding="utf-8")
+    counts = Counter(BPE(io.StringIO(codes.getvalue())).segment_tokens(words))
+    vocabulary = {piece for piece, count in counts.items() if count >= 3}
+    limited = BPE(io.StringIO(codes.getvalue()), vocab=vocabulary)
+    known = sorted(set(limited.segment_tokens(words)))  # what is in the dictionary of a text that was cut so
+    rules = TextRules("en", subwords="subword-nmt-vocabulary", subword_file=tmp_path / "codes")
+    preprocessor = Preprocessor(rules, known.index, known)
+    for word in words:
+        assert [known[number] for number in preprocessor([word])[0]] == limited.segment_tokens([word])
+    assert not set(known) >= counts.keys()
+
+
+def test_a_word_of_more_merges_than_can_be_undone_is_one_unknown_piece(tmp_path: Path) -> None:
+    word = "".join(map(chr, range(0x4E00, 0x4E00 + 1500)))
+    merges = "".join(f"{word[:end]} {word[end]}\n" for end in range(1, len(word)))
+    (tmp_path / "codes").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
+    rules = TextRules("zh", subwords="subword-nmt-vocabulary", subword_file=tmp_path / "codes")
+    assert Preprocessor(rules, lambda piece: 3, {"b"})([f"{word}b", "b"]) == ([3, 3], [0, 1])
 
 
 @pytest.mark.parametrize("tokenizer", ["moses-escaped", "moses-escaped-hyphens"])

@@ -74,7 +74,8 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
     fingerprint = _fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
     source, target = (
-        Preprocessor(rule, _Vocabulary(d).__getitem__) for rule, d in zip(rules, dictionaries, strict=True)
+        Preprocessor(rule, known.__getitem__, known)
+        for rule, known in zip(rules, map(_Vocabulary, dictionaries), strict=True)
     )
     recorder = FairseqRecorder(
         model.requires_grad_(False).to(device=device, dtype=getattr(torch, dtype)),
