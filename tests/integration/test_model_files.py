@@ -72,7 +72,7 @@ def test_pieces_are_cut_further_by_the_models_own_dictionary(tmp_path: Path) -> 
 
     def pieces(subwords: str) -> list[int]:
         recorder = load_fairseq(find_model(str(checkpoint), ModelOptions(subwords=subwords)))
-        return recorder.encode(Pair(("das", "xdas"), ("the",), 1)).source
+        return list(recorder.encode(Pair(("das", "xdas"), ("the",), 1)).source)
 
     das, unknown, end = 4, 3, 2
     assert pieces("subword-nmt") == [das, unknown, end]

@@ -137,7 +137,11 @@ def test_the_names_of_checkpoints_say_whose_they_are(tmp_path: Path) -> None:
     [
         ({"tokenizer": "mosses"}, ValueError, "^tokenizer is one of moses, .*; not 'mosses'$"),
         ({"case": "upper"}, ValueError, "^case is one of lower, keep; not 'upper'$"),
-        ({"subwords": "bpe"}, ValueError, "^subwords is one of sentencepiece, subword-nmt, none; not 'bpe'$"),
+        (
+            {"subwords": "bpe"},
+            ValueError,
+            "^subwords is one of sentencepiece, subword-nmt, subword-nmt-vocabulary, none; not 'bpe'$",
+        ),
         ({"subword_files": "codes"}, TypeError, "^subword_files is a list of one file or two; not 'codes'$"),
     ],
 )
