@@ -151,6 +151,16 @@ def test_errors_are_drawn(run: Callable[..., Result]) -> None:
     printed(run("-g", "gold", "gold", "--errors", 1), "no errors", SHORT.replace("hyp:pharaoh", "hyp:talp"))
 
 
+def test_errors_are_clipped_to_a_terminal(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("-g", "gold", "one", "--errors", 1, "-s", "source", "-t", "target")
+    whole = run(*arguments).out
+    monkeypatch.setattr("align.view.grid._terminal_width", lambda: 6)
+    lines = run(*arguments).out.decode().splitlines()
+    assert lines[1:5] == ["  x …", "a ■ …", "b · …", "c · …"]
+    assert lines[-2] == "… more than the terminal has room for; --wide draws all of it"
+    assert run(*arguments, "--wide").out == whole
+
+
 def test_errors_in_tables(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(one="2-2\n0-0\n0-0 1-1\n")  # a possible link left out is no error
     arguments = ("-g", "gold", "one", "two", "--errors", 5)
