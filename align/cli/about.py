@@ -77,7 +77,11 @@ def add_answers(parser: argparse.ArgumentParser) -> None:
 def add_list_models(group: Any) -> None:
     """Which models are bundled."""
     group.add_argument(
-        "--list-models", action=Answer, nargs=0, answer=lambda *_: list_models(), help="print what is bundled, and stop"
+        "--list-models",
+        action=Answer,
+        nargs=0,
+        answer=lambda *_: list_models(),
+        help="print the bundled models and their folders",
     )
 
 

@@ -93,7 +93,9 @@ def add_quiet_option(parser: argparse.ArgumentParser) -> None:
 
 def add_signature_option(parser: argparse.ArgumentParser) -> None:
     """The signature alone."""
-    parser.add_argument("--signature", action="store_true", help="print the signature of these settings and stop")
+    parser.add_argument(
+        "--signature", action="store_true", help="print the signature of these settings, and read no text"
+    )
 
 
 def add_output_option(group: Any) -> None:

@@ -1,9 +1,10 @@
-"""The parser of all programs: nothing abbreviated, wrong usage answered in two lines, help that fits a screen."""
+"""The parser of all programs: nothing abbreviated, wrong usage answered in two lines, a short usage in the help."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
@@ -40,6 +41,9 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
         required = [action for action in actions if action.option_strings and action.required]
         rest = [action for action in actions if not action.option_strings]
         super().add_usage(usage, [*required, options, *rest], [], prefix)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)  # values may have hyphens
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return super()._get_help_string(action) if action.default not in (None, False) else action.help
