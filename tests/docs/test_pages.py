@@ -12,8 +12,16 @@ from tests.conftest import ROOT
 from tests.docs.blocks import PAGES, Session, as_shown, blocks, commands
 
 NOT_RUN = {
+    "README.md": ["scripts/check_install runs it in a fresh environment"],
     "evaluate.md": ["the gold is not ours to pass on"],
     "fairseq-plugin.md": ["needs a binarised text of your own"],
+    "install.md": [
+        "scripts/check_install runs the same lines of README in a fresh environment",
+        "installs from a package index",
+        "installs from a package index",
+        "installs from a package index",
+        "writes into your home folder",
+    ],
     "train.md": ["trains for hours"],
     "two-directions.md": ["eflomal draws random samples"],
     "your-model.md": ["needs a model of your own"],
@@ -45,6 +53,12 @@ def test_blocks_are_of_known_kinds_and_files_in_them_are_used(page: Path) -> Non
 def test_blocks_that_are_not_run_are_few() -> None:
     left_out = {page.name: [block.reason for block in blocks(page) if block.reason] for page in PAGES}
     assert {name: reasons for name, reasons in left_out.items() if reasons} == NOT_RUN
+
+
+def test_the_readme_is_short_and_installs_as_the_site_says() -> None:
+    readme, site = ROOT / "README.md", ROOT / "docs" / "install.md"
+    assert len(readme.read_text(encoding="utf-8").split()) <= 1500
+    assert blocks(readme)[1].text == blocks(site)[0].text
 
 
 def test_every_public_name_has_an_entry_in_the_api_pages() -> None:
