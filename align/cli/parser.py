@@ -77,7 +77,8 @@ class Parser(argparse.ArgumentParser):
 
     def _resembling(self, words: Iterable[str]) -> list[str]:
         """The options that the first unknown one may have been meant for: those that it begins, or the nearest."""
-        known = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
+        known = [flag for action in shown for flag in action.option_strings if flag.startswith("--")]
         for word in words:
             if word.startswith("--"):
                 name = word.partition("=")[0]
