@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from glob import escape
@@ -243,15 +244,17 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], C
         text, stored = content.get("text", {}), content.get("calibration", {})
         for table, where, known in (
             (content, "the file", ("source", "target", "text", "calibration")),
-            (text, "[text]", tuple(_CHOICES)),
+            (text, "[text]", (*_CHOICES, "subwords_file")),
             (stored, "[calibration]", get_args(Position)),
             *((cells, f"[calibration.{shorten(position)}]", get_args(Score)) for position, cells in stored.items()),
         ):
             check_names(where, table, known)
+        files = _files_in(path.parent, text.pop("subwords_file", None))
         for name, value in text.items():
             if not isinstance(value, str) or value not in _CHOICES[name]:
                 raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {show_value(value)}")
-        options = ModelOptions(_language(content["source"]), _language(content["target"]), **text)
+        languages = (_language(content["source"]), _language(content["target"]))
+        options = ModelOptions(*languages, **text, subword_files=files)
         calibration = {
             (score, position): Cell(_counted(cell["layer"]), "all" if cell["head"] == "all" else _counted(cell["head"]))
             for position, cells in stored.items()
@@ -264,6 +267,21 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], C
     except (ValueError, TypeError, AttributeError) as error:
         raise ModelError(str(error), file=str(path)) from None
     return options, calibration
+
+
+def _files_in(folder: Path, value: Any) -> list[Path] | None:
+    """The files that a name, or a list of two, stands for; none of them outside the folder."""
+    names = [value] if isinstance(value, str) else value
+    if names is None:
+        return None
+    plain = re.compile(r"[\w.-]{1,100}").fullmatch
+    if (
+        isinstance(names, list)
+        and len(names) in (1, 2)
+        and all(isinstance(name, str) and plain(name) for name in names)
+    ):
+        return [folder / name for name in names]
+    raise ValueError(f"[text] subwords_file is {show_value(value)}, not the name of a file in this folder, or of two")
 
 
 def _language(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,33 @@ def test_subwords_are_what_is_found_or_named(tmp_path: Path) -> None:
     assert plain.rules("de", None) == TextRules("de")
     with pytest.raises(ValueError, match=r"gone\.spm: no sentencepiece file"):
         folder.rules("de", tmp_path / "gone.spm")
+
+
+def test_model_toml_names_subword_files_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").touch()
+
+    def files(value: str, **given: Any) -> object:
+        text = f'source = "de"\ntarget = "en"\n[text]\nsubwords_file = {value}\n'
+        (tmp_path / "model.toml").write_text(text, encoding="utf-8")
+        return find_model(str(tmp_path), ModelOptions(**given)).options.subword_files
+
+    assert files('"bpe.32000"') == [tmp_path / "bpe.32000"]
+    assert files('["a.codes", "b.codes"]') == [tmp_path / "a.codes", tmp_path / "b.codes"]
+    assert files('"bpe.32000"', subword_files=["other"]) == ["other"]
+    for value in (
+        '"../codes"',
+        '"/etc/passwd"',
+        '""',
+        "3",
+        '["a", "b", "c"]',
+        '["a", "b/c"]',
+        '"a\\u0000"',
+        "[[]]",
+        "[]",
+        "[3]",
+    ):
+        with pytest.raises(ModelError, match=r"\[text\] subwords_file is .*, not the name of a file in this folder"):
+            files(value)
 
 
 def test_subword_files_are_one_or_two() -> None:
