@@ -81,12 +81,14 @@ def test_the_links_of_the_same_text_as_a_bitext(plain: Callable[..., Result]) ->
     assert_same_but_for_rounding(links.encode(), read, "0.01")
 
 
-def test_formats(run: Callable[..., Result]) -> None:
+def test_formats(run: Callable[..., Result], trained: Path) -> None:
     records = [json.loads(line) for line in run("-q", "text", "-f", "jsonl").out.splitlines()]
     assert [" ".join(record["target"]) for record in records] == TRANSLATIONS
     assert [record["id"] for record in records] == [1, 2, 3, 4, 5, 6]
     assert records[4]["source"] == ["wir", "sehen", "."]
     assert records[4]["links"] == [[0, 0], [1, 1], [2, 2]]
+    aligner = align.load(trained, layer=1, head="all", position="output", device="cpu")
+    assert [alignment.to_dict() for alignment in aligner.translate(TEXT.splitlines())] == records
     scored = run("-q", "text", "--scores").out.decode().splitlines()
     assert scored[2].startswith("and ||| 0-0:0.")
     giza = run("-q", "text", "-f", "giza").out.decode().splitlines()

@@ -123,8 +123,6 @@ if __name__ == "__main__":
     with get_context(sys.argv[1]).Pool(1, use, [both]) as pool:
         links = pool.map(align, pairs, chunksize=1)
         tasks = pool.map(partial(align_with, both), pairs, chunksize=1)
-        pool.close()
-        pool.join()
     assert links == [link for link, _ in tasks] == [str(both.align(*pair)) for pair in pairs], (links, tasks)
     assert len({recorder for _, recorder in tasks}) == 1
     print(*links)

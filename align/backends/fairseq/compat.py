@@ -10,6 +10,8 @@ fairseq's own programs are started (`programs.py`).
    means `evaluate_literal`, which knows numbers, strings and lists of them.
 4. It reads checkpoints by `torch.load`, which is told what they may hold: see `align.backends.fairseq.checkpoint`.
 5. Importing it draws warnings of what torch and Python will no longer have, which nobody here can heed.
+6. Its debugger takes a semaphore of the system, which a worker process that `multiprocessing.Pool` ends leaves behind,
+   with a warning. A lock of the process itself will do.
 
 Tested with fairseq 0.12.2; fairseq-fixed 0.12.3.1 takes the same path.
 """
@@ -22,6 +24,7 @@ import functools
 import importlib.abc
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -179,6 +182,8 @@ class _Hook(importlib.abc.MetaPathFinder):
             with quietly():
                 if name != "fairseq":
                     execute(module)
+                    if name == "fairseq.pdb":
+                        module._stdin_lock = threading.Lock()
                     return
                 try:
                     with _hashable_dataclasses(), _logging_untouched():
