@@ -90,7 +90,7 @@ def test_a_language_model_has_no_alignments(tmp_path: Path) -> None:
     torch.save(state, path)
     with pytest.raises(
         ValueError,
-        match="no encoder-decoder attention in it.*: links need a Transformer for translation, not a language model",
+        match=r"no encoder-decoder attention in it.*: links need a Transformer for translation, not a language model",
     ):
         load_fairseq(find_model(str(path), ModelOptions()))
 
