@@ -127,7 +127,7 @@ def draw_errors(
             pair, width = text[n] if text else None, 0 if wide else None
             drawn.append(error_grid(system.links[n], report.gold[n], pair, width) + "\n")
             clipped |= drawn[-1].endswith("…\n")
-    signs = "   ".join(f"{sign} {meaning}" for sign, meaning in ERROR_SIGNS.items())
+    signs = "  ".join(f"{sign} {meaning}" for sign, meaning in ERROR_SIGNS.items())
     if clipped:
         signs += f"\n… more than the terminal has room for; {spell(Argument('wide'))} draws all of it"
     if text is None:

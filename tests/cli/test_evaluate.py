@@ -140,7 +140,7 @@ def test_per_sentence(run: Callable[..., Result]) -> None:
 
 
 def test_errors_are_drawn(run: Callable[..., Result]) -> None:
-    signs = "■ sure, found   ▣ possible, found   □ sure, missing   ▫ possible, left out   ✗ wrong"
+    signs = "■ sure, found  ▣ possible, found  □ sure, missing  ▫ possible, left out  ✗ wrong"
     two = ("two, line 2: 1 wrong, 1 missing, AER 100.00", "  u v", "d □ ✗", "e · ·", "")
     one = ("one, line 1: 0 wrong, 1 missing, AER 25.00", "  x y z", "a ■ · ·", "b · ▣ ·", "c · · □", "")
     text = ("-s", "source", "-t", "target")
