@@ -24,8 +24,8 @@ MOST_NAMES = 10_000
 """So many names of a folder are looked at."""
 
 OTHER_TOOLKIT = Remedy(
-    "only fairseq checkpoints are read so far. Its text, and its translations too, can be aligned with another model "
-    "of the same languages: {} for German and English, or one of your own (python -m align.training)",
+    "only fairseq checkpoints are read so far. To align its translations, or other text in its languages, take another "
+    "model ({} for German and English) or train one (python -m align.training)",
     (Argument("model", "de-en"),),
 )
 """What to do with a translation model that is not fairseq's."""
@@ -52,7 +52,7 @@ def recognise(path: Path) -> ModelError | None:
 def recognise_name(model: str) -> ModelError | None:
     """The error for a missing model whose name looks like the Hugging Face hub's, such as `facebook/wmt19-de-en`."""
     if re.fullmatch(r"[\w.-]*\w[\w.-]*/[\w.-]+", model) and not Path(model).parent.exists():
-        what = "no such file or folder; if this is a model on the Hugging Face hub"
+        what = "no such file or folder, and models of the Hugging Face hub are not read"
         return ModelError(what, file=model, remedy=OTHER_TOOLKIT)
     return None
 

@@ -130,7 +130,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--subwords",
         choices=tuple(SUBWORDS),
-        help="how words are cut; none: lines hold the model's pieces already (default: by the files found)",
+        help="how words are cut; subword-nmt-vocabulary: pieces that the dictionary lacks are cut further, as with "
+        "subword-nmt's --vocabulary; none: lines hold the model's pieces already (default: by the files found)",
     )
     group.add_argument(
         "--subwords-file",

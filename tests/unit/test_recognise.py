@@ -7,20 +7,24 @@ import struct
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.model_folder import BUNDLED, ModelOptions, find_model
+from align.backends.recognise import recognise
 from align.errors import ModelError
 from tests import toy
 from tests.hostile.code import repacked
 
 OTHER = (
-    "only fairseq checkpoints are read so far. Its text, and its translations too, can be aligned with another model "
-    'of the same languages: model="de-en" for German and English, or one of your own (python -m align.training)'
+    "only fairseq checkpoints are read so far. To align its translations, or other text in its languages, take another "
+    'model (model="de-en" for German and English) or train one (python -m align.training)'
 )
 PART = "name the folder or the checkpoint that it belongs to"
 
@@ -126,10 +130,22 @@ def test_a_file_of_a_folder_that_tells(tmp_path: Path) -> None:
             find_model(str(tmp_path / "hf" / name), ModelOptions())
 
 
+HEADS = (b"PK\3\4", b"\n\x0e\n\x05<unk>", struct.pack("<Q", 9) + b"{", b"#version: 0.2\n", b"a 1\n", b"\x80\2", b"")
+
+
+@given(st.sampled_from(HEADS), st.binary(max_size=300))
+def test_no_bytes_raise_anything_else(head: bytes, rest: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        for name in ("model.bin", "checkpoint.pt", "config.json"):
+            (Path(folder) / name).write_bytes(head + rest)
+            found = recognise(Path(folder) / name)
+            assert found is None or found.file.startswith(folder)
+
+
 def test_names_on_the_hugging_face_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        ModelError, match=r"^Helsinki-NLP/opus-mt-de-en: no such .* on the Hugging Face hub: only fairs"
+        ModelError, match=r"^Helsinki-NLP/opus-mt-de-en: no such .* Hugging Face hub are not read: only fairs"
     ):
         find_model("Helsinki-NLP/opus-mt-de-en", ModelOptions())
     (tmp_path / "Helsinki-NLP").mkdir()
