@@ -181,7 +181,7 @@ def as_text(
 
 def _width(cell: str) -> int:
     """Of the longest of a cell's lines, on a terminal."""
-    return max(map(wcswidth, cell.split("\n")))
+    return max(len(line) if line.isascii() else wcswidth(line) for line in cell.split("\n"))
 
 
 def _fold(lines: Sequence[Sequence[str]], words: Sequence[bool]) -> list[list[str]]:
@@ -194,7 +194,10 @@ def _fold(lines: Sequence[Sequence[str]], words: Sequence[bool]) -> list[list[st
 
     while sum(limits()) + GAP * (len(widths) - 1) > WIDTH and longest > NARROWEST:
         longest -= 1
-    return [["\n".join(wrap(cell, room)) for cell, room in zip(line, limits(), strict=True)] for line in lines]
+    rooms = limits()
+    if rooms == widths:
+        return [list(line) for line in lines]
+    return [["\n".join(wrap(cell, room)) for cell, room in zip(line, rooms, strict=True)] for line in lines]
 
 
 def plain_rows(columns: Sequence[Column], rows: Rows) -> list[dict[str, Any]]:
