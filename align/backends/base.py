@@ -33,7 +33,7 @@ class AttentionRecorder(Protocol):
 
 
 class Recorder(AttentionRecorder, Protocol):
-    """The same, model and text processing together.
+    """The same, model and text processing together; aligners are pickled with theirs, see `FairseqRecorder.__reduce__`.
 
     Attributes:
         languages: codes of the (source, target) language.
