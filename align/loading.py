@@ -111,6 +111,24 @@ def load(
     files = {name: backend.files for name, backend in BACKENDS.items()}
     folder = find_model(os.fspath(model), options or ModelOptions(), files)
     recorder = BACKENDS[folder.backend].recorder(folder, pick_device(device), dtype)
+    _check_recorder(recorder, folder)
+    return Aligner(
+        recorder,
+        settings,
+        calibration=folder.calibration,
+        buffer=buffer,
+        batch_tokens=batch_tokens,
+        too_long=too_long,
+    )
+
+
+def _check_recorder(recorder: Recorder, folder: ModelFolder) -> None:
+    """Check that a recorder is of the folder's backend, and has the cells that its calibration names.
+
+    Raises:
+        ValueError: it is of another backend.
+        ModelError: it does not have such a cell.
+    """
     if recorder.name.partition(":")[0] != folder.backend:
         raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")
     for cell in folder.calibration.values():
@@ -120,11 +138,3 @@ def load(
                 f"the model has {plural(recorder.layers, 'layer')} of {plural(recorder.heads, 'head')}",
                 file=str(folder.root / "model.toml"),
             )
-    return Aligner(
-        recorder,
-        settings,
-        calibration=folder.calibration,
-        buffer=buffer,
-        batch_tokens=batch_tokens,
-        too_long=too_long,
-    )
