@@ -72,9 +72,7 @@ def test_europarl_is_fetched_once_and_unpacked(server: str, tmp_path: Path) -> N
     digest = hashlib.sha256(b"eins\n").hexdigest()
     assert f"{folder / 'europarl-v7.de-en.de'}: sha256 {digest} (not checked: no other is known)\n" in err
     assert not list(tmp_path.rglob("evil"))
-    assert (
-        get_data(data, "europarl", "--url", "http://127.0.0.1:1/none")[0] == 0
-    )  # it is there
+    assert get_data(data, "europarl", "--url", "http://127.0.0.1:1/none")[0] == 0  # it is there
 
 
 @pytest.mark.parametrize(
