@@ -38,7 +38,7 @@ def toy_model(tmp_path: Path) -> Path:
 
 
 def load_toy(model: Path | str, **options: Any) -> Aligner:
-    return load(model, layer=1, head=1, device="cpu", **options)
+    return load(model, position="input", layer=1, head=1, device="cpu", **options)
 
 
 def forget(*aligners: Any) -> None:
@@ -95,7 +95,9 @@ def test_what_was_not_loaded_cannot_be_pickled(toy_recorder: Callable[..., Fairs
     recorder._origin = None  # as if it had been made of a model
     with pytest.raises(TypeError, match=r"de-en@\w+ cannot be pickled: only what align.load has loaded can be loaded"):
         pickle.dumps(Aligner(recorder))
-    known = pickle.loads(pickle.dumps(Aligner(KnownRecorder(), Settings(layer=2, head=3))))
+    known = pickle.loads(
+        pickle.dumps(Aligner(KnownRecorder(), Settings(position="input", layer=2, head=3, threshold=None)))
+    )
     assert str(known.align("1 2", "2 1")) == "0-1 1-0"  # a backend of one's own may be pickled as it likes
 
 

@@ -226,6 +226,8 @@ def test_two_directions_with_words_without_pieces() -> None:
         assert all(score > 0.95 for score in alignment.scores.values())
 
 
+BEST = Settings(position="input", layer=RIGHT.layer, head=RIGHT.head, threshold=None)
+
 WRONG_PAIRS: list[tuple[Any, type[Exception], str]] = [
     ("ab", TypeError, "pair 2 is 'ab', not a source and a target"),
     (None, TypeError, "pair 2 is None, not a source and a target"),
@@ -247,7 +249,7 @@ WRONG_PAIRS: list[tuple[Any, type[Exception], str]] = [
 
 @pytest.mark.parametrize(("wrong", "error", "message"), WRONG_PAIRS)
 def test_what_is_not_a_pair_is_refused_after_those_before_it(wrong: Any, error: type[Exception], message: str) -> None:
-    aligner = Aligner(KnownRecorder(), Settings(layer=2, head=3))
+    aligner = Aligner(KnownRecorder(), BEST)
     for one in (aligner, TwoWayAligner(aligner, aligner)):
         found = []
         with pytest.raises(error, match=f"^{message}"):
@@ -256,13 +258,13 @@ def test_what_is_not_a_pair_is_refused_after_those_before_it(wrong: Any, error: 
 
 
 def test_sentences_and_pairs_may_be_arrays_of_words() -> None:
-    aligner = Aligner(KnownRecorder(), Settings(layer=2, head=3))
+    aligner = Aligner(KnownRecorder(), BEST)
     (alignment,) = aligner(np.array([[["1", "2"], ["2", "1"]]]))
     assert str(alignment) == "0-1 1-0"
 
 
 def test_translations_are_aligned_with_what_they_were_made_from() -> None:
-    aligner = Aligner(KnownRecorder(), Settings(layer=2, head=3), buffer=2)
+    aligner = Aligner(KnownRecorder(), BEST, buffer=2)
     sentences: list[Any] = ["1 2 3", "", ["4", "-", "5"], Pair(("6",), ("not", "read"), 9)]
     for one in (aligner, TwoWayAligner(aligner, aligner)):
         told: list[Any] = []
@@ -286,7 +288,9 @@ def test_one_sentence_in_place_of_several_is_refused(wrong: Any) -> None:
 
 
 def test_a_fixed_aligner_reads_all_texts_alike(recwarn: pytest.WarningsRecorder) -> None:
-    aligner = Aligner(KnownRecorder(), Settings(position="input"), calibration={("norm", "input"): Cell(1, 2)})
+    aligner = Aligner(
+        KnownRecorder(), Settings(position="input", threshold=None), calibration={("norm", "input"): Cell(1, 2)}
+    )
     for one in (aligner, TwoWayAligner(aligner, aligner)):
         for sample, place in (((), Place(Cell(1, 2))), (pairs(49), Place(Cell(1, 2))), (pairs(60), Place(RIGHT))):
             fixed = one.fixed(sample)
