@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from argparse import SUPPRESS
 from collections.abc import Callable
 from configparser import ConfigParser
 from importlib import import_module
@@ -19,6 +20,7 @@ import align
 from align.backends.model_folder import BUNDLED
 from align.cli.about import CITATION, LANGUAGES, SHELLS, bundled_models
 from align.cli.manual import PROGRAMS, main, manual_page
+from align.cli.parser import Parser
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT
 from tests.cli.conftest import Result, printed
 from tests.conftest import ROOT
@@ -124,6 +126,14 @@ def test_what_would_do_nothing_is_refused(run: Callable[..., Result], command: s
     program, *arguments = command.split(" ")
     error = f"{program}: error: {reason}\n{program} --help says what there is\n"
     assert run(program, *arguments) == (2, b"", error)
+
+
+def test_hidden_options_are_not_proposed(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = Parser(prog="x")
+    parser.add_argument("--hidden", help=SUPPRESS)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--hiden"])
+    assert capsys.readouterr().err == "x: error: unrecognized arguments: --hiden\nx --help says what there is\n"
 
 
 # What they say of themselves
