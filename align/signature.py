@@ -84,7 +84,7 @@ Parts = Mapping[str, str | int | Sequence[str] | None]
 
 
 def signature(parts: Parts, word: str = "align", after: Parts | None = None) -> str:
-    """One line, such as `align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:3|input|sum/mean|null:eos|v:0.1.0`.
+    """One line, such as `align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:3|input|sum/mean|null:eos|v:0.2.0`.
 
     Args:
         parts: in order: `key:value`, or the value alone where the key is in BARE; of several values each stands by

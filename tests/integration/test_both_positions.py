@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Settings
+from align import Aligner, Settings, __version__
 from align.aligners.choice import Calibration
 from align.attention.scores import both_positions
 from align.signature import describe, signature
@@ -88,5 +88,5 @@ def test_signature() -> None:
     line = signature(describe("m", Settings(position="both", threshold=0.4), choice, "float32"))
     assert line == (
         "align|m|norm|layer:auto(1)|head:auto(3)|both|output-layer:auto(2)|output-head:auto(all)|sum/mean|null:eos"
-        "|threshold:0.4|v:0.1.0"
+        f"|threshold:0.4|v:{__version__}"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from align import LinksError, evaluate, parse_marked, parse_pharaoh, read_gold, read_hypotheses
+from align import LinksError, __version__, evaluate, parse_marked, parse_pharaoh, read_gold, read_hypotheses
 from align.cli.common import as_flag
 from align.links.gold import LinksWarning
 from align.links.metrics import METRICS, compare, estimate
@@ -27,7 +27,7 @@ def test_scores_with_intervals_and_a_paired_test() -> None:
     assert two.difference == compare(two.counts, one.counts, "permutation", samples=200, seed=3)
     expected: dict[str, str | int | None] = {"n": 60, "ci": "percentile-200", "seed": 3, "test": "permutation"}
     assert report.signature_parts() == expected
-    assert signature(expected, "AER") == "AER|n:60|ci:percentile-200|seed:3|test:permutation|v:0.1.0"
+    assert signature(expected, "AER") == f"AER|n:60|ci:percentile-200|seed:3|test:permutation|v:{__version__}"
 
 
 def test_intervals_only_where_they_are_wanted() -> None:
@@ -36,7 +36,7 @@ def test_intervals_only_where_they_are_wanted() -> None:
     report = evaluate(GOLD, [("one", ONE), ("one", ONE)], samples=0, paired="bootstrap")
     assert [score.low for system in report.systems for score in system.scores.values()] == [None] * 8
     assert report.systems[1].difference == (0.0, None)
-    assert signature(report.signature_parts(), "AER") == "AER|n:60|v:0.1.0"
+    assert signature(report.signature_parts(), "AER") == f"AER|n:60|v:{__version__}"
 
 
 def test_files(tmp_path: Path) -> None:

@@ -42,13 +42,13 @@ def test_signature_says_what_was_asked_and_what_was_taken() -> None:
         return signature(describe("fairseq:de-en@1f3c9a2", settings, choice, dtype))
 
     assert line(Settings(), Cell(1, 3)) == (
-        "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos|v:0.1.0"
+        f"align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos|v:{__version__}"
     )
     assert "|layer:2|head:auto(all)|" in line(Settings(layer=2), Cell(2, "all"))
     assert "|layer:auto|head:4|" in line(Settings(head=4), None)
     assert "|dtype:bfloat16|" in line(Settings(), Cell(1, 3), "bfloat16")
     assert line(Settings(layer=2, head="all", threshold=0.4), Cell(2, "all")) == (
-        "align|fairseq:de-en@1f3c9a2|norm|layer:2|head:all|input|sum/mean|null:eos|threshold:0.4|v:0.1.0"
+        f"align|fairseq:de-en@1f3c9a2|norm|layer:2|head:all|input|sum/mean|null:eos|threshold:0.4|v:{__version__}"
     )
     assert "|threshold:0|" in line(Settings(threshold=0.0), None)
 
@@ -72,7 +72,7 @@ def test_signature_says_how_two_models_are_joined() -> None:
     choice = Choice(Place(Cell(1, 3)), "")
     assert signature(describe("fairseq:de-en@1f3c9a2", Settings(), choice, "float32", more)) == (
         "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos"
-        "|reverse:fairseq:en-de@0123abc|reverse-layer:auto(3)|reverse-head:2|soft:0.4|v:0.1.0"
+        f"|reverse:fairseq:en-de@0123abc|reverse-layer:auto(3)|reverse-head:2|soft:0.4|v:{__version__}"
     )
 
 
