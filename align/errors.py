@@ -1,6 +1,7 @@
 """What can be wrong with data, as exceptions that carry what, where and the remedy; all are ValueErrors.
 
     DataError           anything about files and text that does not fit
+    ├── LineError       one line of a file that is to be read as text
     ├── PairError       one sentence pair
     ├── ModelError      a model folder, its files, or what is asked of the model
     └── LinksError      a file of links
@@ -14,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 _Error = TypeVar("_Error", bound="DataError")
 
@@ -114,6 +115,22 @@ class DataError(ValueError):
 
     def __str__(self) -> str:
         return self.told()
+
+
+class LineError(DataError):
+    """One line cannot be read; `reason` says in two words why, as `Alignment.skipped` does."""
+
+    def __init__(
+        self,
+        what: str,
+        reason: Literal["not UTF-8", "wrong fields"] = "wrong fields",
+        *,
+        file: str = "",
+        line: int = 0,
+        remedy: Remedy | None = None,
+    ) -> None:
+        super().__init__(what, file=file, line=line, remedy=remedy)
+        self.reason = reason
 
 
 class PairError(DataError):

@@ -21,6 +21,10 @@ Head = int | Literal["all"]
 """A head of a layer, from 1, or all of them together."""
 
 
+Skipped = Literal["", "too long", "not UTF-8", "wrong fields"]
+"""Why a line has no links although it is not blank; nothing where it is aligned."""
+
+
 class TextWarning(UserWarning):
     """The text does not look like what the model was trained on."""
 
@@ -226,13 +230,13 @@ class Search:
 class Alignment:
     """A pair and its links, with the share of its target word's total score that each link holds.
 
-    `str()` is the Pharaoh line, and `to_dict()` what `-f jsonl` writes. `skipped` says why a pair that has words got no
-    links.
+    `str()` is the Pharaoh line, and `to_dict()` what `-f jsonl` writes. `skipped` says why a pair that has words, or a
+    line that could not be read, got no links.
     """
 
     pair: Pair
     scores: Mapping[tuple[int, int], float]
-    skipped: Literal["", "too long"] = ""
+    skipped: Skipped = ""
 
     @property
     def links(self) -> Links:

@@ -68,7 +68,7 @@ def whole(model: str, source: str, target: str, lines: int) -> float:
         for name, path in zip((source, target), parts, strict=True):
             with open_lines(name) as text, path.open("wb") as part:
                 part.writelines(islice(text, lines))
-        command = module("align.cli.extract", "-q", "-m", model, "--too-long", "blank", "-o", "/dev/null")
+        command = module("align.cli.extract", "-q", "-m", model, "--bad-lines", "blank", "-o", "/dev/null")
         return peak_memory([*command, "-s", str(parts[0]), "-t", str(parts[1])])
 
 

@@ -15,7 +15,7 @@ from align.aligners.reader import LinkScores, Reader
 from align.aligners.translating import Sentence, translate
 from align.backends.base import Recorder
 from align.errors import ModelError
-from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, TooLong, chunks, cut, encode
+from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, OnBatch, TooLong, chunks, cut, encode, tell
 from align.text.lines import number_pairs
 from align.types import Alignment, Choice, Pair, Place, Search, Settings, TextWarning
 
@@ -27,7 +27,11 @@ OnChoice = Callable[[tuple[Choice, ...]], None]
 
 
 def align_encoded(
-    reader: Reader, encoded: Sequence[Encoded], place: Place | None, batch_tokens: int = BATCH_TOKENS
+    reader: Reader,
+    encoded: Sequence[Encoded],
+    place: Place | None,
+    batch_tokens: int = BATCH_TOKENS,
+    on_batch: OnBatch | None = None,
 ) -> Iterator[Alignment]:
     """Align a buffer of encoded pairs: one alignment for each, in order.
 
@@ -36,10 +40,11 @@ def align_encoded(
         encoded: the buffer.
         place: where to read; None only where no pair has pieces.
         batch_tokens: pieces in a batch, pads included.
+        on_batch: is told of each batch.
     """
     links: dict[int, LinkScores] = {}
     if place:
-        for numbers, batch in cut(encoded, batch_tokens):
+        for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):
             links |= zip(numbers, reader.links(batch, place), strict=True)
     for n, one in enumerate(encoded):
         yield Alignment(one.pair, links.get(n, {}), one.skipped)
@@ -105,12 +110,15 @@ class Aligner:
         """Align one pair of sentences, given as strings (words at spaces) or as words."""
         return next(self([(source, target)]))
 
-    def __call__(self, pairs: Iterable[PairLike], on_choice: OnChoice | None = None) -> Iterator[Alignment]:
+    def __call__(
+        self, pairs: Iterable[PairLike], on_choice: OnChoice | None = None, on_batch: OnBatch | None = None
+    ) -> Iterator[Alignment]:
         """Align pairs: one alignment for each, in order, a buffer at a time.
 
         Args:
             pairs: of any number.
             on_choice: is told where they are read, before the first of the buffer that decided comes out.
+            on_batch: is told of each batch how many pairs are done, before those of its buffer come out.
 
         Raises:
             TypeError, ValueError: an item that is not a source and a target.
@@ -129,10 +137,15 @@ class Aligner:
                 choice = choose_for(self, chunk)
                 if on_choice:
                     on_choice((choice,))
-            yield from align_encoded(self.reader, chunk, choice.place if choice else None, self.batch_tokens)
+            place = choice.place if choice else None
+            yield from align_encoded(self.reader, chunk, place, self.batch_tokens, on_batch)
 
     def translate(
-        self, sentences: Iterable[Sentence], search: Search | None = None, on_choice: OnChoice | None = None
+        self,
+        sentences: Iterable[Sentence],
+        search: Search | None = None,
+        on_choice: OnChoice | None = None,
+        on_batch: OnBatch | None = None,
     ) -> Iterator[Alignment]:
         """Translate and align: one alignment with its translation for each sentence, in order, a buffer at a time.
 
@@ -145,13 +158,14 @@ class Aligner:
             sentences: of any number.
             search: how to search; fairseq's defaults with a beam of 5.
             on_choice: is told where the alignments are read.
+            on_batch: is told how many sentences have been translated, some at a time, and how many aligned.
 
         Raises:
             TypeError, ValueError: an item that is not a sentence.
             PairError: a sentence that is longer than the model takes, or has a translation that is, unless `too_long`
                 is "blank". Those before it come out first.
         """
-        return translate(self, sentences, search, on_choice)
+        return translate(self, sentences, search, on_choice, on_batch)
 
     def fixed(self, sample: Iterable[PairLike] = ()) -> Aligner:
         """The same aligner, but reading every text where it would read this one: links then depend on their pair only.

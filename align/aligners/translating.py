@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from align.backends.base import Translator
 from align.errors import PairError, Remedy
-from align.text.batching import BLANK, chunks
+from align.text.batching import BLANK, OnBatch, chunks
 from align.text.lines import number_sentences
 from align.types import Alignment, Pair, Search
 
@@ -19,17 +19,21 @@ if TYPE_CHECKING:
 Sentence = Pair | str | Sequence[str]
 """A string, whose words are between spaces, or words; of a pair the source and the number."""
 
+TOGETHER = 100
+"""Sentences of like length that are translated at a time: from within a translator nothing is heard."""
+
 
 def translate(
     aligner: Aligner | TwoWayAligner,
     sentences: Iterable[Sentence],
     search: Search | None = None,
     on_choice: OnChoice | None = None,
+    on_batch: OnBatch | None = None,
 ) -> Iterator[Alignment]:
     """Translate with the (forward) model of an aligner, and align; see `Aligner.translate`."""
     forward = aligner.directions[0]
     translator = forward.recorder.translator(search or Search(), forward.batch_tokens)
-    return _Translating(aligner, translator).align(number_sentences(sentences), on_choice)
+    return _Translating(aligner, translator).align(number_sentences(sentences), on_choice, on_batch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +48,11 @@ class _Translating:
     aligner: Aligner | TwoWayAligner
     translator: Translator
 
-    def align(self, sentences: Iterable[Pair], on_choice: OnChoice | None) -> Iterator[Alignment]:
+    def align(
+        self, sentences: Iterable[Pair], on_choice: OnChoice | None, on_batch: OnBatch | None
+    ) -> Iterator[Alignment]:
         """Translate and align: one alignment for each sentence, in order, a buffer at a time."""
-        for alignment in self.aligner(self._translated(sentences), on_choice):
+        for alignment in self.aligner(self._translated(sentences, on_batch), on_choice, on_batch):
             pair = alignment.pair
             if pair.source and not pair.target and self._too_long(self._pieces(pair)):
                 yield replace(alignment, skipped="too long")
@@ -57,12 +63,17 @@ class _Translating:
     def _forward(self) -> Aligner:
         return self.aligner.directions[0]
 
-    def _translated(self, sentences: Iterable[Pair]) -> Iterator[Pair]:
+    def _translated(self, sentences: Iterable[Pair], on_batch: OnBatch | None) -> Iterator[Pair]:
         """Sentences with their translations, blank for those that are blank or too long."""
         for chunk in chunks(((pair, self._encode(pair)) for pair in sentences), self._forward.buffer):
-            translations = iter(self.translator([pieces for _, pieces in chunk if pieces]))
-            for pair, pieces in chunk:
-                yield Pair(pair.source, next(translations) if pieces else (), pair.id)
+            encoded = {n: pieces for n, (_, pieces) in enumerate(chunk) if pieces}
+            translations: dict[int, tuple[str, ...]] = {}
+            for some in chunks(sorted(encoded, key=lambda n: len(encoded[n])), TOGETHER):
+                translations |= zip(some, self.translator([encoded[n] for n in some]), strict=True)
+                if on_batch:
+                    on_batch(len(some))
+            for n, (pair, _) in enumerate(chunk):
+                yield Pair(pair.source, translations.get(n, ()), pair.id)
 
     def _pieces(self, pair: Pair) -> Sequence[int]:
         """A sentence's pieces, `</s>` at the end."""

@@ -18,7 +18,7 @@ from align.aligners.single import Aligner, OnChoice, PairLike, choose_for
 from align.aligners.translating import Sentence, translate
 from align.attention.soft import links_above, soft_scores
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD, symmetrize
-from align.text.batching import Encoded, Terms, chunks, cut, encode
+from align.text.batching import Encoded, OnBatch, Terms, chunks, cut, encode, tell
 from align.text.lines import number_pairs
 from align.types import Alignment, Pair, Pieces, Place, Search, TextWarning
 
@@ -79,7 +79,9 @@ class TwoWayAligner:
         """Align one pair of sentences, given as strings (words at spaces) or as words."""
         return next(self([(source, target)]))
 
-    def __call__(self, pairs: Iterable[PairLike], on_choice: OnChoice | None = None) -> Iterator[Alignment]:
+    def __call__(
+        self, pairs: Iterable[PairLike], on_choice: OnChoice | None = None, on_batch: OnBatch | None = None
+    ) -> Iterator[Alignment]:
         """Align pairs: one alignment for each, in order, a buffer at a time.
 
         A link's score is the soft one, or, with a heuristic, the mean of what it has in either direction, 0 where it
@@ -89,6 +91,7 @@ class TwoWayAligner:
         Args:
             pairs: of any number.
             on_choice: is told where the forward and the reverse model are read.
+            on_batch: is told of each batch of either model how many pairs are done with it.
 
         Raises:
             TypeError, ValueError: an item that is not a source and a target.
@@ -110,15 +113,19 @@ class TwoWayAligner:
                 places = choices[0].place, choices[1].place
                 if on_choice:
                     on_choice(choices)
-            links = self._link(forward, reverse, places) if places else {}
+            links = self._link(forward, reverse, places, on_batch) if places else {}
             for n, one in enumerate(forward):
                 yield Alignment(one.pair, links.get(n, {}), one.skipped)
 
     def translate(
-        self, sentences: Iterable[Sentence], search: Search | None = None, on_choice: OnChoice | None = None
+        self,
+        sentences: Iterable[Sentence],
+        search: Search | None = None,
+        on_choice: OnChoice | None = None,
+        on_batch: OnBatch | None = None,
     ) -> Iterator[Alignment]:
         """Translate with the forward model, and align with both: as `Aligner.translate`."""
-        return translate(self, sentences, search, on_choice)
+        return translate(self, sentences, search, on_choice, on_batch)
 
     def fixed(self, sample: Iterable[PairLike] = ()) -> TwoWayAligner:
         """The same, but reading every text where it would read this one: as `Aligner.fixed`."""
@@ -148,7 +155,11 @@ class TwoWayAligner:
         return Encoded(pair, None, skipped), Encoded(swapped, None, skipped)
 
     def _link(
-        self, forward: Sequence[Encoded], reverse: Sequence[Encoded], places: tuple[Place, Place]
+        self,
+        forward: Sequence[Encoded],
+        reverse: Sequence[Encoded],
+        places: tuple[Place, Place],
+        on_batch: OnBatch | None,
     ) -> dict[int, LinkScores]:
         """Links of a buffer of pairs, encoded for both models, by number."""
         links: dict[int, LinkScores] = {}
@@ -157,20 +168,25 @@ class TwoWayAligner:
         for group in chunks(cut(forward, tokens), GROUP):
             numbers = [n for of_batch, _ in group for n in of_batch]
             batches = cut([reverse[n] for n in numbers], self.reverse.batch_tokens)
-            links |= symmetrise(group, [([numbers[n] for n in of_batch], batch) for of_batch, batch in batches], places)
+            renumbered = [([numbers[n] for n in of_batch], batch) for of_batch, batch in batches]
+            links |= symmetrise(group, renumbered, places, on_batch)
         return links
 
     def _symmetrise_scores(
-        self, forward: Sequence[Numbered], reverse: Sequence[Numbered], places: tuple[Place, Place]
+        self,
+        forward: Sequence[Numbered],
+        reverse: Sequence[Numbered],
+        places: tuple[Place, Place],
+        on_batch: OnBatch | None,
     ) -> dict[int, LinkScores]:
         """Links of a group of pairs by the scores of both directions."""
         rows: dict[int, NDArray[np.float32]] = {}  # of each pair, [J, I]; numpy, for many small slices
-        for numbers, batch in forward:
+        for numbers, batch in tell(forward, on_batch):
             shares = self.forward.reader.shares(batch, places[0]).cpu().numpy()  # [B, J, I]
             for n, pieces, row in zip(numbers, batch, shares, strict=True):
                 rows[n] = row[: pieces.words[1], : pieces.words[0]]
         links: dict[int, LinkScores] = {}
-        for numbers, batch in reverse:
+        for numbers, batch in tell(reverse, on_batch):
             of_reverse = self.reverse.reader.shares(batch, places[1])  # [B, I, J]
             of_forward = np.zeros((len(numbers), *of_reverse.shape[:0:-1]), dtype=np.float32)  # [B, J, I]
             for b, n in enumerate(numbers):
@@ -180,14 +196,18 @@ class TwoWayAligner:
         return links
 
     def _symmetrise_links(
-        self, forward: Sequence[Numbered], reverse: Sequence[Numbered], places: tuple[Place, Place]
+        self,
+        forward: Sequence[Numbered],
+        reverse: Sequence[Numbered],
+        places: tuple[Place, Place],
+        on_batch: OnBatch | None,
     ) -> dict[int, LinkScores]:
         """Links of a group of pairs by the links of both directions, or of one."""
         of_forward: dict[int, LinkScores] = {}
         of_reverse: dict[int, LinkScores] = {}
-        for numbers, batch in forward if self.method != "reverse" else ():
+        for numbers, batch in tell(forward if self.method != "reverse" else (), on_batch):
             of_forward |= zip(numbers, self.forward.reader.links(batch, places[0]), strict=True)
-        for numbers, batch in reverse if self.method != "forward" else ():
+        for numbers, batch in tell(reverse if self.method != "forward" else (), on_batch):
             for n, links in zip(numbers, self.reverse.reader.links(batch, places[1]), strict=True):
                 of_reverse[n] = {link[::-1]: score for link, score in links.items()}
         numbers = [n for of_batch, _ in forward for n in of_batch]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
-from align.cli.inputs import add_input_options, check_inputs, input_names, open_pairs
+from align.cli.inputs import Input, add_input_options, open_text, read_input
 from align.cli.options import (
     MAX_THREADS,
     SIGNATURE_IDLE,
@@ -55,8 +55,8 @@ class Options:
 
     Attributes:
         tool: a key of `align.statistical.tools.TOOLS`.
-        inputs: the file of both sides, or one for each side.
-        train: files of source and target to train on; None to train on the input.
+        input: what to read.
+        train: the text to train on; None to train on the input.
         append: whether to train on the input too.
         lower: whether words are put into lower case.
         method: a key of `align.links.symmetrize.METHODS`, or the direction whose links to give.
@@ -68,8 +68,8 @@ class Options:
     """
 
     tool: str
-    inputs: tuple[str, ...]
-    train: tuple[str, str] | None
+    input: Input
+    train: Input | None
     append: bool
     lower: bool
     method: str
@@ -91,7 +91,7 @@ def build_parser() -> Parser:
         metavar="TOOL",
         help=f"{', '.join(TOOLS)}: run in both directions (giza is GIZA++ or MGIZA)",
     )
-    add_input_options(parser, too_long=False)
+    add_input_options(parser)
     group = parser.add_argument_group("training (by default on the input)")
     group.add_argument("--train-source", metavar="FILE", help="train on this text, not on the input")
     group.add_argument("--train-target", metavar="FILE", help="goes with --train-source")
@@ -127,12 +127,12 @@ def read_options(parser: Parser) -> Options:
     args = parser.parse_intermixed_args()  # so that options may stand between TOOL and the input
     if (args.train_source is None) != (args.train_target is None):
         parser.error("--train-source and --train-target go together")
-    check_inputs(parser, args, args.train_source, args.train_target)
+    wanted = read_input(parser, args, args.train_source, args.train_target)
     parser.refuse_idle(args, IDLE)
     return Options(
         tool=args.tool,
-        inputs=input_names(args),
-        train=None if args.train_source is None else (args.train_source, args.train_target),
+        input=wanted,
+        train=args.train_source and Input((args.train_source, args.train_target), parallel=True),
         append=args.append_test,
         lower=args.case == "lower" or TOOLS[args.tool].lower,
         method=args.symmetrize,
@@ -176,8 +176,9 @@ def align_statistically(options: Options) -> None:
 def open_pairs_and_run(options: Options) -> Iterator[tuple[Iterable[Pair], Run]]:
     """The pairs of the output, with their words only if its format has them, and the tool's run on the input."""
     with ExitStack() as stack:
-        pairs: Iterable[Pair] = stack.enter_context(open_pairs(options.inputs))[0]
-        train: Iterable[Pair] | None = stack.enter_context(open_pairs(options.train))[0] if options.train else None
+        text = stack.enter_context(open_text(options.input))
+        pairs: Iterable[Pair] = text
+        train: Iterable[Pair] | None = stack.enter_context(open_text(options.train)) if options.train else None
         written: Iterable[Pair] = (Pair((), (), number) for number in count(1))
         if options.format in WITH_WORDS:
             pairs = written = list(pairs)
@@ -185,6 +186,7 @@ def open_pairs_and_run(options: Options) -> Iterator[tuple[Iterable[Pair], Run]]
             pairs, train = map(lower_case, pairs), train and map(lower_case, train)
         tool_run = open_run(options.tool, pairs, train=train, append=options.append, threads=options.threads)
         yield written, stack.enter_context(tool_run)
+        text.warn_of_bad()
 
 
 def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], method: str) -> Iterator[Alignment]:

@@ -6,11 +6,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any, BinaryIO
 
 from align.cli.output import open_output as open_output
 from align.cli.signals import stopped_by_signals
-from align.errors import Argument, DataError
+from align.errors import Argument, DataError, plural
 from align.links.formats import FORMATS
 from align.links.gold import LinksWarning
 from align.types import Alignment
@@ -18,29 +19,37 @@ from align.view.escape import printable
 
 FLAGS = {
     **{"append": "--append-test", "source": "-s", "target": "-t", "text": "the text with -s and -t"},
-    "subword_files": "--subwords-file",
+    **{"subword_files": "--subwords-file", "too_long": "--bad-lines"},
 }
 """Options whose names are not those of the arguments that they set."""
 
 OK, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 130, 141
 
-REPORT_EVERY = 10.0
-"""Seconds between two lines of progress where stderr is not a terminal."""
+REPORT_EVERY, DRAW_EVERY = 10.0, 0.1
+"""Seconds between two lines of progress where stderr is not a terminal, and between two bars where it is one."""
+
+_bars: list[Any] = []
+"""What is drawn on the terminal, and is in the way of a line."""
 
 
 def say(message: str) -> None:
     """Write a line to stderr if it is open, where `print` would write to stdout; nothing in it acts on the terminal."""
+    for bar in _bars:
+        bar.clear()
     if sys.stderr is not None:
         print("\n".join(map(printable, message.split("\n"))), file=sys.stderr, flush=True)
 
 
-def run(program: str, job: Callable[[], None], advice: str = "") -> int:
+def run(
+    program: str, job: Callable[[], None], advice: str = "", so_far: Callable[[BaseException], str] | None = None
+) -> int:
     """Do a job, and turn errors into one line on stderr and an exit code.
 
     Args:
         program: whose job it is.
         job: what to do.
         advice: what helps where memory runs out.
+        so_far: how far the job had come when it was stopped by this, and what became of the output; or nothing.
 
     Returns:
         0 done, 1 bad data, model or file, 130 Ctrl-C, 141 as for any Unix filter whose reader went away.
@@ -48,26 +57,32 @@ def run(program: str, job: Callable[[], None], advice: str = "") -> int:
     try:
         with stopped_by_signals():
             job()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as signal:
+        say(f"{program}: interrupted{so_far(signal) if so_far else ''}")
+        if isinstance(signal, SystemExit):
+            raise
         return INTERRUPTED
     except BrokenPipeError:
         return CLOSED_PIPE
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        say(f"{program}: error: {where}{error.strerror or error}")
-        return FAILED
-    except DataError as error:
-        say(f"{program}: error: {error.told(as_flag)}")
-        return FAILED
-    except (ValueError, ModuleNotFoundError) as error:
-        say(f"{program}: error: {error}")
-        return FAILED
-    except (MemoryError, RuntimeError) as error:
-        if not lacks_memory(error):
+    except (OSError, ValueError, ModuleNotFoundError, MemoryError, RuntimeError) as error:
+        if (message := _message_of(error, advice)) is None:
             raise
-        say(f"{program}: error: out of memory{advice and '; '}{advice}")
+        say(f"{program}: error: {message}")
+        if so_far and (done := so_far(error)):
+            say(f"{program}: stopped{done}")
         return FAILED
     return OK
+
+
+def _message_of(error: Exception, advice: str) -> str | None:
+    """What to say of an error that is not our own; None if it is."""
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
+    if isinstance(error, DataError):
+        return error.told(as_flag)
+    if isinstance(error, ValueError | ModuleNotFoundError):
+        return str(error)
+    return f"out of memory{advice and '; '}{advice}" if lacks_memory(error) else None
 
 
 def as_flag(argument: Argument) -> str:
@@ -107,45 +122,88 @@ class Progress:
     Args:
         program: whose they are.
         quiet: whether to say nothing.
-        before: lines that an earlier run has done.
+
+    Attributes:
+        lines: those that are written.
     """
 
-    def __init__(self, program: str, quiet: bool, before: int = 0) -> None:
-        self._program = program
-        self.lines = self._before = before
-        self._start = self._reported = time.monotonic()
-        self._quiet = quiet
+    def __init__(self, program: str, quiet: bool) -> None:
+        self._program, self._quiet = program, quiet
+        self.lines = self._before = 0
+        self._ahead = 0.0  # lines that are done and not written yet
+        self._passes = 1
+        self._expected: Callable[[], int | None] = lambda: None
+        self._start = self._shown = time.monotonic()
         self._bar: Any = None
-        if not quiet and sys.stderr is not None and sys.stderr.isatty():
+
+    def begin(self, before: int, passes: int, expected: Callable[[], int | None], waiting: str) -> None:
+        """Say what the lines are.
+
+        Args:
+            before: lines that an earlier run has done.
+            passes: how many times each line goes through a model.
+            expected: how many there will be in all; None as long as that is not known.
+            waiting: what is done before the first of them; nothing for no bar.
+        """
+        self.lines = self._before = before
+        self._passes, self._expected = passes, expected
+        if waiting and not self._quiet and sys.stderr is not None and sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(initial=before, unit=" lines", unit_scale=True, leave=False)
+            self._bar = tqdm(initial=before, leave=False, dynamic_ncols=True, mininterval=0, bar_format="{desc}")
+            self._bar.set_description_str(waiting)
+            _bars.append(self._bar)
+
+    def start(self) -> None:
+        """The first line is about to be done: from here on time counts."""
+        self._start = time.monotonic()
+
+    def batch(self, pairs: int) -> None:
+        """Count pairs that have gone through a model once, and are not written yet."""
+        self._ahead += pairs / self._passes
+        self._show()
 
     def add(self) -> None:
-        """Count a line."""
+        """Count a line that is written."""
         self.lines += 1
-        if self._bar is not None:
-            self._bar.update()
-        elif not self._quiet and self.lines % 100 == 0 and time.monotonic() - self._reported > REPORT_EVERY:
-            self._reported = time.monotonic()
-            say(f"{self._program}: {self.lines:,} lines, {self.rate:,.0f} lines/s")
+        self._ahead = max(0.0, self._ahead - 1)
+        self._show()
 
     @property
     def rate(self) -> float:
         """Lines per second since the start."""
-        return (self.lines - self._before) / max(time.monotonic() - self._start, 1e-9)
+        return (self.lines + self._ahead - self._before) / max(time.monotonic() - self._start, 1e-9)
+
+    def _show(self) -> None:
+        """Draw the bar, or write a line, if it is time."""
+        now = time.monotonic()
+        if self._quiet or now - self._shown < (REPORT_EVERY if self._bar is None else DRAW_EVERY):
+            return
+        self._shown = now
+        done, expected, rate = int(self.lines + self._ahead), self._expected(), self.rate
+        text = f"{rate:,.0f} lines/s"
+        if expected and rate:
+            text += f", {timedelta(seconds=round(max(0, expected - done) / rate))} left"
+        if self._bar is None:
+            share = f" ({100 * done // expected}%)" if expected else ""
+            say(f"{self._program}: {plural(done, 'line')}{share}, {text}")
+            return
+        self._bar.bar_format = "{percentage:3.0f}%|{bar}| {desc}" if expected else "{desc}"
+        self._bar.total = expected
+        self._bar.set_description_str(f"{plural(done, 'line')}, {text}", refresh=False)
+        self._bar.update(done - self._bar.n)
 
     def write(self, message: str) -> None:
-        """A line to stderr that does not tear the bar apart."""
-        if self._bar is not None:
-            self._bar.clear()
+        """A line to stderr."""
         if not self._quiet:
             say(message)
 
     def close(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
+            _bars.remove(self._bar)
             self._bar.close()
+            self._bar = None
 
 
 def write_unscored(alignments: Iterable[Alignment], out: BinaryIO, format: str, progress: Progress) -> str:
@@ -161,8 +219,9 @@ def write_unscored(alignments: Iterable[Alignment], out: BinaryIO, format: str, 
         How many there were, for a message.
     """
     blank = 0
+    progress.begin(0, 1, lambda: None, "working …")
     for alignment in alignments:
         write_links(out, alignment, format)
         blank += not alignment.scores
         progress.add()
-    return f"{progress.lines:,} lines, {blank:,} without links, {progress.rate:,.0f} lines/s"
+    return f"{plural(progress.lines, 'line')}, {blank:,} without links, {progress.rate:,.0f} lines/s"

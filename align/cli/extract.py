@@ -2,66 +2,144 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
+from align.cli.common import Progress, open_output, run, say, show_warnings
 from align.cli.directions import load_aligner, names_of, reading_at, sign
 from align.cli.extract_options import PROGRAM, Options, build_parser, read_options
-from align.cli.inputs import open_pairs, open_sources
+from align.cli.inputs import Text, open_text
 from align.cli.journal import Saved
 from align.cli.options import BATCH_ADVICE
 from align.cli.record import Record, Stamp, stamp
-from align.cli.resume import Part, finished, open_part
-from align.cli.translate import write_translation
-from align.errors import PairError
+from align.cli.results import Results, open_results
+from align.cli.resume import Part, finished
+from align.errors import PairError, plural
+from align.links.symmetrize import DIRECTIONS
 from align.memory import keep_freed_memory
-from align.types import Alignment, Choice, Pair, TextWarning
+from align.types import Choice, Pair, TextWarning
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
     from align.aligners.two_way import TwoWayAligner
 
 
-def extract(options: Options) -> None:
-    """Align all of the input."""
-    keep_freed_memory()
-    if options.signature:
-        with open_output(None) as out:
-            out.write(sign(load_aligner(options), options).encode() + b"\n")
-        return
-    inputs = [stamp(name) for name in options.inputs]
-    opened = (open_sources if options.search else open_pairs)(options.inputs)
-    if options.resume and options.output and (record := finished(options.output)):
-        with opened as (pairs, name):
-            check_finished(record, inputs, pairs, name, options)
-        return
-    with opened as (pairs, name), open_results(options, inputs) as (out, part):  # before the model, which takes long
-        align_all(pairs, name, out, part, options)
+class Extraction:
+    """Alignments of all of the input.
+
+    Args:
+        options: what is asked for.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._progress = Progress(PROGRAM, options.quiet)
+        self._results: Results | None = None
+
+    def run(self) -> None:
+        """Align all of the input, or say that this has been done."""
+        options = self._options
+        keep_freed_memory()
+        if options.signature:
+            with open_output(None) as out:
+                out.write(sign(load_aligner(options), options).encode() + b"\n")
+            return
+        inputs = [stamp(name) for name in options.input.files]
+        with open_text(options.input) as text:
+            if options.resume and options.output and (record := finished(options.output, options.bad_list)):
+                check_finished(record, inputs, text, options)
+                return
+            with open_results(text, inputs, options) as results:  # before the model, which takes long
+                self._results = results
+                self._align(text, results)
+        self._results = None
+
+    def _align(self, text: Text, results: Results) -> None:
+        """Load the model, align and write all pairs, and say on stderr what was done."""
+        options, progress, part = self._options, self._progress, results.part
+        aligner = load_aligner(options)
+        if options.keyboard and not options.quiet:
+            lines = "source" if options.input.one_side else "`source ||| target`"
+            say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
+        pairs: Iterator[Pair] = text
+        if part:
+            aligner, pairs = go_on(part, aligner, text, options)
+        saved, names = part.saved if part else Saved(), names_of(aligner)
+        counts, choices = Counter(saved.counts), [*saved.chosen]
+
+        def announce(chosen: Sequence[Choice]) -> None:
+            choices[:] = chosen
+            for direction, choice in zip(names, chosen, strict=True):
+                progress.write(f"{PROGRAM}: {direction}{choice.place} ({choice.reason})")
+            progress.start()
+
+        passes = (1 if options.method in DIRECTIONS else len(names)) + bool(options.search)
+        choosing = any(
+            "auto" in (one.settings.layer, one.settings.head) and not one.choice for one in aligner.directions
+        )
+        waiting = "" if options.keyboard else "choosing layer and head …" if choosing else "reading …"
+        progress.begin(saved.lines, passes, lambda: text.expected, waiting)
+        try:
+            found = (
+                aligner.translate(pairs, options.search, announce, progress.batch)
+                if options.search
+                else aligner(pairs, announce, progress.batch)
+            )
+            for alignment in found:
+                reason = results.write(alignment)
+                counts[reason] += 1
+                progress.add()
+                if progress.lines % options.models.buffer == 0:
+                    results.flush()
+                    if part:
+                        part.save(progress.lines, counts, choices)
+            results.flush()  # the results before what is said of them
+        except PairError as error:
+            raise text.placed(error) from None
+        finally:
+            progress.close()
+        progress.write(f"{PROGRAM}: {summary(progress, counts)}")
+        progress.write(sign(aligner, options, choices))
+
+    def so_far(self, error: BaseException) -> str:
+        """How far a run had come that was stopped by an error or a signal, and what became of its output."""
+        options, lines, results = self._options, self._progress.lines, self._results
+        by_error = isinstance(error, Exception)
+        if not results or (by_error and not lines):
+            return ""
+        if results.part:
+            lines = results.part.saved.lines
+            became = "the same command goes on" if lines else "nothing to go on with yet"
+        elif options.outputs:
+            became = f"{results.complete:,} of {plural(len(options.outputs), 'file')} written"
+        elif options.output not in (None, "-"):
+            there = os.path.exists(options.output)
+            became = f"{options.output} {'left as it was' if there else 'not written'}"
+        elif isinstance(error, OSError):  # of writing to stdout, perhaps
+            return ""
+        else:
+            became = "all of them written"
+        return f" after {plural(lines, 'line')}; {became}" if lines else f" before the first line; {became}"
 
 
-@contextmanager
-def open_results(options: Options, inputs: list[Stamp]) -> Iterator[tuple[BinaryIO, Part | None]]:
-    """Where to write to, and with --resume what keeps it for the next run."""
-    if options.resume and options.output:
-        with open_part(options.output, inputs) as part:
-            yield part.out, part
-    else:
-        with open_output(options.output) as out:
-            yield out, None
+def summary(progress: Progress, counts: Counter[str]) -> str:
+    """How many lines there were, how many of them without links and why, and how fast that was."""
+    reasons = {reason: number for reason, number in sorted(counts.items()) if number and reason not in ("", "blank")}
+    why = f" ({', '.join(f'{number:,} {reason}' for reason, number in reasons.items())})" if reasons else ""
+    bad = f"{sum(reasons.values()):,} bad{why}"
+    return f"{plural(progress.lines, 'line')}, {counts['blank']:,} blank, {bad}, {progress.rate:,.0f} lines/s"
 
 
-def check_finished(record: Record, inputs: list[Stamp], pairs: Iterator[Pair], name: str, options: Options) -> None:
+def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options: Options) -> None:
     """Check that the result is of these settings and this input, and say that there is nothing to do.
 
     Args:
         record: of the finished run.
         inputs: stamps of the input files.
-        pairs: the input.
-        name: what to call it in messages.
+        text: the input.
         options: the settings.
 
     Raises:
@@ -69,7 +147,7 @@ def check_finished(record: Record, inputs: list[Stamp], pairs: Iterator[Pair], n
     """
     assert options.output
     record.check_run(options.output, what_is_run(load_aligner(options), options))
-    record.check_input(options.output, inputs, pairs, name)
+    record.check_input(options.output, inputs, text, text.name)
     if not options.quiet:
         say(f"{PROGRAM}: {options.output} is there already: nothing to do")
 
@@ -83,59 +161,20 @@ def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str,
         "scores": options.scores,
         "buffer": options.models.buffer,
         "batch-tokens": options.models.batch_tokens,
-        "too-long": options.models.too_long,
+        "columns": ",".join(map(str, options.input.columns)) or "all",
+        "bad-lines": options.models.too_long,
+        "bad-lines-file": options.bad_list,
     }
 
 
-def align_all(pairs: Iterator[Pair], name: str, out: BinaryIO, part: Part | None, options: Options) -> None:
-    """Load the model, align and write all pairs, and say on stderr what was done.
-
-    Args:
-        pairs: the input.
-        name: what to call it in messages.
-        out: where to write.
-        part: with --resume, what keeps the results for the next run.
-        options: the settings.
-    """
-    aligner = load_aligner(options)
-    if name == "stdin" and sys.stdin.isatty() and not options.quiet:
-        lines = "source" if options.search else "`source ||| target`"
-        say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
-    if part:
-        aligner, pairs = go_on(part, aligner, pairs, name, options)
-    saved, names = part.saved if part else Saved(), names_of(aligner)
-    progress, counts, choices = Progress(PROGRAM, options.quiet, saved.lines), Counter(saved.counts), [*saved.chosen]
-
-    def announce(chosen: Sequence[Choice]) -> None:
-        choices[:] = chosen
-        for direction, choice in zip(names, chosen, strict=True):
-            progress.write(f"{PROGRAM}: {direction}{choice.place} ({choice.reason})")
-
-    def save() -> None:
-        out.flush()
-        if part:
-            part.save(progress.lines, counts, choices)
-
-    try:
-        found = aligner.translate(pairs, options.search, announce) if options.search else aligner(pairs, announce)
-        write_all(found, out, progress, counts, save, options)
-        out.flush()  # the results before what is said of them
-    except PairError as error:
-        raise error.in_file(name) from None
-    finally:
-        progress.close()
-    progress.write(
-        f"{PROGRAM}: {progress.lines:,} lines, {counts['blank']:,} blank, {counts['too long']:,} too long, "
-        f"{progress.rate:,.0f} lines/s"
-    )
-    progress.write(sign(aligner, options, choices))
-
-
 def go_on(
-    part: Part, aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair], name: str, options: Options
+    part: Part, aligner: Aligner | TwoWayAligner, text: Text, options: Options
 ) -> tuple[Aligner | TwoWayAligner, Iterator[Pair]]:
     """An aligner that reads where the interrupted run did, and the pairs that are left to do."""
-    rest = part.begin(what_is_run(aligner, options), pairs, name)
+    rest = part.begin(what_is_run(aligner, options), text, text.name)
+    text.bad.clear()  # those of the lines that are done
+    if part.useless:
+        say(f"{PROGRAM}: {part.path} is of no use: no line in it is known to be complete; beginning anew")
     if not part.saved.lines:
         return aligner, rest
     try:
@@ -143,34 +182,15 @@ def go_on(
     except ValueError as error:
         raise ValueError(f"{part.path}: {error}: {part.anew}") from None
     if not options.quiet:
-        say(f"{PROGRAM}: {part.saved.lines:,} lines are done in {part.path}")
+        say(f"{PROGRAM}: {plural(part.saved.lines, 'line')} are done in {part.path}")
     return aligner, rest
-
-
-def write_all(
-    alignments: Iterable[Alignment],
-    out: BinaryIO,
-    progress: Progress,
-    counts: Counter[str],
-    save: Callable[[], None],
-    options: Options,
-) -> None:
-    """Write a line for each alignment, save after each buffer, and count those without links by their reason."""
-    write, buffer = write_translation if options.search else write_links, options.models.buffer
-    for alignment in alignments:
-        write(out, alignment, options.format, options.scores)
-        if not alignment.scores and (alignment.skipped or alignment.pair.blank):
-            counts[alignment.skipped or "blank"] += 1
-        progress.add()
-        if progress.lines % buffer == 0:
-            save()
 
 
 def main() -> int:
     """Entry point of `extract-align`."""
-    options = read_options(build_parser())
+    job = Extraction(read_options(build_parser()))
     show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, lambda: extract(options), BATCH_ADVICE)
+    return run(PROGRAM, job.run, BATCH_ADVICE, job.so_far)
 
 
 if __name__ == "__main__":

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from align.cli.inputs import add_input_options, check_inputs, input_names
+from align.cli.inputs import Input, add_input_options, read_input
 from align.cli.models import Models, requested_models
 from align.cli.options import (
     MODEL_IDLE,
     SIGNATURE_IDLE,
     add_model_options,
     add_null_option,
-    add_output_option,
     add_quiet_option,
     add_signature_option,
     add_speed_options,
@@ -26,8 +24,8 @@ from align.cli.options import (
     number_up_to,
 )
 from align.cli.parser import Idle, Parser
+from align.cli.result_options import add_result_options, check_results
 from align.cli.translate import SEARCH, add_translate_options, check_translate, requested_search
-from align.links.formats import FORMATS
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD
 from align.statistical.tools import TOOLS
 from align.types import PositionChoice, Score, Search, Settings
@@ -39,6 +37,8 @@ REVERSE = ("reverse_layer", "reverse_head", "symmetrize")
 EXAMPLES = """examples:
   extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
   zcat big.tsv.gz | extract-align -o big.links           millions of lines, in a pipe
+  extract-align a.tsv b.tsv.gz -o links/                 links/a.tsv.links and links/b.tsv.links
+  extract-align crawl.tsv --columns 2,3 --bad-lines blank --bad-lines-file bad.tsv    a text with a score before it
   extract-align big.tsv.gz -o big.links.gz --resume      the same command goes on after a stop
   extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl    two files and a fairseq model of your own
   extract-align -m models/de-en --reverse-model models/en-de bitext.de-en    both directions, symmetrised
@@ -57,6 +57,7 @@ IDLE = (
     Idle(REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
     Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
     Idle(SEARCH, lambda args: not args.translate, "goes with --translate"),
+    Idle(("bad_lines_file",), lambda args: args.bad_lines != "blank", "goes with --bad-lines blank"),
 )
 """What does nothing beside certain others."""
 
@@ -66,8 +67,11 @@ class Options:
     """What `extract-align` is asked for.
 
     Attributes:
-        inputs: the file of both sides or of source sentences, or one for each side.
-        output: a file; None or "-" for stdout.
+        input: what to read.
+        keyboard: whether someone types it.
+        output: a file, or a folder; None or "-" for stdout.
+        outputs: of a folder: the file in it for each file of the input; none otherwise.
+        bad_list: the file to list bad lines in, if there is to be one.
         resume: whether to go on where an interrupted run was stopped.
         format: a key of `align.links.formats.FORMATS`.
         scores: whether to write them beside the links.
@@ -79,8 +83,11 @@ class Options:
         quiet: whether to print nothing on stderr but warnings and errors.
     """
 
-    inputs: tuple[str, ...]
+    input: Input
+    keyboard: bool
     output: str | None
+    outputs: tuple[str, ...]
+    bad_list: str | None
     resume: bool
     format: str
     scores: bool
@@ -100,39 +107,13 @@ def build_parser() -> Parser:
     add_signature_option(parser)
     add_quiet_option(parser)
     add_input_options(parser)
-    _output_options(parser)
+    add_result_options(parser)
     add_model_options(parser)
     _method_options(parser)
     _direction_options(parser)
     add_translate_options(parser)
     add_speed_options(parser, "lines read ahead and sorted by length; 1 answers every line at once")
     return parser
-
-
-def _output_options(parser: argparse.ArgumentParser) -> None:
-    """Where the links go, and in which form."""
-    group = parser.add_argument_group("output (one line for each line of input, in the same order)")
-    add_output_option(group)
-    group.add_argument(
-        "--resume",
-        action="store_true",
-        help="with -o FILE: go on where an interrupted run with --resume stopped, for whatever reason, and end with "
-        "the same bytes as without a stop. Until it is complete the output is FILE.part; remove that to begin anew. "
-        "After that FILE.run.json says what was run: the same command for the same input has nothing to do, and any "
-        "other existing FILE is refused",
-    )
-    group.add_argument(
-        "-f",
-        "--format",
-        choices=tuple(FORMATS),
-        default="pharaoh",
-        metavar="FORMAT",
-        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, unlinked words; "
-        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
-    )
-    group.add_argument(
-        "--scores", action="store_true", help="links as 0-1:0.83: shares of the target word's row, or soft scores"
-    )
 
 
 def _method_options(parser: argparse.ArgumentParser) -> None:
@@ -205,14 +186,11 @@ def read_options(parser: Parser) -> Options:
     """The command line, checked."""
     _refuse_moved(parser, sys.argv[1:])
     args = parser.parse_args()
-    check_inputs(parser, args, one_side=args.translate)
+    wanted = read_input(parser, args, one_side=args.translate)
     _refuse_statistical(parser, args)
     parser.refuse_idle(args, IDLE)
+    outputs = check_results(parser, args, wanted)
     check_translate(parser, args)
-    if args.resume and args.output in (None, "-"):
-        parser.error("--resume goes with -o FILE")
-    if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
-        parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
     method = args.symmetrize or SOFT
     joined = args.reverse_model and method == SOFT  # which takes the threshold itself
     threshold = None if joined else args.threshold
@@ -225,9 +203,15 @@ def read_options(parser: Parser) -> Options:
         threshold=threshold,
     )
     reverse_settings = replace(settings, layer=args.reverse_layer, head=args.reverse_head)
+    keyboard = "-" in wanted.files and sys.stdin is not None and sys.stdin.isatty()
+    if keyboard and args.buffer == parser.get_default("buffer"):
+        args.buffer = 1
     return Options(
-        inputs=input_names(args),
+        input=wanted,
+        keyboard=keyboard,
         output=args.output,
+        outputs=outputs,
+        bad_list=args.bad_lines_file,
         resume=args.resume,
         format=args.format,
         scores=args.scores,

@@ -1,8 +1,8 @@
 """The journal of a run that can be resumed: what is run, and how much of it is safely done.
 
 The first line of JSON says what is run. Another follows each time something is saved: lines of input done, bytes of
-output, a digest of the input so far, counts, and the choices made for "auto". The last whole line counts. Output is on
-the disk before the journal mentions it: whatever ends a run, what the journal says is true.
+output, a digest of the input so far, counts, the choices made for "auto", and bytes of the list of bad lines. The last
+whole line counts. Output is on the disk before the journal mentions it: whatever ends a run, what it says is true.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Saved:
         digest: of those lines.
         counts: of lines without links, by reason.
         chosen: where each direction is read, and why; empty until that is chosen.
+        listed: bytes of the list of bad lines.
     """
 
     lines: int = 0
@@ -40,9 +41,10 @@ class Saved:
     digest: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     chosen: Sequence[Choice] = ()
+    listed: int = 0
 
     def __post_init__(self) -> None:
-        for number in (self.lines, self.bytes, *self.counts.values()):
+        for number in (self.lines, self.bytes, self.listed, *self.counts.values()):
             if type(number) is not int or number < 0:
                 raise ValueError(f"{number!r} is not a number from 0")
 
@@ -66,7 +68,7 @@ def read_saved(line: bytes) -> Saved | None:
             for choice in record["chosen"]
         ]
         counts = {str(name): number for name, number in record["counts"].items()}
-        return Saved(record["lines"], record["bytes"], str(record["digest"]), counts, chosen)
+        return Saved(record["lines"], record["bytes"], str(record["digest"]), counts, chosen, record["listed"])
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         return None
 

@@ -66,7 +66,7 @@ class Models:
 
 
 def requested_models(args: argparse.Namespace, settings: Settings, reverse_settings: Settings | None = None) -> Models:
-    """What the options of `add_model_options`, `add_speed_options`, --too-long and --reverse-model ask for.
+    """What the options of `add_model_options`, `add_speed_options`, --bad-lines and --reverse-model ask for.
 
     Args:
         args: the options.
@@ -85,7 +85,7 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
         threads=args.threads,
         batch_tokens=args.batch_tokens,
         buffer=args.buffer,
-        too_long=args.too_long,
+        too_long=args.bad_lines,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
@@ -46,15 +47,19 @@ class Part:
         journal_path: the journal.
         out: to write to.
         journal: the journal, to write to.
+        listing: the list of bad lines, to write to, if there is to be one.
 
     Attributes:
         path: the same.
         out: the same.
-        saved: how far the interrupted run had come, once `begin` has looked.
+        listing: the same.
+        saved: what is safely on the disk, once `begin` has looked.
+        useless: whether there was a part file with nothing in it to go on with.
     """
 
-    def __init__(self, path: str, journal_path: str, out: Stream, journal: Stream) -> None:
-        self.path, self.out, self.saved = path, out, Saved()
+    def __init__(self, path: str, journal_path: str, out: Stream, journal: Stream, listing: Stream | None) -> None:
+        self.path, self.out, self.listing, self.saved = path, out, listing, Saved()
+        self.useless = False
         self._journal_path, self._journal = journal_path, journal
         self._run: Mapping[str, Any] = {}
         self._read = DigestedPairs(iter(()))
@@ -79,17 +84,18 @@ class Part:
         self._read = rest = DigestedPairs(pairs)
         end = 0
         if size:
-            with open(os.dup(self._journal.fileno()), "rb") as stream:
-                stream.seek(0)
-                before, self.saved, end = read_journal(stream)
+            with open(os.dup(self._journal.fileno()), "rb") as read:
+                read.seek(0)
+                before, self.saved, end = read_journal(read)
             self._compare(before, run, size)
             for _ in islice(rest, self.saved.lines):
                 pass
             self._compare_input(name)
-        self.out.truncate(self.saved.bytes)
-        self.out.seek(self.saved.bytes)
-        self._journal.truncate(end)
-        self._journal.seek(end)
+            self.useless = not self.saved.lines
+        for stream, length in ((self.out, self.saved.bytes), (self.listing, self.saved.listed), (self._journal, end)):
+            if stream:
+                stream.truncate(length)
+                stream.seek(length)
         if not end:
             self._journal.write(json.dumps({"run": run}).encode() + b"\n")
             _sync(self._journal)
@@ -101,8 +107,11 @@ class Part:
             return
         assert lines == self._read.lines, "read further than written: the digest would be of other lines"
         _sync(self.out)
-        saved = Saved(lines, self.out.tell(), self._read.digest, dict(counts), chosen)
-        self._journal.write(write_saved(saved))
+        if self.listing:
+            _sync(self.listing)
+        listed = self.listing.tell() if self.listing else 0
+        self.saved = Saved(lines, self.out.tell(), self._read.digest, dict(counts), chosen, listed)
+        self._journal.write(write_saved(self.saved))
         self._journal.flush()
         self._last = time.monotonic()
 
@@ -116,6 +125,9 @@ class Part:
             raise ValueError(f"{self.path} is there, but {self._journal_path} does not say what of: {self.anew}")
         if changes := differences(before, run):
             raise ValueError(f"{self.path} is of another run ({changes}): {self.anew}")
+        listed = os.fstat(self.listing.fileno()).st_size if self.listing else 0
+        if self.saved.listed > listed:
+            raise ValueError(f"{self.path} is there, but not all of its list of bad lines: {self.anew}")
         if self.saved.bytes > size:
             raise ValueError(f"{self.path} is shorter than {self._journal_path} says: {self.anew}")
 
@@ -141,12 +153,13 @@ def _sync(stream: Stream) -> None:
 
 
 @contextmanager
-def open_part(path: str, inputs: Sequence[Stamp]) -> Iterator[Part]:
+def open_part(path: str, inputs: Sequence[Stamp], listing: str | None = None) -> Iterator[Part]:
     """A result that becomes a file of this name when it is complete, and until then stays for the next run.
 
     Args:
         path: the result.
         inputs: a stamp for each file of the input.
+        listing: the file that is to list bad lines, if there is one.
 
     Raises:
         OSError: it cannot be written, another run is writing it, or someone else's file is in the way.
@@ -159,28 +172,56 @@ def open_part(path: str, inputs: Sequence[Stamp]) -> Iterator[Part]:
         refuse_locked(plain_part(target), path)
         read_record(path)  # now, not at the end, is the time to learn that it cannot be written
         log = NamedFile(open_own(journal_path, path), journal_path)
-        with io.BufferedWriter(log) as journal:
+        with io.BufferedWriter(log) as journal, _open_listing(path if listing else None, journal_path) as listed:
             if not os.fstat(file.fileno()).st_size and not _is_ours(journal_path):
                 raise OSError(errno.EEXIST, "is in the way: remove it", journal_path)
             try:
-                result = Part(part, journal_path, out, journal)
+                result = Part(part, journal_path, out, journal, listed)
                 yield result
                 _sync(out)
+                if listing and listed:
+                    listed.flush()
+                    _copy(listing_of(path), listing)
             except BaseException:
                 file.drop()  # output that the journal does not mention is of no use
                 log.drop()
+                if listed:
+                    listed.raw.drop()
                 if not os.fstat(file.fileno()).st_size:  # nothing to go on with
                     unlink_own(log, journal_path)
+                    if listed:
+                        unlink_own(listed.raw, listing_of(path))
                 raise
         if path.endswith(tuple(PACKERS)):
-            with open(part, "rb") as plain, open_whole(path, mode, resumes=True) as packed:
-                shutil.copyfileobj(plain, packed)
+            _copy(part, path, resumes=True)
             result.record(inputs, target).write(path)
             os.unlink(part)
         else:  # the record first: as long as there is a part file, the record does not count
             result.record(inputs, part).write(path)
             put_in_place(file, part, target, mode)
+        if listing:
+            os.unlink(listing_of(path))
         os.unlink(journal_path)
+
+
+@contextmanager
+def _open_listing(path: str | None, journal_path: str) -> Iterator[Stream | None]:
+    """The list of bad lines in the making of a result, if there is to be one; kept for the next run as that is."""
+    if path is None:
+        yield None
+        return
+    name = listing_of(path)
+    file = NamedFile(open_own(name, path), name)
+    with io.BufferedWriter(file) as listed, _kept_if_begun(file, name):
+        if os.path.getsize(name) and not os.path.getsize(journal_path):
+            raise OSError(errno.EEXIST, "is in the way: remove it", name)
+        yield listed
+
+
+def _copy(part: str, path: str, resumes: bool = False) -> None:
+    """Copy a complete part file to where it belongs, packed if the name there says so."""
+    with open(part, "rb") as plain, open_whole(path, existing_mode(path), resumes) as out:
+        shutil.copyfileobj(plain, out)
 
 
 @contextmanager
@@ -199,17 +240,26 @@ def journal_of(path: str) -> str:
     return beside(link_target(path), "", ".part.json")
 
 
+def listing_of(path: str) -> str:
+    """The list of bad lines of a result in the making."""
+    return beside(link_target(path), "", ".part.bad")
+
+
 def _is_ours(path: str) -> bool:
     """Whether a file with the journal's name is one, or empty."""
     with open(path, "rb") as stream:
         return not os.fstat(stream.fileno()).st_size or read_journal(stream)[0] is not None
 
 
-def finished(path: str) -> Record | None:
+def finished(path: str, listing: str | None = None) -> Record | None:
     """The record of the run that made a result; None if there is no result yet, or a run to go on with.
 
+    Args:
+        path: the result.
+        listing: its list of bad lines, if there is to be one.
+
     Raises:
-        ValueError: the result has no record, or has been changed since.
+        ValueError: the result has no record, or has been changed since, or its list is not there.
         OSError: the result or its record cannot be read.
     """
     part = resumed_part(link_target(path))
@@ -219,7 +269,11 @@ def finished(path: str) -> Record | None:
     if record is None:
         raise ValueError(f"{path} is there, and no record of a run with --resume: {anew(path)}")
     record.check_result(path)
+    if listing and not os.path.exists(listing):
+        raise ValueError(f"{path} is there, and {listing} is not: {anew(path)}")
     journal = journal_of(path)
-    if os.path.isfile(journal) and _is_ours(journal):
-        os.unlink(journal)  # left by a run that was killed at its very end
+    if os.path.isfile(journal) and _is_ours(journal):  # left by a run that was killed at its very end
+        for name in (listing_of(path), journal):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
     return record

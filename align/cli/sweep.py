@@ -19,7 +19,7 @@ from align.cli.evaluation_options import (
     add_table_options,
     link_options,
 )
-from align.cli.inputs import add_input_options, check_inputs, input_names, name_shown, open_pairs
+from align.cli.inputs import Input, Text, add_input_options, name_shown, open_text, read_input
 from align.cli.models import Models, load_models, requested_models
 from align.cli.options import (
     BATCH_ADVICE,
@@ -70,7 +70,7 @@ class Options:
     """What the command line asks for.
 
     Attributes:
-        inputs: one file of both sides, or one for each side.
+        input: what to read.
         models: the model, and one of the other direction if there is one.
         gold: the file of gold links, if there is one.
         gold_options: what it may leave open.
@@ -84,7 +84,7 @@ class Options:
         quiet: whether to say nothing but warnings and errors.
     """
 
-    inputs: tuple[str, ...]
+    input: Input
     models: Models
     gold: str | None
     gold_options: LinkOptions
@@ -142,7 +142,7 @@ def need(module: str, what: str) -> None:
 def read_options(parser: Parser) -> Options:
     """The command line, checked: options that do not go together stop with exit code 2."""
     args = parser.parse_args()
-    check_inputs(parser, args, args.gold)
+    wanted = read_input(parser, args, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")
     parser.refuse_idle(args, IDLE)
@@ -151,7 +151,7 @@ def read_options(parser: Parser) -> Options:
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence goes with -o and -g")
     return Options(
-        inputs=input_names(args),
+        input=wanted,
         models=requested_models(args, Settings(null=args.null)),
         gold=args.gold,
         gold_options=link_options(args, "gold"),
@@ -176,15 +176,16 @@ def run_sweep(options: Options) -> None:
         need("pyarrow", "Parquet files")
     with ExitStack() as stack:
         out = stack.enter_context(open_output(options.output)) if options.output else None
-        pairs, name = stack.enter_context(open_pairs(options.inputs))
+        text = stack.enter_context(open_text(options.input))
         gold = None
         if options.gold:
-            text = list(pairs)
-            gold = read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))
-            swept, models = sweep_models(options, text, name, gold.pairs)
+            pairs = list(text)
+            gold = read_as("gold", options.gold, options.gold_options, pairs, name_shown(options.gold))
+            swept, models = sweep_models(options, pairs, text, gold.pairs)
             warn_if_hopeless(swept)
         else:
-            swept, models = sweep_models(options, pairs, name)
+            swept, models = sweep_models(options, text, text)
+        text.warn_of_bad()
         sign = sign_sweep(options, swept, models, gold)
         from align.view.sweep_tables import report, write_counts
 
@@ -206,14 +207,14 @@ def run_sweep(options: Options) -> None:
 
 
 def sweep_models(
-    options: Options, pairs: Iterable[Pair], name: str, gold: Sequence[Gold] | None = None
+    options: Options, pairs: Iterable[Pair], text: Text, gold: Sequence[Gold] | None = None
 ) -> tuple[Sweep, list[str]]:
     """Load one model or two, and sweep; returns the models' names too.
 
     Args:
         options: which models, and how to run them.
         pairs: the text.
-        name: what to call it in errors.
+        text: where they come from.
         gold: links of each pair, if they are known.
 
     Raises:
@@ -225,9 +226,9 @@ def sweep_models(
     try:
         swept = sweep(aligners[0], pairs, gold, *aligners[1:])
     except PairError as error:
-        raise error.in_file(name) from None
+        raise text.placed(error) from None
     if not swept.pairs:
-        raise ValueError(f"{name} has no sentence pairs")
+        raise ValueError(f"{text.name} has no sentence pairs")
     if swept.skipped:
         message = f"too long for the model, and without links: {swept.skipped:,} pairs"
         warnings.warn(message, TextWarning, stacklevel=2)

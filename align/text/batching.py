@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -21,6 +21,9 @@ BATCH_TOKENS = 2000
 """Pieces in a batch, pads included."""
 
 TooLong = Literal["stop", "blank"]
+
+OnBatch = Callable[[int], None]
+"""Is told how many pairs have gone through a model: a batch at a time, before their results come out."""
 
 BLANK = Argument("too_long", "blank")
 """What lets lines pass that are too long."""
@@ -89,6 +92,16 @@ def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[tuple[list[int], li
     pieces = [one.pieces for one in encoded if one.pieces]
     for batch in batches([(len(one.source), len(one.target)) for one in pieces], tokens):
         yield [numbers[n] for n in batch], [pieces[n] for n in batch]
+
+
+def tell(
+    batches: Iterable[tuple[list[int], list[Pieces]]], on_batch: OnBatch | None
+) -> Iterator[tuple[list[int], list[Pieces]]]:
+    """Pass batches on, and say after each of them how many pairs are done."""
+    for numbers, batch in batches:
+        yield numbers, batch
+        if on_batch:
+            on_batch(len(numbers))
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -13,16 +13,24 @@ import sys
 import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import zip_longest
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
-from align.errors import DataError, shorten
+from align.errors import DataError, LineError, Remedy, shorten
 from align.types import Pair, TextWarning
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")
 _WORD = re.compile(r"[^ \t]+")
+
+OnBad: TypeAlias = Callable[[LineError], None]
+"""Is told of a line that cannot be read: raises, or lets it be read as a blank one."""
+
+
+def stop_at(error: LineError) -> None:
+    """Let no bad line pass."""
+    raise error
 
 
 def split_words(text: str) -> tuple[str, ...]:
@@ -31,48 +39,61 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_lines(name: str) -> Iterator[BinaryIO]:
+def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> Iterator[BinaryIO]:
     """Open a file for reading bytes: `.gz` and `.xz` are unpacked, `-` is stdin.
+
+    Args:
+        name: of the file.
+        on_open: is given the file itself, packed as it is.
 
     Raises:
         OSError: the file cannot be opened.
         DataError: stdin is closed.
     """
-    if name == "-":
-        if sys.stdin is None:
-            raise DataError("stdin is closed")
-        yield sys.stdin.buffer
-        return
-    opener = next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), open)
-    with opener(name, "rb") as stream:
-        yield stream
+    if name == "-" and sys.stdin is None:
+        raise DataError("stdin is closed")
+    with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as raw:
+        if on_open:
+            on_open(raw)
+        opener = next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), None)
+        with opener(raw, "rb") if opener else nullcontext(raw) as stream:
+            yield stream
 
 
-def read_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> Iterator[str]:
     """Decode lines, without their ends (LF or CRLF) and without a byte order mark.
 
     Args:
         stream: binary lines.
         name: what to call the file in errors.
+        on_bad: is told of lines that are not UTF-8.
 
     Raises:
-        DataError: the bytes are not UTF-8, packed data is damaged, or the disk fails; names the file and the line.
+        LineError: a line is not UTF-8; names the file and the line.
+        DataError: packed data is damaged, or the disk fails; names the file and the line.
     """
     number = 0
     try:
         for number, raw in enumerate(stream, 1):
             if number == 1 and raw.startswith(_PACKED):
                 raise DataError("compressed data; unpack it first, or name the file .gz or .xz", file=name)
-            text = raw.removesuffix(b"\n").removesuffix(b"\r").decode()
+            text = _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, on_bad)
             yield text.removeprefix("\ufeff") if number == 1 else text
-    except UnicodeDecodeError as error:
-        byte = raw[error.start]
-        what = f"not UTF-8 (byte 0x{byte:02x} at position {error.start + 1}); convert the file, for example with iconv"
-        raise DataError(what, file=name, line=number) from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"damaged compressed data ({error})", file=name, line=number + 1) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=name, line=number + 1) from None
+
+
+def _decode(raw: bytes, name: str, number: int, on_bad: OnBad) -> str:
+    """A line as text; nothing for one that is not UTF-8, if that may pass."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        what = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
+    remedy = Remedy("convert the file, for example with iconv")
+    on_bad(LineError(what, "not UTF-8", file=name, line=number, remedy=remedy))
+    return ""
 
 
 def parse_bitext(line: str) -> tuple[str, str]:
@@ -92,17 +113,46 @@ def parse_bitext(line: str) -> tuple[str, str]:
     raise ValueError("no ||| and no TAB between source and target")
 
 
-def read_bitext(lines: Iterable[str], name: str) -> Iterator[Pair]:
-    """Pairs of a file that holds `source ||| target` or `source TAB target`.
+def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
+    """Some columns of a line, which is cut at each TAB; a line of spaces and TABs has blank ones.
 
     Raises:
-        DataError: a line is neither; names the file and the line.
+        ValueError: the line has too few.
+    """
+    if not line.strip(" \t"):
+        return ("",) * len(columns)
+    fields = line.split("\t")
+    if len(fields) < max(columns):
+        raise ValueError(f"no column {max(columns)}: cut at TAB the line has {len(fields)}")
+    return tuple(fields[column - 1] for column in columns)
+
+
+def _cut(line: str, columns: Sequence[int] | None, name: str, number: int, on_bad: OnBad) -> tuple[str, ...]:
+    """The columns wanted, or the two sides of a line; blank ones if it has not got them and that may pass."""
+    try:
+        return parse_columns(line, columns) if columns else parse_bitext(line)
+    except ValueError as error:
+        what = str(error)
+    on_bad(LineError(what, "wrong fields", file=name, line=number))
+    return "", ""
+
+
+def read_bitext(
+    lines: Iterable[str], name: str, columns: Sequence[int] | None = None, on_bad: OnBad = stop_at
+) -> Iterator[Pair]:
+    """Pairs of a file that holds `source ||| target` or `source TAB target`, or two columns among others.
+
+    Args:
+        lines: of the file.
+        name: what to call it in errors.
+        columns: those of source and target, from 1, between TABs; None for lines of nothing but the two.
+        on_bad: is told of lines that are neither.
+
+    Raises:
+        LineError: a line is neither; names the file and the line.
     """
     for number, line in enumerate(lines, 1):
-        try:
-            source, target = parse_bitext(line)
-        except ValueError as error:
-            raise DataError(str(error), file=name, line=number) from None
+        source, target = _cut(line, columns, name, number, on_bad)
         yield Pair(split_words(source), split_words(target), number)
 
 
@@ -159,15 +209,26 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
         return list(read_parallel(read_lines(a, names[0]), read_lines(b, names[1]), names))
 
 
-def read_sources(lines: Iterable[str], name: str) -> Iterator[Pair]:
-    """Source sentences as pairs without a target; warns once where a line looks like both sides of a bitext."""
+def read_sources(lines: Iterable[str], name: str, column: int | None = None, on_bad: OnBad = stop_at) -> Iterator[Pair]:
+    """Source sentences as pairs without a target; warns once where a line looks like both sides of a bitext.
+
+    Args:
+        lines: of the file.
+        name: what to call it in errors.
+        column: the one to read, from 1, between TABs; None for whole lines.
+        on_bad: is told of lines without that column.
+
+    Raises:
+        LineError: a line has no such column; names the file and the line.
+    """
     warned = False
     for number, line in enumerate(lines, 1):
-        if "|||" in line and not warned:
+        text = _cut(line, (column,), name, number, on_bad)[0] if column else line
+        if "|||" in text and not warned:
             what = "||| in it, where only source sentences are expected; it is read as a word"
             warnings.warn(f"{name}, line {number}: {what}", TextWarning, stacklevel=2)
             warned = True
-        yield Pair(split_words(line), (), number)
+        yield Pair(split_words(text), (), number)
 
 
 def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:

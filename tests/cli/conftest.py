@@ -58,7 +58,7 @@ def printed(result: Result, *lines: str, err: str = "") -> None:
 def failed(result: Result, *parts: str) -> None:
     """Exit code 1, one line on stderr with these parts, no traceback."""
     assert result.code == 1
-    errors = [line for line in result.err.splitlines() if "error" in line]
+    errors = [line for line in result.err.splitlines() if ": error: " in line]
     assert len(errors) == 1
     assert "Traceback" not in result.err
     for part in parts:

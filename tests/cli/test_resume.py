@@ -83,7 +83,7 @@ def break_off(run: Callable[..., Result], at: int, *arguments: object, lines: li
         ("links.gz", ("text", "-f", "talp", "--layer", 1, "--head", 2)),
         ("links.xz", ("text", "-f", "jsonl", "--position", "both")),
         ("links", ("-s", "de", "-t", "en", "-f", "naacl", "--scores")),
-        ("links.gz", ("text", "-f", "giza", "--too-long", "blank")),
+        ("links.gz", ("text", "-f", "giza")),
         ("links.xz", ("--null", "mask")),  # stdin, read again from its start
         ("links", ("text", "--reverse-model", REVERSE, "--scores")),
         (
@@ -348,7 +348,7 @@ def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
         (("--scores", "-f", "jsonl"), "format was pharaoh, and is jsonl"),
         (("--scores", "--buffer", 10), "buffer was 20, and is 10"),
         (("--scores", "--batch-tokens", 10), "batch-tokens was 2000, and is 10"),
-        (("--scores", "--too-long", "blank"), "too-long was stop, and is blank"),
+        (("--scores", "--bad-lines", "blank"), "bad-lines was stop, and is blank"),
         (("--scores", "--null", "none"), "|null:eos|"),
         (("--scores", "--layer", 1), "|layer:1|"),
         (("--scores", "--reverse-model", REVERSE), "|soft:0.4|"),

@@ -191,7 +191,7 @@ def test_lines_that_are_too_long_or_none(run: Callable[..., Any], toy_text: tupl
     code, out, err = run("-q", "-m", model, text)
     assert (code, out) == (1, "")
     assert "line 1: source has 51 pieces" in err
-    code, out, err = run("-q", "-m", model, text, "--too-long", "blank")
+    code, out, err = run("-q", "-m", model, text, "--bad-lines", "blank")
     assert (code, "too long for the model, and without links: 1 pairs" in err) == (0, True)
     text.write_text("", encoding="utf-8")
     code, out, err = run("-q", "-m", model, text)

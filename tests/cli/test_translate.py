@@ -98,7 +98,7 @@ def test_formats(run: Callable[..., Result], trained: Path) -> None:
 def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     lines = run("text", "--beam", 3, "--length-penalty", "0.6").err.splitlines()
     assert lines[1] == "extract-align: layer 1, all heads (as asked)"
-    assert lines[2].startswith("extract-align: 6 lines, 1 blank, 0 too long, ")
+    assert lines[2].startswith("extract-align: 6 lines, 1 blank, 0 bad, ")
     assert lines[3].endswith(f"|output|sum/mean|null:eos|translate:beam3-penalty0.6|v:{align.__version__}")
 
 
@@ -177,12 +177,12 @@ def test_an_empty_translation_is_a_line_too(
 def test_a_line_that_is_too_long(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(text="das haus\n" + "haus " * 40 + "\nund\n")
     result = run("text")
-    failed(result, "text, line 2: source has 41 pieces with </s>, the model takes 40", "--too-long blank")
+    failed(result, "text, line 2: source has 41 pieces with </s>, the model takes 40", "--bad-lines blank")
     assert result.out == b"the house ||| 0-0 1-1\n"
-    result = run("text", "--too-long", "blank")
+    result = run("text", "--bad-lines", "blank")
     assert (result.code, result.out) == (0, b"the house ||| 0-0 1-1\n\nand ||| 0-0\n")
-    assert "3 lines, 0 blank, 1 too long" in result.err
-    records = [json.loads(line) for line in run("-q", "text", "--too-long", "blank", "-f", "jsonl").out.splitlines()]
+    assert "3 lines, 0 blank, 1 bad (1 too long), " in result.err
+    records = [json.loads(line) for line in run("-q", "text", "--bad-lines", "blank", "-f", "jsonl").out.splitlines()]
     assert [record.get("skipped") for record in records] == [None, "too long", None]
 
 
@@ -191,9 +191,9 @@ def test_a_translation_that_is_too_long_to_be_read_again(
 ) -> None:
     monkeypatch.setattr(FairseqTranslator, "_translate", lambda self, sources: [("the",) * 40] * len(sources))
     failed(run(stdin="das\n"), "stdin, line 1: target has 41 pieces")
-    result = run("--too-long", "blank", stdin="das\n")
+    result = run("--bad-lines", "blank", stdin="das\n")
     assert result.out == b"the " * 40 + b"||| \n"
-    assert "1 lines, 0 blank, 1 too long" in result.err
+    assert "1 line, 0 blank, 1 bad (1 too long), " in result.err
 
 
 def test_bytes_that_are_no_text(run: Callable[..., Result]) -> None:

@@ -155,7 +155,7 @@ def test_stderr_says_both_models_both_cells_and_signs_all(run: Callable[..., Res
         assert line.endswith("(by lexical consistency over 127 pairs)")
         cell = line.removeprefix(f"extract-align: {name}: ").partition(" (")[0]
         cells.append(cell.replace("all heads", "head all").replace("layer ", "").split(", head "))
-    assert lines[4].startswith("extract-align: 130 lines, 3 blank, 0 too long, ")
+    assert lines[4].startswith("extract-align: 130 lines, 3 blank, 0 bad, ")
     names = [line.split()[1] for line in lines[:2]]
     assert lines[5] == (
         f"align|{names[0]}|norm|layer:auto({cells[0][0]})|head:auto({cells[0][1]})|input|sum/mean|null:eos"
@@ -218,13 +218,13 @@ def test_too_long_for_the_reverse_model_alone(run: Callable[..., Result]) -> Non
         run("-q", *BOTH, stdin=lines),
         "stdin, line 2: source has 26 pieces with </s>, the reverse model (fairseq:en-de@",
         "takes 20",
-        "--too-long blank",
+        "--bad-lines blank",
     )
     for method in ("soft", "union"):
-        result = run(*BOTH, "--too-long", "blank", "--symmetrize", method, stdin=lines)
+        result = run(*BOTH, "--bad-lines", "blank", "--symmetrize", method, stdin=lines)
         assert (result.code, result.out.split(b"\n")[1]) == (0, b"")
-        assert "3 lines, 0 blank, 1 too long" in result.err
-    jsonl = run("-q", *BOTH, "--too-long", "blank", "-f", "jsonl", stdin=lines).out
+        assert "3 lines, 0 blank, 1 bad (1 too long), " in result.err
+    jsonl = run("-q", *BOTH, "--bad-lines", "blank", "-f", "jsonl", stdin=lines).out
     assert [json.loads(line).get("skipped") for line in jsonl.splitlines()] == [None, "too long", None]
 
 

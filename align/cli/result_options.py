@@ -1,0 +1,82 @@
+"""The options of `extract-align` that say where alignments go, and in which form."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from align.cli.inputs import Input, check_files
+from align.cli.options import add_output_option
+from align.links.formats import FORMATS
+
+ENDINGS = {"pharaoh": ".links", "talp": ".links", "jsonl": ".jsonl", "naacl": ".naacl", "giza": ".A3.final"}
+"""What the names of files in a folder of results end in."""
+
+
+def add_result_options(parser: argparse.ArgumentParser) -> None:
+    """Where the links go, and in which form."""
+    group = parser.add_argument_group("output (one line for each line of input, in the same order)")
+    add_output_option(group)
+    group.add_argument(
+        "--bad-lines-file",
+        metavar="LIST",
+        help="with --bad-lines blank: list those lines, as file, line number and reason between TABs",
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="with -o FILE: go on where an interrupted run with --resume stopped, for whatever reason, and end with "
+        "the same bytes as without a stop. Until it is complete the output is FILE.part; remove that to begin anew. "
+        "After that FILE.run.json says what was run: the same command for the same input has nothing to do, and any "
+        "other existing FILE is refused",
+    )
+    group.add_argument(
+        "-f",
+        "--format",
+        choices=tuple(FORMATS),
+        default="pharaoh",
+        metavar="FORMAT",
+        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, unlinked words; "
+        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
+    )
+    group.add_argument(
+        "--scores", action="store_true", help="links as 0-1:0.83: shares of the target word's row, or soft scores"
+    )
+
+
+def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, wanted: Input) -> tuple[str, ...]:
+    """Refuse, with exit code 2, what cannot be written, or not so.
+
+    Returns:
+        The file for each file of the input, where the output is a folder; none where it is not.
+    """
+    _check_bad_list(parser, args, wanted)
+    if args.resume and args.output in (None, "-"):
+        parser.error("--resume goes with -o FILE")
+    folder = bool(args.output) and (args.output.endswith("/") or os.path.isdir(args.output))
+    if args.resume and (folder or (os.path.exists(args.output) and not os.path.isfile(args.output))):
+        parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
+    return _in_folder(parser, args, wanted) if folder else ()
+
+
+def _in_folder(parser: argparse.ArgumentParser, args: argparse.Namespace, wanted: Input) -> tuple[str, ...]:
+    """The file for each file of the input, in the folder of the output."""
+    if wanted.parallel or "-" in wanted.files:
+        parser.error(f"-o {args.output} is a folder, which goes with FILEs of both sides")
+    names = [os.path.basename(name.removesuffix(".gz").removesuffix(".xz")) for name in wanted.files]
+    if twice := [name for n, name in enumerate(names) if name in names[:n]]:
+        parser.error(f"two of the files would be {twice[0]}{ENDINGS[args.format]} in {args.output}")
+    paths = tuple(os.path.join(args.output, name + ENDINGS[args.format]) for name in names)
+    for path in paths:
+        check_files(parser, wanted.files, path)
+    return paths
+
+
+def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, wanted: Input) -> None:
+    """Refuse, with exit code 2, a list of bad lines in the place of another file."""
+    name = args.bad_lines_file
+    if name is None:
+        return
+    if name in ("", "-") or name == args.output:
+        parser.error("--bad-lines-file needs the name of a file, another than that of -o")
+    check_files(parser, wanted.files, name)

@@ -1,0 +1,318 @@
+"""Lines that are none, columns, and several files: a line out for each line in, each where it belongs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from align.cli import extract, results, resume, sweep
+from tests import toy
+from tests.cli.conftest import Result, failed
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+GOOD = b"das haus ||| the house\n"
+LINKS = b"0-0 1-1\n"
+MODEL = (
+    "-m",
+    "toy/checkpoint.pt",
+    "--layer",
+    1,
+    "--head",
+    1,
+    "--position",
+    "input",
+    "--null",
+    "none",
+    "--device",
+    "cpu",
+)
+BLANK = ("--bad-lines", "blank")
+
+BAD = [
+    (b"no separator", "no ||| and no TAB between source and target", "wrong fields"),
+    (b"das ||| the ||| 0.9", "3 fields between |||, where source and target make 2", "wrong fields"),
+    (b"das\tthe\t0.9", "3 fields between TAB, where source and target make 2", "wrong fields"),
+    (b"gr\xfc\xdfe ||| x", "not UTF-8 (byte 0xfc at position 3)", "not UTF-8"),
+    (b"das " * 40 + b"||| the", "too long", "too long"),
+]
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+    """The command with a toy model that has room for 40 pieces a side, in an empty folder."""
+    toy.save_model(tmp_path / "toy")
+    return partial(run_main, extract.main, *MODEL)
+
+
+def links(run: Callable[..., Result], *lines: bytes) -> list[bytes]:
+    """What comes out for good lines, one by one."""
+    return run("-q", stdin=b"".join(lines)).out.splitlines(keepends=True)
+
+
+# Bad lines
+
+
+@pytest.mark.parametrize(("line", "why", "reason"), BAD)
+def test_a_bad_line_is_a_blank_one(
+    run: Callable[..., Result], write: Callable[..., None], line: bytes, why: str, reason: str
+) -> None:
+    text = GOOD + line + b"\n\n" + GOOD
+    write(text=text)
+    one, two = links(run, GOOD, GOOD)
+    stopped = run("text")
+    failed(stopped, "text, line 2: ", "--bad-lines blank")
+    assert stopped.out == one
+    result = run("text", *BLANK, "--bad-lines-file", "bad.tsv")
+    assert (result.code, result.out) == (0, one + b"\n\n" + two)
+    assert f"extract-align: 4 lines, 1 blank, 1 bad (1 {reason}), " in result.err
+    assert Path("bad.tsv").read_text(encoding="utf-8") == f"text\t2\t{why}\n"
+    records = [json.loads(record) for record in run("-q", "text", *BLANK, "-f", "jsonl").out.splitlines()]
+    assert [(record["id"], record.get("skipped")) for record in records] == [
+        (1, None),
+        (2, reason),
+        (3, None),
+        (4, None),
+    ]
+    assert run("-q", "text", *BLANK, "-f", "giza").out.count(b"\n") == 12
+
+
+def test_all_of_them_are_counted_and_listed(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(text=GOOD + b"".join(line + b"\n" for line, *_ in BAD) + GOOD)
+    result = run("text", *BLANK, "-o", "links.gz", "--bad-lines-file", "bad.tsv.gz", "--buffer", 2)
+    assert "7 lines, 0 blank, 5 bad (1 not UTF-8, 1 too long, 3 wrong fields), " in result.err
+    assert gzip.decompress(Path("links.gz").read_bytes()).count(b"\n") == 7
+    listed = gzip.decompress(Path("bad.tsv.gz").read_bytes()).decode()
+    assert listed == "".join(f"text\t{number}\t{why}\n" for number, (_, why, _) in enumerate(BAD, 2))
+
+
+def test_two_files_stay_in_step(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(de=b"das haus\n\xff\nund\ndas\n", en=b"the house\nhouse\n\xfe\xff\nthe\n")
+    failed(run("-s", "de", "-t", "en"), "de, line 2: not UTF-8", "iconv", "--bad-lines blank")
+    result = run("-q", "-s", "de", "-t", "en", *BLANK, "--bad-lines-file", "bad", "-f", "jsonl")
+    records = [json.loads(record) for record in result.out.splitlines()]
+    assert [(record["source"], record["target"]) for record in records] == [
+        (["das", "haus"], ["the", "house"]), ([], ["house"]), (["und"], []), (["das"], ["the"]),
+    ]  # fmt: skip
+    assert Path("bad").read_text(encoding="utf-8") == (
+        "de\t2\tnot UTF-8 (byte 0xff at position 1)\nen\t3\tnot UTF-8 (byte 0xfe at position 1)\n"
+    )
+
+
+def test_translations(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(de=b"das haus\n\xff\n" + b"das " * 40 + b"\nund\n")
+    result = run("de", "--translate", "--beam", 1, *BLANK, "--bad-lines-file", "bad")
+    lines = result.out.split(b"\n")
+    assert [bool(line) for line in lines] == [True, False, False, True, False]
+    assert "4 lines, 0 blank, 2 bad (1 not UTF-8, 1 too long), " in result.err
+    assert Path("bad").read_bytes() == b"de\t2\tnot UTF-8 (byte 0xff at position 1)\nde\t3\ttoo long\n"
+
+
+def test_a_file_that_is_cut_short_stops(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(**{"text.gz": gzip.compress(GOOD * 1000)[:-20]})
+    failed(
+        run("text.gz", *BLANK, "-o", "links", "--bad-lines-file", "bad"), "text.gz, line ", "damaged compressed data"
+    )
+    assert sorted(os.listdir()) == ["text.gz", "toy"]
+
+
+def test_a_coprocess_survives(tmp_path: Path) -> None:
+    """Each line is answered before the next is sent, through pipes."""
+    model = toy.save_model(tmp_path)
+    command = [sys.executable, "-m", "align.cli.extract", "-q", *map(str, MODEL[2:]), "-m", str(model), "--buffer", "1"]
+    with subprocess.Popen([*command, *BLANK], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        for line in [GOOD, *(line + b"\n" for line, *_ in BAD), GOOD]:
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert (process.stdout.readline() == b"\n") == (line != GOOD)
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_sweep(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
+    toy.save_model(tmp_path / "toy")
+    write(text=GOOD * 3 + b"one side\n")
+    arguments = (sweep.main, "-q", "-m", "toy/checkpoint.pt", "text")
+    failed(run_main(*arguments), "text, line 4: no ||| and no TAB")
+    result = run_main(*arguments, *BLANK)
+    assert result.code == 0
+    assert (
+        "taken for blank ones: 1; the first: text, line 4: no ||| and no TAB between source and target\n" in result.err
+    )
+
+
+# Bad lines and --resume
+
+
+def test_a_run_that_goes_on_lists_the_same(
+    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    lines = [GOOD if n % 4 else BAD[n // 4 % 5][0] + b"\n" for n in range(40)]
+    write(text=b"".join(lines))
+    some: tuple[object, ...] = ("text", *BLANK, "--buffer", 3)
+    assert run(*some, "-o", "plain", "--bad-lines-file", "plain.bad").code == 0
+    before = set(os.listdir())
+    some = (*some, "-o", "links", "--resume", "--bad-lines-file", "bad.tsv")
+    real = results.Results.write
+    for at in (14, 33):
+
+        def stopped(self: results.Results, alignment: object, at: int = at) -> str:
+            if alignment.pair.id == at:  # type: ignore[attr-defined]
+                raise KeyboardInterrupt
+            return real(self, alignment)  # type: ignore[arg-type]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(results.Results, "write", stopped)
+            result = run("-q", *some)
+        saved = (at - 1) // 3 * 3
+        message = f"extract-align: interrupted after {saved} lines; the same command goes on\n"
+        assert (result.code, result.err) == (130, message)
+        assert set(os.listdir()) - before == {"links.part", "links.part.json", "links.part.bad"}
+    result = run(*some)
+    assert f"extract-align: {saved} lines are done in links.part\n" in result.err
+    assert "40 lines, 0 blank, 10 bad (2 not UTF-8, 2 too long, 6 wrong fields), " in result.err
+    assert set(os.listdir()) - before == {"links", "links.run.json", "bad.tsv"}
+    assert Path("links").read_bytes() == Path("plain").read_bytes()
+    assert Path("bad.tsv").read_bytes() == Path("plain.bad").read_bytes()
+    assert run("-q", *some) == (0, b"", "")
+    os.unlink("bad.tsv")
+    failed(run("-q", *some), "links is there, and bad.tsv is not: remove links to begin anew")
+    failed(run("-q", *some[:-2]), "links is of another run (bad-lines-file was bad.tsv, and is None)")
+
+
+def test_a_list_that_does_not_go_with_its_part(
+    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    write(text=BAD[0][0] + b"\n" + GOOD * 5 + BAD[0][0], cut=gzip.compress(b""))
+    arguments = ("-q", "text", "-o", "links", "--resume", "--buffer", 2, *BLANK, "--bad-lines-file", "bad")
+    Path("links.part.bad").write_text("my own", encoding="utf-8")
+    failed(run(*arguments), "error: links.part.bad: is in the way: remove it")
+    assert Path("links.part.bad").read_text(encoding="utf-8") == "my own"
+    os.unlink("links.part.bad")
+    with monkeypatch.context() as patch:
+        patch.setattr(results.Results, "flush", lambda self: os.kill(os.getpid(), 2) if self.part.saved.lines else None)
+        assert run(*arguments).code == 130
+    Path("links.part.bad").write_bytes(b"")
+    failed(
+        run(*arguments), "links.part is there, but not all of its list of bad lines: remove links.part to begin anew"
+    )
+    os.unlink("links.part")
+    assert run(*arguments).code == 0
+    assert Path("bad").read_text(encoding="utf-8").count("\n") == 2
+
+
+# Columns
+
+
+def test_columns(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(text=b"0.9\tdas haus\tthe house\turl\n\n\t\t\n0.8\tund\n0.7\tund\tand\n")
+    one, two = links(run, GOOD, b"und ||| and\n")
+    stopped = run("text", "--columns", "2,3")
+    failed(stopped, "text, line 4: no column 3: cut at TAB the line has 2", "--bad-lines blank")
+    assert stopped.out == one + b"\n\n"
+    assert run("-q", "text", "--columns", "2,3", *BLANK).out == one + b"\n\n\n" + two
+    swapped = json.loads(run("-q", "text", "--columns", "3,2", *BLANK, "-f", "jsonl").out.splitlines()[0])
+    assert (swapped["source"], swapped["target"]) == (["the", "house"], ["das", "haus"])
+    bars = run("-q", "--columns", "1,2", "-f", "jsonl", stdin=b"das ||| haus\tthe house\n").out
+    assert json.loads(bars)["source"] == ["das", "|||", "haus"]
+    translated = run("-q", "text", "--columns", "2", "--translate", "--beam", 1, "-f", "jsonl").out.splitlines()
+    assert [json.loads(line)["source"] for line in translated] == [["das", "haus"], [], [], ["und"], ["und"]]
+
+
+def test_other_columns_are_another_run(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(text=b"das\tthe\tand\n")
+    assert run("-q", "text", "-o", "links", "--resume", "--columns", "1,2").code == 0
+    failed(run("-q", "text", "-o", "links", "--resume", "--columns", "1,3"), "(columns was 1,2, and is 1,3)")
+
+
+# Several files
+
+
+def test_several_files_are_one_text(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(a=GOOD * 2, b=b"", **{"c.gz": gzip.compress(b"\xef\xbb\xbfund ||| and\nbad\n" + GOOD)})
+    stopped = run("a", "b", "c.gz")
+    failed(stopped, "c.gz, line 2: no ||| and no TAB")
+    assert stopped.err.splitlines()[-1] == "extract-align: stopped after 3 lines; all of them written"
+    result = run("-q", "a", "b", "c.gz", *BLANK, "--bad-lines-file", "bad", "-f", "jsonl")
+    assert [json.loads(line)["id"] for line in result.out.splitlines()] == [1, 2, 3, 4, 5]
+    assert Path("bad").read_bytes() == b"c.gz\t2\tno ||| and no TAB between source and target\n"
+    write(c=b"und ||| and\n" + b"das " * 40 + b"||| the\n")
+    failed(run("-q", "a", "c"), "c, line 2: source has 41 pieces")
+
+
+def test_several_files_into_a_folder(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(a=GOOD * 2, b=b"", **{"c.tsv.gz": gzip.compress(b"und ||| and\nbad\n" + GOOD)}, d=b"")
+    one, two = links(run, GOOD, b"und ||| and\n")
+    expected = {"a.links": one * 2, "b.links": b"", "c.tsv.links": two + b"\n" + one, "d.links": b""}
+    for folder in ("new/", "new"):
+        result = run("a", "b", "c.tsv.gz", "d", "-o", folder, *BLANK, "--buffer", 4)
+        assert (result.code, result.out) == (0, b"")
+        assert "5 lines, 0 blank, 1 bad (1 wrong fields), " in result.err
+        assert {name: (Path("new") / name).read_bytes() for name in os.listdir("new")} == expected
+    assert run("-q", "a", "c.tsv.gz", "-o", "new/", *BLANK, "-f", "jsonl").code == 0
+    records = [json.loads(line) for line in (Path("new") / "c.tsv.jsonl").read_bytes().splitlines()]
+    assert [record["id"] for record in records] == [1, 2, 3]  # its own lines
+
+
+def test_files_that_are_complete_stay(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(a=GOOD * 2, b=GOOD + b"bad\n", c=GOOD)
+    result = run("-q", "a", "b", "c", "-o", "out/")
+    failed(result, "b, line 2: no ||| and no TAB")
+    assert result.err.splitlines()[-1] == "extract-align: stopped after 3 lines; 1 of 3 files written"
+    assert os.listdir("out") == ["a.links"]
+
+
+def test_layer_and_head_are_chosen_once(
+    run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path
+) -> None:
+    toy.save_model(tmp_path / "toy")
+    write(a=GOOD * 30, b=GOOD * 30)
+    result = run_main(extract.main, "-m", "toy/checkpoint.pt", "a", "b", "-o", "out/")
+    assert result.err.count("by lexical consistency over 60 pairs") == 1
+
+
+def test_two_sides_as_two_files_are_told_apart(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(de="das haus\n", en="the house\n")
+    failed(run("de", "en"), "de, line 1: no ||| and no TAB", "is each file one side of the text? -s de -t en")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a", "--bad-lines-file", "x"), "--bad-lines-file goes with --bad-lines blank"),
+        (("a", *BLANK, "--bad-lines-file", "-"), "--bad-lines-file needs the name of a file"),
+        (("a", *BLANK, "-o", "x", "--bad-lines-file", "x"), "another than that of -o"),
+        (("a", *BLANK, "--bad-lines-file", "a"), "would replace the input a"),
+        (("a", "--too-long", "blank"), "--too-long: is --bad-lines now: --bad-lines blank"),
+        (("a", "--columns", "0,1"), "'0,1' is not two numbers from 1, such as 2,3"),
+        (("a", "--columns", "1,2,3"), "is not two numbers from 1"),
+        (("a", "--columns", "2"), "--columns takes two numbers: source,target"),
+        (("a", "--columns", "1,2", "--translate"), "--columns takes one number with --translate"),
+        (("-s", "a", "-t", "b", "--columns", "1,2"), "--columns goes with FILE, not with -s and -t"),
+        (("a", "-", "-"), "only one of the files can be stdin"),
+        (("a", "-s", "b", "-t", "c"), "either FILEs of both sides, or -s and -t"),
+        (("-s", "a", "-t", "b", "-o", "x/"), "-o x/ is a folder, which goes with FILEs of both sides"),
+        (("-o", "x/"), "-o x/ is a folder"),
+        (("a", "x/a.gz", "-o", "x/"), "two of the files would be a.links in x/"),
+        (("a", "-o", "x/", "--resume"), "--resume needs an ordinary file, and x/ is not one"),
+    ],
+)
+def test_wrong_usage(
+    run: Callable[..., Result], write: Callable[..., None], arguments: tuple[str, ...], message: str
+) -> None:
+    write(a=GOOD)
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert message in result.err
