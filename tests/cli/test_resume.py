@@ -345,7 +345,7 @@ def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
     before = [(tmp_path / name).read_bytes() for name in ("links.part", "links.part.json")]
     for options, message in (
         ((), "scores was True, and is False"),
-        (("--scores", "-f", "jsonl"), "format was pharaoh, and is jsonl"),
+        (("--scores", "-f", "talp"), "format was pharaoh, and is talp"),
         (("--scores", "--buffer", 10), "buffer was 20, and is 10"),
         (("--scores", "--batch-tokens", 10), "batch-tokens was 2000, and is 10"),
         (("--scores", "--bad-lines", "blank"), "bad-lines was stop, and is blank"),

@@ -1,0 +1,128 @@
+"""A keyboard's lines are answered one by one, and a run that ends early says how far it came."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from align.cli import extract, results, resume, sweep
+from tests import toy
+from tests.cli.conftest import Result
+
+GOOD = b"das haus ||| the house\n"
+MODEL = ("-m", "toy/checkpoint.pt", "--position", "input", "--null", "none", "--device", "cpu")
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+    """The command with a toy model, in a folder with a text of ten lines."""
+    toy.save_model(tmp_path / "toy")
+    write(text=GOOD * 10)
+    return partial(run_main, extract.main, *MODEL)
+
+
+def read_until(terminal: int, what: bytes) -> bytes:
+    """What a program says on a terminal, up to this."""
+    seen = b""
+    while what not in seen:
+        assert select.select([terminal], [], [], 60)[0], seen
+        seen += os.read(terminal, 4096)
+    return seen
+
+
+def test_a_line_from_the_keyboard_is_answered_at_once(tmp_path: Path) -> None:
+    toy.save_model(tmp_path / "toy")
+    main, terminal = pty.openpty()
+    settings = termios.tcgetattr(terminal)
+    settings[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSANOW, settings)
+    command = [sys.executable, "-m", "align.cli.extract", *MODEL]
+    environment = {**os.environ, "PYTHONPATH": str(Path(extract.__file__).parents[2])}
+    with subprocess.Popen(
+        command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=tmp_path, env=environment
+    ) as process:
+        os.close(terminal)
+        read_until(main, b"reading `source ||| target` lines from the keyboard; Ctrl-D ends\r\n")
+        os.write(main, GOOD)
+        seen = read_until(main, b"0-0 1-1\r\n")
+        assert b"under 50 pairs in the buffer to choose by" in seen
+        os.write(main, GOOD)
+        assert read_until(main, b"\n") == b"0-0 1-1\r\n"  # and nothing else: no bar
+        os.write(main, b"\x04")
+        assert b"2 lines, 0 blank, 0 bad, " in read_until(main, b" lines/s")
+        assert process.wait(60) == 0
+    os.close(main)
+
+
+@pytest.fixture
+def stop(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs the command until a line is to be written, and stops it there; returns what it says, and checks the code."""
+
+    def call(at: int, code: int, error: BaseException, *arguments: object) -> str:
+        real = results.Results.write
+
+        def stopped(self: results.Results, alignment: object) -> str:
+            if alignment.pair.id == at:  # type: ignore[attr-defined]
+                raise error
+            return real(self, alignment)  # type: ignore[arg-type]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(results.Results, "write", stopped)
+            result = run("-q", "text", "--layer", 1, "--head", 1, *arguments)
+        assert result.code == code
+        return result.err
+
+    return call
+
+
+CTRL_C, KILLED, WRONG = (130, KeyboardInterrupt()), (143, SystemExit(143)), (1, ValueError("wrong"))
+
+
+def test_how_far_a_run_came_that_was_stopped(stop: Callable[..., str]) -> None:
+    assert stop(8, *CTRL_C) == "extract-align: interrupted after 7 lines; all of them written\n"
+    assert stop(2, *KILLED, "-o", "links") == "extract-align: interrupted after 1 line; links not written\n"
+    assert stop(1, *CTRL_C, "-o", "links") == "extract-align: interrupted before the first line; links not written\n"
+    assert stop(8, *WRONG, "-o", "links") == (
+        "extract-align: error: wrong\nextract-align: stopped after 7 lines; links not written\n"
+    )
+    assert stop(1, *WRONG, "-o", "links") == "extract-align: error: wrong\n"
+    assert stop(8, 1, OSError(28, "No space left"), "-f", "jsonl") == "extract-align: error: No space left\n"
+    Path("links").write_bytes(b"of before")
+    assert stop(8, *CTRL_C, "-o", "links") == "extract-align: interrupted after 7 lines; links left as it was\n"
+    assert stop(8, *CTRL_C, "-o", "out/") == "extract-align: interrupted after 7 lines; 0 of 1 file written\n"
+    new = ("-o", "new", "--resume", "--buffer", 5)
+    assert stop(4, *CTRL_C, *new) == "extract-align: interrupted before the first line; nothing to go on with yet\n"
+
+
+def test_other_programs_say_that_they_were_interrupted(
+    run: Callable[..., Result], run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "sweep_models", stopped)
+    assert run_main(sweep.main, "-m", "toy/checkpoint.pt", "text") == (130, b"", "sweep-align: interrupted\n")
+
+
+def test_a_part_file_of_no_use_is_not_replaced_in_silence(
+    run: Callable[..., Result], stop: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of an earlier version, whose journal says in other words how far it came."""
+    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    stop(9, *CTRL_C, "-o", "links", "--resume", "--buffer", 2)
+    journal = Path("links.part.json")
+    journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0] + b'{"lines": 4}\n')
+    result = run("-q", "text", "--layer", 1, "--head", 1, "-o", "links", "--resume", "--buffer", 2)
+    assert result.code == 0
+    assert result.err == (
+        "extract-align: links.part is of no use: no line in it is known to be complete; beginning anew\n"
+    )
