@@ -17,9 +17,9 @@ CELLS = st.builds(Cell, st.integers(1, 9), st.just("all") | st.integers(1, 9))
 PLACES = st.builds(Place, CELLS, st.none() | CELLS) | st.builds(Place, st.none(), CELLS)
 SAVED = st.builds(
     Saved, NUMBERS, NUMBERS, st.text(), st.dictionaries(st.text(), NUMBERS),
-    st.lists(st.builds(Choice, PLACES, st.text())),
+    st.lists(st.builds(Choice, PLACES, st.text())), NUMBERS,
 )  # fmt: skip
-RECORD = {"lines": 1, "bytes": 2, "digest": "ab", "counts": {"blank": 0}, "chosen": []}
+RECORD = {"lines": 1, "bytes": 2, "digest": "ab", "counts": {"blank": 0}, "chosen": [], "listed": 3}
 
 
 @given(SAVED)
@@ -32,7 +32,7 @@ def test_what_is_saved_comes_back(saved: Saved) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"lines": -1}, {"lines": 1.0}, {"lines": "1"}, {"lines": True}, {"lines": None}, {"bytes": -1}, {"bytes": [1]},
+        {"lines": -1}, {"lines": 1.0}, {"lines": "1"}, {"lines": True}, {"lines": None}, {"bytes": -1}, {"bytes": [1]}, {"listed": -1},
         {"counts": []}, {"counts": {"blank": "0"}}, {"counts": {"blank": -1}}, {"counts": None}, {"chosen": 3},
         {"chosen": None}, {"chosen": [None]}, {"chosen": [{}]}, {"chosen": ["place"]},
         {"chosen": [{"place": None, "reason": "x"}]},
