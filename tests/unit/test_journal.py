@@ -32,7 +32,8 @@ def test_what_is_saved_comes_back(saved: Saved) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"lines": -1}, {"lines": 1.0}, {"lines": "1"}, {"lines": True}, {"lines": None}, {"bytes": -1}, {"bytes": [1]}, {"listed": -1},
+        {"lines": -1}, {"lines": 1.0}, {"lines": "1"}, {"lines": True}, {"lines": None}, {"bytes": -1}, {"bytes": [1]},
+        {"listed": -1},
         {"counts": []}, {"counts": {"blank": "0"}}, {"counts": {"blank": -1}}, {"counts": None}, {"chosen": 3},
         {"chosen": None}, {"chosen": [None]}, {"chosen": [{}]}, {"chosen": ["place"]},
         {"chosen": [{"place": None, "reason": "x"}]},
