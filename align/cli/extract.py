@@ -115,13 +115,12 @@ class Extraction:
             became = "the same command goes on" if lines else "nothing to go on with yet"
         elif options.outputs:
             became = f"{results.complete:,} of {plural(len(options.outputs), 'file')} written"
-        elif options.output not in (None, "-"):
-            there = os.path.exists(options.output)
-            became = f"{options.output} {'left as it was' if there else 'not written'}"
-        elif isinstance(error, OSError):  # of writing to stdout, perhaps
-            return ""
+        elif options.output in (None, "-") or (os.path.exists(options.output) and not os.path.isfile(options.output)):
+            if isinstance(error, OSError):  # of writing, perhaps
+                return ""
+            became = "the results of these are written" if lines else "no results are written"
         else:
-            became = "all of them written"
+            became = f"{options.output} {'left as it was' if os.path.exists(options.output) else 'not written'}"
         return f" after {plural(lines, 'line')}; {became}" if lines else f" before the first line; {became}"
 
 

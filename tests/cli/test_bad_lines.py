@@ -244,7 +244,7 @@ def test_several_files_are_one_text(run: Callable[..., Result], write: Callable[
     write(a=GOOD * 2, b=b"", **{"c.gz": gzip.compress(b"\xef\xbb\xbfund ||| and\nbad\n" + GOOD)})
     stopped = run("a", "b", "c.gz")
     failed(stopped, "c.gz, line 2: no ||| and no TAB")
-    assert stopped.err.splitlines()[-1] == "extract-align: stopped after 3 lines; all of them written"
+    assert stopped.err.splitlines()[-1] == "extract-align: stopped after 3 lines; the results of these are written"
     result = run("-q", "a", "b", "c.gz", *BLANK, "--bad-lines-file", "bad", "-f", "jsonl")
     assert [json.loads(line)["id"] for line in result.out.splitlines()] == [1, 2, 3, 4, 5]
     assert Path("bad").read_bytes() == b"c.gz\t2\tno ||| and no TAB between source and target\n"
@@ -272,6 +272,23 @@ def test_files_that_are_complete_stay(run: Callable[..., Result], write: Callabl
     failed(result, "b, line 2: no ||| and no TAB")
     assert result.err.splitlines()[-1] == "extract-align: stopped after 3 lines; 1 of 3 files written"
     assert os.listdir("out") == ["a.links"]
+
+
+def test_a_run_on_several_files_goes_on(
+    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    write(a=GOOD * 7, b=b"und ||| and\n" * 7 + b"bad\n" + GOOD * 3)
+    arguments = ("a", "b", "-o", "links", "--resume", "--buffer", 4)
+    result = run("-q", *arguments)
+    failed(result, "b, line 8: no ||| and no TAB")
+    assert result.err.splitlines()[-1] == "extract-align: stopped after 12 lines; the same command goes on"
+    write(b=b"und ||| and\n" * 7 + GOOD * 4)
+    result = run(*arguments)
+    assert (result.code, "12 lines are done in links.part" in result.err) == (0, True)
+    assert Path("links").read_bytes() == run("-q", "a", "b").out
+    write(b=GOOD)
+    failed(run("-q", *arguments), "the input has 8 lines, and links is of 18: remove links to begin anew")
 
 
 def test_layer_and_head_are_chosen_once(

@@ -88,7 +88,9 @@ CTRL_C, KILLED, WRONG = (130, KeyboardInterrupt()), (143, SystemExit(143)), (1, 
 
 
 def test_how_far_a_run_came_that_was_stopped(stop: Callable[..., str]) -> None:
-    assert stop(8, *CTRL_C) == "extract-align: interrupted after 7 lines; all of them written\n"
+    assert stop(8, *CTRL_C) == "extract-align: interrupted after 7 lines; the results of these are written\n"
+    assert stop(1, *CTRL_C) == "extract-align: interrupted before the first line; no results are written\n"
+    assert "after 7 lines; the results of these are written" in stop(8, *CTRL_C, "-o", "/dev/null")
     assert stop(2, *KILLED, "-o", "links") == "extract-align: interrupted after 1 line; links not written\n"
     assert stop(1, *CTRL_C, "-o", "links") == "extract-align: interrupted before the first line; links not written\n"
     assert stop(8, *WRONG, "-o", "links") == (

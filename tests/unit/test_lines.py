@@ -6,7 +6,10 @@ import lzma
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from align.errors import LineError
 from align.text.lines import open_lines, parse_bitext, read_bitext, read_lines, read_parallel, split_words
 
 
@@ -86,3 +89,39 @@ def test_files_that_are_not_parallel_name_both_counts(sources: int, targets: int
 def test_pairs_are_numbered_from_one() -> None:
     assert [pair.id for pair in read_parallel(["a", ""], ["b", "c"], ("s", "t"))] == [1, 2]
     assert [(pair.id, pair.blank) for pair in read_bitext(["a ||| b", ""], "f")] == [(1, False), (2, True)]
+
+
+ODD = [b"das ||| the", b"das\tthe\t1", b"\xff ||| a", b"", b"\t", b"a", b"a ||| b ||| c", b"\xe2\x80\xa8", b"x\ty\r"]
+
+
+@given(st.lists(st.sampled_from(ODD) | st.binary(max_size=9).map(lambda line: line.replace(b"\n", b""))))
+def test_lines_that_may_pass_keep_all_others_in_place(lines: list[bytes]) -> None:
+    """Line by line, what each reads by itself, or a blank pair where it cannot be read."""
+    if lines[:1] and lines[0].startswith((b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")):
+        lines = [b"", *lines]  # which would be taken for a compressed file
+    bad: list[LineError] = []
+    stream = io.BytesIO(b"".join(line + b"\n" for line in lines))
+    pairs = list(read_bitext(read_lines(stream, "x", bad.append), "x", None, bad.append))
+    assert [pair.id for pair in pairs] == list(range(1, len(lines) + 1))
+    numbers = {error.line for error in bad}
+    for number, (line, pair) in enumerate(zip(lines, pairs, strict=True), 1):
+        alone = io.BytesIO(b"\n" + line + b"\n")  # a byte order mark is one in the first line only
+        try:
+            _, one = read_bitext(read_lines(alone, "x"), "x")
+        except LineError:
+            assert (number in numbers, pair.source, pair.target) == (True, (), ()), line
+        else:
+            assert number not in numbers
+            if number > 1:
+                assert (pair.source, pair.target) == (one.source, one.target)
+
+
+def test_columns_of_source_and_target() -> None:
+    lines = ["1\ta b\tc", " \t ", "1\t2"]
+    bad: list[LineError] = []
+    pairs = list(read_bitext(lines, "x", (3, 2), bad.append))
+    assert [(pair.source, pair.target) for pair in pairs] == [(("c",), ("a", "b")), ((), ()), ((), ())]
+    assert [(str(error), error.reason) for error in bad] == [
+        ("x, line 3: no column 3: cut at TAB the line has 2", "wrong fields")
+    ]
+    assert str(bad[0].in_file("y")) == "y, line 3: no column 3: cut at TAB the line has 2"
