@@ -143,6 +143,33 @@ def test_gold_of_the_shared_data_has_the_checksums_that_are_known(tmp_path: Path
     assert (code, out) == (0, "hansards447: there\n"), err
 
 
+def test_dev84_is_picked_out_of_a_homework(tmp_path: Path) -> None:
+    gold = SHARED / "gold" / "deen-dev84"
+    if not gold.is_dir():
+        pytest.skip(f"needs gold/deen-dev84 in {SHARED.name}/ beside the repository (or $EXTRACT_ALIGN_DATA)")
+    links, source, target = (
+        (gold / f"dev84.{end}").read_text(encoding="utf-8").splitlines() for end in ("align", "de", "en")
+    )
+    folder = tmp_path / "gold" / "deen-dev84"
+    folder.mkdir(parents=True)
+    others = "0-0 1-1 2-2\n" * 3, "ein Satz mehr ||| a sentence more\n" * 3
+    pairs = [f"{one} ||| {other}\n" for one, other in zip(source, target, strict=True)]
+    (folder / "dev.align").write_text(
+        "".join(f"{line}\n" for line in links[:16]) + others[0] + "\n".join(links[16:]) + "\n"
+    )
+    (folder / "test.data").write_text("".join(pairs[:16]) + others[1] + "".join(pairs[16:]) + others[1])
+    code, out, err = get_data(tmp_path, "dev84")
+    assert (code, out) == (0, "dev84: there\n"), err
+    (folder / "test.data").write_text("".join(pairs[:16]))
+    code, _, err = get_data(tmp_path, "dev84")
+    assert (code, "dev84.de.unknown: sha256" in err) == (1, True)
+
+
+def test_another_address_is_for_archives() -> None:
+    code, out, err = get_data("x", "dev84", "--url", "file:///x")
+    assert (code, out, "--url goes with bicici100, hansards447, europarl, rwth\n" in err) == (2, "", True)
+
+
 def test_what_is_missing_and_where_it_comes_from(tmp_path: Path) -> None:
     (tmp_path / "gold" / "deen-dev84").mkdir(parents=True)
     for name in ("dev84.de", "dev84.en", "dev84.align"):
