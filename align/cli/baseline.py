@@ -124,7 +124,7 @@ def build_parser() -> Parser:
 
 def read_options(parser: Parser) -> Options:
     """The command line, checked."""
-    args = parser.parse_intermixed_args()  # so that options may stand between TOOL and the input
+    args = parser.parse_command()
     if (args.train_source is None) != (args.train_target is None):
         parser.error("--train-source and --train-target go together")
     wanted = read_input(parser, args, args.train_source, args.train_target)

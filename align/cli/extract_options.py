@@ -185,7 +185,7 @@ def _direction_options(parser: argparse.ArgumentParser) -> None:
 def read_options(parser: Parser) -> Options:
     """The command line, checked."""
     _refuse_moved(parser, sys.argv[1:])
-    args = parser.parse_args()
+    args = parser.parse_command()
     wanted = read_input(parser, args, one_side=args.translate)
     _refuse_statistical(parser, args)
     parser.refuse_idle(args, IDLE)

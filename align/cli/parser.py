@@ -64,6 +64,10 @@ class Parser(argparse.ArgumentParser):
         say(f"{self.prog}: error: {printable(message)}\n{self.prog} --help says what there is")
         sys.exit(2)
 
+    def parse_command(self) -> argparse.Namespace:
+        """The command line, in which options may stand between files; behind `--` there are files only."""
+        return self.parse_args() if "--" in sys.argv[1:] else self.parse_intermixed_args()
+
     def refuse_idle(self, args: argparse.Namespace, rules: Iterable[Idle]) -> None:
         """Refuse, with exit code 2, options of the command line that would do nothing there, whatever their values."""
         absent: list[str] = []  # an option that gathers values makes a new list of it

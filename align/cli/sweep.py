@@ -141,7 +141,7 @@ def need(module: str, what: str) -> None:
 
 def read_options(parser: Parser) -> Options:
     """The command line, checked: options that do not go together stop with exit code 2."""
-    args = parser.parse_args()
+    args = parser.parse_command()
     wanted = read_input(parser, args, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")

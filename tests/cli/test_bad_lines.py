@@ -274,6 +274,11 @@ def test_files_that_are_complete_stay(run: Callable[..., Result], write: Callabl
     assert os.listdir("out") == ["a.links"]
 
 
+def test_options_may_stand_between_files(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(**{"a": GOOD, "-b": GOOD})
+    assert run("a", "-q", "./-b").out == run("-q", "--", "a", "-b").out == run("-q", stdin=GOOD * 2).out
+
+
 def test_a_run_on_several_files_goes_on(
     run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

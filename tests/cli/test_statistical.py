@@ -49,6 +49,16 @@ def test_a_line_for_a_line_and_what_was_run(
     assert result.err.splitlines()[-1] == sign
 
 
+def test_lines_that_cannot_be_read(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(bad="one side\ndas\tthe\n", columns="0.9\tdas haus\tthe house\n")
+    train = APART[1:]
+    failed(run("bad", *train), "bad, line 1: no ||| and no TAB", "--bad-lines blank")
+    result = run("-q", "bad", "columns", *train, "--bad-lines", "blank")
+    assert (result.code, result.out) == (0, b"\n0-0\n\n")
+    assert "taken for blank ones: 2; the first: bad, line 1: no ||| and no TAB" in result.err
+    assert run("-q", "columns", *train, "--columns", "2,3").out == b"0-0 1-1\n"
+
+
 def test_case_is_kept_unless_asked(run: Callable[..., Result]) -> None:
     kept, lower = (run(*APART, *case, "--symmetrize", "forward") for case in ((), ("--case", "lower")))
     assert "|case:keep|" in kept.err
