@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.docs import figures
 from tests.docs.blocks import PAGES, Session, blocks
 
 
@@ -30,6 +31,8 @@ def update(page: Path) -> bool:
 
 
 if __name__ == "__main__":
+    if figures.update():
+        print(figures.PAGE)
     for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         if update(page):
             print(page)
