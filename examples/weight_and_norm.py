@@ -38,4 +38,4 @@ for source, target, links in PAIRS:
     for left, right in zip_longest(*columns, fillvalue=""):
         print(f"{left:<{width}}{right}".rstrip())
     print()
-print("■ right   ▣ possible   ✗ wrong   □ missing")
+print("■ right  ✗ wrong  □ missing  ▣ possible, linked  ▫ possible, not linked")
