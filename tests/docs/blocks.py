@@ -7,7 +7,8 @@
 - `toml`, `json`: parsed; `text` and all these with a title: written to the file of that name.
 
 All blocks of a page share a folder that begins with a copy of examples/. `<!-- not run: REASON -->` in the line above a
-block leaves it out. Rates, times and numbers of threads are not compared.
+block leaves it out. Rates, times and numbers of threads are not compared; what is
+said of progress every ten seconds is left out.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 VARIES = re.compile(r"\d[\d,.]*(?= (?:lines|pairs)/s)|(?<=\()\d+(?= threads?\))|(?<=in )\d[\d.]*(?= s\b)")
+PROGRESS = re.compile(r"^[\w-]+: [\d,]+ lines?(?: \(\d+%\))?, [\d,]+ lines/s(?:, .* left)?\n", re.MULTILINE)
 LEFT_OUT = "[...]\n"
 
 
@@ -120,7 +122,7 @@ class Session:
             check=False,
         )
         assert not check or done.returncode == 0, done.stdout
-        return done.stdout
+        return PROGRESS.sub("", done.stdout)
 
     def _console(self, block: Block) -> str:
         session = commands(block)
