@@ -70,6 +70,7 @@ def test_a_bad_line_is_a_blank_one(
     one, two = links(run, GOOD, GOOD)
     stopped = run("text")
     failed(stopped, "text, line 2: ", "--bad-lines blank")
+    assert ("--columns 1,2 takes two of several columns" in stopped.err) == line.startswith(b"das\t")
     assert stopped.out == one
     result = run("text", *BLANK, "--bad-lines-file", "bad.tsv")
     assert (result.code, result.out) == (0, one + b"\n\n" + two)
