@@ -31,8 +31,8 @@ def update(page: Path) -> bool:
 
 
 if __name__ == "__main__":
-    if figures.update():
-        print(figures.PAGE)
+    for page in figures.TABLES:
+        page.write_text(figures.current(page), encoding="utf-8")
     for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         if update(page):
             print(page)
