@@ -16,7 +16,7 @@ from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, ModelOptions, find_model
 from align.errors import Argument, ModelError, Remedy, plural
 from align.text.batching import BATCH_TOKENS, BUFFER, TooLong
-from align.types import Head, Null, PositionChoice, Score, Settings
+from align.types import THRESHOLD, Head, Null, PositionChoice, Score, Settings
 
 DTYPES = ("float32", "bfloat16")
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
@@ -63,11 +63,13 @@ def load(
     model: str | os.PathLike[str] = DEFAULT_MODEL,
     *,
     score: Score = "norm",
-    position: PositionChoice = "input",
+    position: PositionChoice = "both",
     layer: int | Literal["auto"] = "auto",
     head: Head | Literal["auto"] = "auto",
     null: Null = "eos",
-    threshold: float | None = None,
+    threshold: float | None = THRESHOLD,
+    output_layer: int | Literal["auto"] = "auto",
+    output_head: Head | Literal["auto"] = "auto",
     options: ModelOptions | None = None,
     device: str = "auto",
     dtype: str = "float32",
@@ -78,17 +80,19 @@ def load(
 ) -> Aligner:
     """Load a model and make an aligner of it.
 
-        load("de-en", position="both", threshold=0.4)
+        load("de-en", position="input", threshold=None)
         load("checkpoints/checkpoint_best.pt", options=ModelOptions(dictionaries="data-bin", tokenizer="moses"))
 
     Args:
         model: name of a bundled model, a folder, or a fairseq checkpoint file.
         score: "norm" or "weight".
         position: "input", "output" or "both".
-        layer: counted from 1, or "auto".
-        head: counted from 1, "all" together, or "auto".
+        layer: counted from 1, or "auto"; with both positions, that of the input position.
+        head: counted from 1, "all" together, or "auto", likewise.
         null: "eos", "mask" or "none"; see `align.attention.scores`.
         threshold: from 0 to 1, link all words whose soft score is above it; None for each target word's best.
+        output_layer: with both positions, the layer of the output position.
+        output_head: its head.
         options: what the model's files do not say about languages, dictionaries and text.
         device: "auto", "cpu", "cuda", or "cuda:0" and so on.
         dtype: of the model's arithmetic, "float32" or "bfloat16".
@@ -105,7 +109,16 @@ def load(
     for name in unknown:
         where = f"; give options=ModelOptions({name}=...)" if name in _OPTIONS else ""
         raise TypeError(f"load() got an unexpected keyword argument {name!r}{where}")
-    settings = Settings(score=score, position=position, layer=layer, head=head, null=null, threshold=threshold)
+    settings = Settings(
+        score=score,
+        position=position,
+        layer=layer,
+        head=head,
+        null=null,
+        threshold=threshold,
+        output_layer=output_layer,
+        output_head=output_head,
+    )
     if dtype not in DTYPES:
         raise ValueError(f"dtype is one of {', '.join(DTYPES)}; not {dtype!r}")
     files = {name: backend.files for name, backend in BACKENDS.items()}

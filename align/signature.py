@@ -62,11 +62,13 @@ def describe_reverse(name: str, settings: Settings, choice: Choice | None, metho
 def _place(settings: Settings, choice: Choice | None) -> tuple[str, str, dict[str, str]]:
     """Layer and head, as asked for and as chosen; those of the output position too where both are read."""
     if choice is None:
-        return str(settings.layer), str(settings.head), {}
+        asked = {"layer": str(settings.output_layer), "head": str(settings.output_head)}
+        return str(settings.layer), str(settings.head), asked if settings.position == "both" else {}
     cell, *output = choice.place.cells().values()
-    beside = {
-        key: f"auto({value})" for other in output for key, value in (("layer", other.layer), ("head", other.head))
-    }
+    beside = {}
+    for other in output:
+        beside["layer"] = _asked_and_chosen(settings.output_layer, other.layer)
+        beside["head"] = _asked_and_chosen(settings.output_head, other.head)
     return _asked_and_chosen(settings.layer, cell.layer), _asked_and_chosen(settings.head, cell.head), beside
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ PositionChoice = Literal["input", "output", "both"]
 Null = Literal["eos", "mask", "none"]
 Head = int | Literal["all"]
 """A head of a layer, from 1, or all of them together."""
+
+THRESHOLD = 0.5
+"""Words are linked whose soft score is above this. docs/choices.md says how it was chosen."""
 
 
 Skipped = Literal["", "too long", "not UTF-8", "wrong fields"]
@@ -148,18 +151,23 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A place, and how it was chosen, for messages."""
+    """A place, and how it was chosen, for messages; `consistency` is the lexical consistency there that chose it."""
 
     place: Place
     reason: str
+    consistency: float | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        value = "" if self.consistency is None else f", {self.consistency:.2f}"
+        return f"{self.place} ({self.reason}{value})"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How links are read off attention; `layer` and `head` count from 1.
+    """How links are read off attention; layers and heads count from 1.
 
-    The position "both" takes the two together; `layer` and `head` are then those of the input position, and those of
-    the output position are always chosen.
+    The position "both" takes the two together; `layer` and `head` are then those of the input position, `output_layer`
+    and `output_head` those of the output position, which are left on "auto" with any other position.
 
     With a `threshold`, from 0 to 1, words are linked whose soft score (`align.attention.soft`) is above it; without
     one, each target word with its best source word.
@@ -169,11 +177,13 @@ class Settings:
     """
 
     score: Score = "norm"
-    position: PositionChoice = "input"
+    position: PositionChoice = "both"
     layer: int | Literal["auto"] = "auto"
     head: Head | Literal["auto"] = "auto"
     null: Null = "eos"
-    threshold: float | None = None
+    threshold: float | None = THRESHOLD
+    output_layer: int | Literal["auto"] = "auto"
+    output_head: Head | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
@@ -186,10 +196,14 @@ class Settings:
         numbered: tuple[tuple[str, int | str, tuple[str, ...]], ...] = (
             ("layer", self.layer, ("auto",)),
             ("head", self.head, ("auto", "all")),
+            ("output_layer", self.output_layer, ("auto",)),
+            ("output_head", self.output_head, ("auto", "all")),
         )
         for name, number, words in numbered:
             if number not in words and not (isinstance(number, int) and number >= 1):
                 raise ValueError(f"{name} is a number from 1 or {' or '.join(words)}; not {number!r}")
+        if self.position != "both" and (self.output_layer, self.output_head) != ("auto", "auto"):
+            raise ValueError(f"output_layer and output_head go with the position both; not with {self.position}")
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise ValueError(f"threshold is a number from 0 to 1; not {self.threshold!r}")
 

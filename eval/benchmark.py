@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -140,20 +140,23 @@ def whole(model: str, source: str, target: str, lines: int, rounds: int) -> list
 
 
 def both_ways(forward: Aligner, reverse: Aligner, pairs: list[Pair], rounds: int) -> list[Row]:
-    """Part f: two models, or both positions, against the first model alone, from words to links, places chosen."""
+    """Part f: what both positions cost, and then both directions, from words to links, places chosen."""
     one = replace(forward, choice=chosen(forward, pairs))
     both = TwoWayAligner(one, replace(reverse, choice=chosen(reverse, swapped(pairs))))
-    positions = Aligner(forward.recorder, Settings(position="both"))
-    positions = replace(positions, choice=chosen(positions, pairs))
+    read_only = Aligner(forward.recorder, Settings(position="input"))
+    read_only = replace(read_only, choice=chosen(read_only, pairs))
     data = list(chunks(pairs, CHUNK))
     ways: dict[str, Callable[[list[Pair]], object]] = {
-        "one": lambda some: list(one(some)),
-        "both directions, symmetrised": lambda some: list(both(some)),
-        "both positions": lambda some: list(positions(some)),
+        "input position": lambda some: list(read_only(some)),
+        "both positions": lambda some: list(one(some)),
+        "both directions": lambda some: list(both(some)),
     }
     in_turn(ways, data[:1], 1)  # warm up
     seconds = in_turn(ways, data, rounds)
-    return [("f", f"{name} / one, from words to links", ratio(seconds, name, "one"), "x") for name in [*ways][1:]]
+    return [
+        ("f", f"{name} / {other}, from words to links", ratio(seconds, name, other), "x")
+        for other, name in pairwise(ways)
+    ]
 
 
 def run(

@@ -84,8 +84,8 @@ def files_of(config: dict[str, Any], experiment: dict[str, Any], data: Path) -> 
 
 
 def load_model(name: str, data: Path, device: str = "auto", too_long: TooLong = "stop") -> Aligner:
-    """A bundled model, or one of the data folder's."""
-    return load(str(data / name) if "/" in name else name, device=device, too_long=too_long)
+    """A bundled model, or one of the data folder's, that is read in the input position."""
+    return load(str(data / name) if "/" in name else name, position="input", device=device, too_long=too_long)
 
 
 def load_directions(experiment: dict[str, Any], data: Path, too_long: TooLong = "stop") -> tuple[Aligner, Aligner]:
@@ -170,7 +170,7 @@ def chosen_cell(aligner: Aligner, pairs: Sequence[Pair]) -> Cell:
 
 def read_at(aligner: Aligner, cell: Cell, too_long: TooLong = "stop") -> Aligner:
     """An aligner with the same model that reads this layer and head."""
-    return Aligner(aligner.recorder, Settings(layer=cell.layer, head=cell.head), too_long=too_long)
+    return Aligner(aligner.recorder, Settings(position="input", layer=cell.layer, head=cell.head), too_long=too_long)
 
 
 # Tables of error rates.
@@ -187,15 +187,15 @@ def score_columns(text: Text) -> list[Column]:
     return [*columns, Column("precision", "P", 1), Column("recall", "R", 1), Column("p", "p", 4)]
 
 
-def score_row(counts: Counts, text: Text, default: Counts | None) -> dict[str, Value]:
-    """AER with interval on each set, and on all of them precision, recall and a paired test against the default."""
+def score_row(counts: Counts, text: Text, reference: Counts | None) -> dict[str, Value]:
+    """AER with interval on each set, and on all of them precision, recall and a paired test against the reference."""
     row: dict[str, Value] = {}
     for name, part in text.parts():
         value, low, high = map(percent, estimate(counts[part]))
         row |= {f"aer_{name}": value, f"interval_{name}": interval(low, high)}
     for metric in ("precision", "recall"):
         row[metric] = percent(estimate(counts, metric, samples=0).value)
-    row["p"] = None if default is None else compare(counts, default, "permutation", samples=PERMUTATIONS)[1]
+    row["p"] = None if reference is None else compare(counts, reference, "permutation", samples=PERMUTATIONS)[1]
     return row
 
 

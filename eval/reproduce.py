@@ -24,6 +24,7 @@ from align.links.metrics import SAMPLES, SEED
 from align.links.symmetrize import SOFT
 from align.signature import signature
 from align.statistical.tools import describe_tool
+from align.types import THRESHOLD
 from align.view.sweep_tables import draw
 
 
@@ -60,7 +61,7 @@ def reproduce(name: str, config: dict[str, Any], data: Path, format: str, output
         sweeps.append(sweep(models[-1].forward, text.pairs, text.gold, models[-1].reverse))
     tools = dict(describe_tools(name, experiment["baselines"]))
     counted = list(systems({**experiment, "baselines": list(tools)}, config, data, text, models, sweeps))
-    last = f"norm, input, {SOFT}" if experiment.get("reverse_models") else "norm, input"
+    last = f"norm, both, {SOFT if experiment.get('reverse_models') else f'threshold {THRESHOLD:g}'}"
     default = next(system for system, _ in counted if last in system)
     tables = {
         "layers": layer_rows(sweeps),

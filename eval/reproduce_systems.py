@@ -14,13 +14,12 @@ from align import Aligner, Alignment, TwoWayAligner
 from align.aligners.rules import apply_rules
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.links.metrics import Counts, count_all
-from align.links.symmetrize import METHODS, SOFT, THRESHOLD
+from align.links.symmetrize import METHODS, SOFT
 from align.statistical.tools import align_with, lower_case
 from align.types import Links, Settings
 from align.view.tables import Column, Rows, Value
 
 SYMMETRIZED = ("grow-diag", "grow-diag-final-and")
-BOTH = Settings(position="both", threshold=THRESHOLD)
 
 System = tuple[str, Counts]
 """A name and the counts `[N, 4]`."""
@@ -86,8 +85,8 @@ def at_best_cells(model: str, sweep: Sweep) -> Iterator[System]:
 
 
 def one_way(models: Models, text: Text) -> Iterator[System]:
-    """One direction with a threshold, with both positions, and with both of these."""
-    for settings in (Settings(threshold=THRESHOLD), Settings(position="both"), BOTH):
+    """One direction with a threshold, with both positions, and with both of these, which is the default."""
+    for settings in (Settings(position="input"), Settings(threshold=None), Settings()):
         aligner = Aligner(models.forward.recorder, settings)
         threshold = "" if settings.threshold is None else f", threshold {settings.threshold:g}"
         yield f"{models.name}: norm, {settings.position}{threshold}", counted(aligner(text.pairs), text)
@@ -95,8 +94,11 @@ def one_way(models: Models, text: Text) -> Iterator[System]:
 
 def two_ways(models: Models, reverse_model: Aligner, text: Text) -> Iterator[System]:
     """The reverse model's links, and both directions symmetrised, by either score, each model where it chooses to."""
-    ways = list(product([Settings(score) for score in SCORES], ("reverse", *SYMMETRIZED, SOFT)))
-    for settings, method in [*ways, (Settings(position="both"), SOFT)]:
+    best = [Settings(score, "input", threshold=None) for score in SCORES]
+    for settings, method in [
+        *product(best, ("reverse", *SYMMETRIZED, SOFT)),
+        *product([Settings()], (*SYMMETRIZED, SOFT)),
+    ]:
         forward, reverse = (Aligner(some.recorder, settings) for some in (models.forward, reverse_model))
         counts = counted(TwoWayAligner(forward, reverse, method)(text.pairs), text)
         if method == "reverse":
@@ -104,7 +106,8 @@ def two_ways(models: Models, reverse_model: Aligner, text: Text) -> Iterator[Sys
             yield f"{models.reverse_name} (reverse): {settings.score}, input, {cell}", counts
         else:
             names = f"{models.name} and {models.reverse_name}"
-            yield f"{names}: {settings.score}, {settings.position}, {method}", counts
+            above = "" if method == SOFT or settings.threshold is None else f" of links above {settings.threshold:g}"
+            yield f"{names}: {settings.score}, {settings.position}, {method}{above}", counts
 
 
 def system_rows(found: Sequence[System], default: str, text: Text) -> tuple[list[Column], Rows]:

@@ -51,6 +51,11 @@ def reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--format", choices=tuple(TABLES), default="text", help="of what is printed")
 
 
+def defaults(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+
+
 def variants(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     experiment_options(parser)
@@ -107,6 +112,7 @@ def benchmark_training(parser: argparse.ArgumentParser) -> None:
 
 COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "reproduce": reproduce,
+    "defaults": defaults,
     "variants": variants,
     "calibration": calibration,
     "quality": quality,

@@ -1,11 +1,12 @@
-"""What was tried for the default with two models, and what it came to on gold: eval/results/variants.*.
+"""What was tried with two models in the input position, and what it came to on gold: eval/results/variants.*.
 
     .venv/bin/python eval/run.py variants --data DIR
 
 Scores, merge rules, NULL, symmetrisation by heuristics and by soft scores, a lexicon of the text's own links, final
-punctuation: each is one change of the default, with a paired test against it. What did not win is in no other file of
-this project. The default is `TwoWayAligner` itself; that the variants are changes of nothing else is checked link for
-link. Models, gold and text to learn a lexicon from are those of an experiment in eval/experiments.toml.
+punctuation: each is one change of a reference, with a paired test against it. What did not win is in no other file of
+this project. The reference is `TwoWayAligner`, read in the input position; that the variants are changes of nothing
+else is checked link for link. Models, gold and text to learn a lexicon from are those of an experiment in
+eval/experiments.toml.
 """
 
 from __future__ import annotations
@@ -36,32 +37,32 @@ from variants_table import PARTS, THRESHOLDS, Material, above, turned
 
 from align import Aligner, Alignment, TwoWayAligner
 from align.links.metrics import SEED, count_all, estimate
-from align.links.symmetrize import METHODS, THRESHOLD
+from align.links.symmetrize import METHODS
 from align.signature import signature
-from align.types import Links
+from align.types import THRESHOLD, Links
 from align.view.tables import Column, Rows, Value, percent
 
 TIE = 1e-4
 """Scores that differ by less may do so because float32 sums in another order in a batch of another size."""
 
 
-def check_same(default: Sequence[Alignment], scores: Scores) -> None:
-    """Make sure that the default's links and scores are those that the variants are changes of.
+def check_same(reference: Sequence[Alignment], scores: Scores) -> None:
+    """Make sure that the reference's links and scores are those that the variants are changes of.
 
     Args:
-        default: what `TwoWayAligner` links.
+        reference: what `TwoWayAligner` links.
         scores: soft scores of all pairs, each `[1, J, I]`.
 
     Raises:
         ValueError: a link that only one of them has, or has with another score; ties aside.
     """
-    for alignment, words in zip(default, scores, strict=True):
+    for alignment, words in zip(reference, scores, strict=True):
         rows = words[0].tolist()
         for i, j in alignment.links | above([words], THRESHOLD)[0]:
             linked, ours = alignment.scores.get((i, j), THRESHOLD), rows[j][i]
             if abs(linked - ours) > TIE:
                 raise ValueError(
-                    f"pair {alignment.pair.id}, link {i}-{j}: the default is not what the variants change: "
+                    f"pair {alignment.pair.id}, link {i}-{j}: the reference is not what the variants change: "
                     f"TwoWayAligner has {linked:.6f}, or no link; the score here is {ours:.6f}"
                 )
 
@@ -69,12 +70,12 @@ def check_same(default: Sequence[Alignment], scores: Scores) -> None:
 def table(material: Material) -> tuple[list[Column], Rows]:
     """A row for each variant."""
     text = material.text
-    default = count_all(material.default, text.gold)
+    reference = count_all(material.reference, text.gold)
     rows = []
     for part, variants in PARTS.items():
         for name, links, threshold in variants(material):
             row: dict[str, Value] = {"part": part, "variant": name, "threshold": threshold}
-            rows.append(row | score_row(count_all(links, text.gold), text, default))
+            rows.append(row | score_row(count_all(links, text.gold), text, reference))
     columns = [Column("part", "part"), Column("variant", "variant"), Column("threshold", "threshold")]
     return [*columns, *score_columns(text)], rows
 
@@ -115,23 +116,23 @@ def run(data: Path, config: Path, experiment: str, pairs: int, output: Path) -> 
 
     Raises:
         ArgumentError: there is no such experiment.
-        ValueError: the default is not what the variants change.
+        ValueError: the reference is not what the variants change.
     """
     settings = read_config(config)
     about = find_experiment(settings, experiment)
     text = read_text(settings, about["gold"], data)
     aligners = load_directions(about, data)
     ways = Way(aligners[0], text.pairs), Way(aligners[1], swapped(text.pairs))
-    default = list(TwoWayAligner(*aligners)(text.pairs))
+    reference = list(TwoWayAligner(*aligners)(text.pairs))
     scores = soft(ways[0].shares(), ways[1].shares())
-    check_same(default, scores)
+    check_same(reference, scores)
     train = settings["train"][about["train"][0]]
     lexicon = learn_lexicon(aligners, ways, text, train, data, pairs) if pairs else None
     names = [aligner.recorder.name for aligner in aligners]
     cells = f"{ways[0].cell}, reverse:{ways[1].cell}"
     sign = signature({"model": names, "forward": cells, "pairs": pairs}, "variants")
     tables = {
-        "variants": table(Material(text, ways, links_of(default), lexicon)),
+        "variants": table(Material(text, ways, links_of(reference), lexicon)),
         "variants.curve": (CURVE, list(curve(scores, ways, text))),
     }
     for name, (columns, rows) in tables.items():

@@ -14,8 +14,8 @@ from variants_scores import FORMULAS, SCORES, Scores, Way, best, both_positions,
 from align import Pair
 from align.attention.soft import links_above, soft_scores
 from align.links.metrics import count_all, estimate
-from align.links.symmetrize import METHODS, THRESHOLD
-from align.types import Cell, Links, Null
+from align.links.symmetrize import METHODS
+from align.types import THRESHOLD, Cell, Links, Null
 
 THRESHOLDS = [n / 50 for n in range(2, 46)]
 
@@ -30,18 +30,18 @@ class Material:
     Attributes:
         text: to align, with gold.
         ways: both directions.
-        default: the default's links.
+        reference: the reference's links.
         lexicon: of the text's own links; None for no such variants.
     """
 
     text: Text
     ways: tuple[Way, Way]
-    default: list[Links]
+    reference: list[Links]
     lexicon: Lexicon | None
 
     @cached_property
     def forward(self) -> Scores:
-        """Shares as the default has them."""
+        """Shares as the reference has them."""
         return self.ways[0].shares()
 
     @cached_property
@@ -65,8 +65,8 @@ def turned(links: Sequence[Links]) -> list[Links]:
     return [frozenset((i, j) for j, i in some) for some in links]
 
 
-def at_default(name: str, scores: Scores) -> Variant:
-    """Scores at the default's threshold."""
+def at_reference(name: str, scores: Scores) -> Variant:
+    """Scores at the reference's threshold."""
     return name, above(scores, THRESHOLD), f"{THRESHOLD:g}"
 
 
@@ -81,8 +81,8 @@ def one_direction(of: Material) -> Iterator[Variant]:
     """Either model by itself."""
     yield "best words, forward", of.best[0], ""
     yield "best words, reverse", of.best[1], ""
-    yield at_default("soft, forward", [soft_scores(f) for f in of.forward])
-    yield at_default("soft, reverse", [soft_scores(r.mT) for r in of.reverse])
+    yield at_reference("soft, forward", [soft_scores(f) for f in of.forward])
+    yield at_reference("soft, reverse", [soft_scores(r.mT) for r in of.reverse])
 
 
 def heuristics(of: Material) -> Iterator[Variant]:
@@ -93,8 +93,8 @@ def heuristics(of: Material) -> Iterator[Variant]:
 
 def formulas(of: Material) -> Iterator[Variant]:
     """Soft scores, and other scores out of both directions' shares."""
-    yield "default", of.default, f"{THRESHOLD:g}"
-    yield by_gold("default", soft(of.forward, of.reverse), of.text)
+    yield "reference", of.reference, f"{THRESHOLD:g}"
+    yield by_gold("reference", soft(of.forward, of.reverse), of.text)
     for name, formula in FORMULAS.items():
         scores = [formula(f, r.mT) for f, r in zip(of.forward, of.reverse, strict=True)]
         yield by_gold(name, scores, of.text)
@@ -104,7 +104,7 @@ def scores_at(of: Material, all_heads: bool) -> Iterator[Variant]:
     """Other scores, at the head that was chosen or at all heads of its layer."""
     cells = [Cell(way.cell.layer, "all") if all_heads else way.cell for way in of.ways]
     for score in SCORES:
-        yield at_default(score, soft(*(way.shares(score, cell) for way, cell in zip(of.ways, cells, strict=True))))
+        yield at_reference(score, soft(*(way.shares(score, cell) for way, cell in zip(of.ways, cells, strict=True))))
 
 
 def second_heads(of: Material) -> Iterator[Variant]:
@@ -121,7 +121,7 @@ def second_heads(of: Material) -> Iterator[Variant]:
 def merging(of: Material) -> Iterator[Variant]:
     """Other ways from pieces to words."""
     for merge in (("sum", "max"), ("max", "mean"), ("max", "max")):
-        yield at_default("/".join(merge), soft(*(way.shares(merge=merge) for way in of.ways)))
+        yield at_reference("/".join(merge), soft(*(way.shares(merge=merge) for way in of.ways)))
     forward, reverse = of.ways[0].piece_links(), turned(of.ways[1].piece_links())
     for name in ("intersection", "grow-diag"):
         yield f"links united, {name}", list(map(METHODS[name], forward, reverse)), ""
@@ -131,7 +131,7 @@ def nulls(of: Material) -> Iterator[Variant]:
     """Other ways with `</s>`."""
     policies: tuple[Null, ...] = ("mask", "none")
     for null in policies:
-        yield at_default(null, soft(*(way.shares(null=null) for way in of.ways)))
+        yield at_reference(null, soft(*(way.shares(null=null) for way in of.ways)))
 
 
 def punctuation(of: Material) -> Iterator[Variant]:
@@ -143,7 +143,7 @@ def punctuation(of: Material) -> Iterator[Variant]:
             return links
         return frozenset(link for link in links if link[0] != ends[0] and link[1] != ends[1]) | {ends}
 
-    yield "final marks linked", list(map(mend, of.default, of.text.pairs)), ""
+    yield "final marks linked", list(map(mend, of.reference, of.text.pairs)), ""
 
 
 def positions(of: Material) -> Iterator[Variant]:
@@ -155,8 +155,8 @@ def positions(of: Material) -> Iterator[Variant]:
             for read, predicted in zip((of.forward, of.reverse), outputs, strict=True)
         )
         name = f"output position of the next layer to the power of {power}"
-        yield at_default(name, soft(forward, reverse))
-        yield at_default(f"{name}, forward", [soft_scores(f) for f in forward])
+        yield at_reference(name, soft(forward, reverse))
+        yield at_reference(f"{name}, forward", [soft_scores(f) for f in forward])
 
 
 def lexical(of: Material) -> Iterator[Variant]:
@@ -167,7 +167,7 @@ def lexical(of: Material) -> Iterator[Variant]:
         forward = [f * w for f, w in zip(of.forward, factors, strict=True)]
         reverse = [r * w.mT for r, w in zip(of.reverse, factors, strict=True)]
         name = f"{of.lexicon.pairs:,} pairs, exponent {power}"
-        yield at_default(name, soft(forward, reverse))
+        yield at_reference(name, soft(forward, reverse))
         yield f"{name}, best words, forward", best([with_null(f) for f in forward]), ""
 
 

@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 import torch
 
-from align import Aligner, Alignment, Choice, Pair, load
+from align import Aligner, Alignment, Choice, Pair, Settings, load
 from align.backends.fairseq.model import load_fairseq
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.model_folder import ModelOptions, find_model
@@ -79,6 +79,18 @@ def assert_same_links(aligner: Aligner, found: Iterable[Alignment], expected: It
             for j in {j for _, j in one.links ^ other.links}:
                 second, best = sorted(rows[j])[-2:]
                 assert best - second < TIE * best, f"line {one.pair.id}, target word {j}"
+
+
+def plain(
+    score: Any = "norm",
+    position: Any = "input",
+    layer: Any = "auto",
+    head: Any = "auto",
+    null: Any = "eos",
+    **more: Any,
+) -> Settings:
+    """Best words of one position, where it is these that are looked at."""
+    return Settings(score, position, layer, head, null, **{"threshold": None, **more})
 
 
 def align_and_choose(aligner: Any, pairs: Iterable[Any]) -> tuple[list[Alignment], tuple[Choice, ...]]:

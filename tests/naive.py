@@ -90,7 +90,7 @@ def soft_scores(forward: list[list[float]], reverse: list[list[float]] | None = 
     target_count, source_count = len(forward), len(forward[0])
 
     def product(j: int, i: int) -> float:
-        return forward[j][i] * (1.0 if reverse is None else reverse[i][j])
+        return forward[j][i] * (forward[j][i] if reverse is None else reverse[i][j])
 
     scores = []
     for j in range(target_count):

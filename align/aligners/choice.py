@@ -32,14 +32,17 @@ def candidates(recorder: AttentionRecorder, settings: Settings) -> dict[Position
     Raises:
         ModelError: a layer or head that the model does not have.
     """
-    layer, head = settings.layer, settings.head
+    allowed = _allowed(recorder, settings.layer, settings.head)
+    if settings.position == "both":
+        return {"input": allowed, "output": _allowed(recorder, settings.output_layer, settings.output_head)}
+    return {settings.position: allowed}
+
+
+def _allowed(recorder: AttentionRecorder, layer: int | str, head: int | str) -> list[Cell]:
     for name, value, most in (("layer", layer, recorder.layers), ("head", head, recorder.heads)):
         if isinstance(value, int) and value > most:
             raise ModelError(f"{name} {value} is out of range: {recorder.name} has {plural(most, name)}")
-    allowed = [cell for cell in all_cells(recorder) if layer in ("auto", cell.layer) and head in ("auto", cell.head)]
-    if settings.position == "both":
-        return {"input": allowed, "output": all_cells(recorder)}
-    return {settings.position: allowed}
+    return [cell for cell in all_cells(recorder) if layer in ("auto", cell.layer) and head in ("auto", cell.head)]
 
 
 def only_choice(recorder: AttentionRecorder, settings: Settings) -> Choice | None:
@@ -83,36 +86,54 @@ def choose(
     if len(pairs) < MIN_PAIRS:
         return _stored_choice(reader, settings, stored or {})
     allowed = candidates(reader.recorder, settings)
-    linked = {position: LinkedWords((len(cells),)) for position, cells in allowed.items()}
+    found = consistency_of(reader, pairs, allowed, batch_tokens)
+    place = _place({position: cells[int(np.argmax(found[position]))] for position, cells in allowed.items()})
+    (first, *_) = found.values()
+    return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", float(first.max()))
+
+
+def consistency_of(
+    reader: Reader, pairs: Sequence[Encoded], cells: Mapping[Position, Sequence[Cell]], batch_tokens: int = BATCH_TOKENS
+) -> dict[Position, NDArray[np.float64]]:
+    """Lexical consistency of the links that are read in each of some cells, lowest layer first, of each position.
+
+    Args:
+        reader: of the model.
+        pairs: with pieces.
+        cells: of each position, in the order of `all_cells`.
+        batch_tokens: pieces in a batch.
+    """
+    linked = {position: LinkedWords((len(some),)) for position, some in cells.items()}
     for numbers, batch in cut(pairs, batch_tokens):
-        words: dict[Position, list[NDArray[np.int64]]] = {
-            position: [] for position in allowed
-        }  # [B, C, J] of each layer
-        for part in each_cell(reader.recorder, batch, allowed, [reader.score], reader.null):
+        words: dict[Position, list[NDArray[np.int64]]] = {position: [] for position in cells}  # [B, C, J] of each layer
+        for part in each_cell(reader.recorder, batch, cells, [reader.score], reader.null):
             words[part.position].append(best_words(part.words, reader.null)[0].cpu().numpy())
         for position, layers in words.items():
             for n, best in zip(numbers, np.concatenate(layers, axis=1), strict=True):
                 linked[position].add(pairs[n].pair, best)
-    best_cells = {p: cells[int(np.argmax(linked[p].consistency()))] for p, cells in allowed.items()}
-    return Choice(_place(best_cells), f"by lexical consistency over {len(pairs):,} pairs")
+    return {position: some.consistency() for position, some in linked.items()}
 
 
 def _stored_choice(reader: Reader, settings: Settings, stored: Calibration) -> Choice:
     """What to read where there is too little text to choose by: what is stored, else a third of the way up."""
     recorder, reason = reader.recorder, f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
-    (position, allowed), *_ = candidates(recorder, settings).items()
+    (position, allowed), *beside = candidates(recorder, settings).items()
     cell = stored.get((reader.score, position))
     if cell in allowed:
         reason = f"the model's own calibration, under {MIN_PAIRS} pairs in the buffer to choose by"
     else:
-        third = max(1, round(recorder.layers / 3))
-        cell = next((cell for cell in allowed if cell.layer == third), allowed[0])
-    if settings.position != "both":
+        cell = _first_of_layer(max(1, round(recorder.layers / 3)), allowed)
+    if not beside:
         return Choice(_place({position: cell}), reason)
+    ((_, outputs),) = beside
     output = stored.get((reader.score, "output"))
-    if output not in all_cells(recorder):
-        output = Cell(min(cell.layer + 1, recorder.layers), "all")
+    if output not in outputs:
+        output = _first_of_layer(min(cell.layer + 1, recorder.layers), outputs)
     return Choice(Place(cell, output), reason)
+
+
+def _first_of_layer(layer: int, cells: Sequence[Cell]) -> Cell:
+    return next((cell for cell in cells if cell.layer == layer), cells[0])
 
 
 def _place(cells: Mapping[Position, Cell]) -> Place:

@@ -17,10 +17,10 @@ from align.aligners.reader import LinkScores
 from align.aligners.single import Aligner, OnChoice, PairLike, choose_for
 from align.aligners.translating import Sentence, translate
 from align.attention.soft import links_above, soft_scores
-from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD, symmetrize
+from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, symmetrize
 from align.text.batching import Encoded, OnBatch, Terms, chunks, cut, encode, tell
 from align.text.lines import number_pairs
-from align.types import Alignment, Pair, Pieces, Place, Search, TextWarning
+from align.types import THRESHOLD, Alignment, Pair, Pieces, Place, Search, TextWarning
 
 GROUP = 32
 """Batches that go through one model and then, cut anew for its own lengths, through the other."""
@@ -38,8 +38,8 @@ class TwoWayAligner:
             both.
         reverse: aligns with one that translates target to source.
         method: "soft", links whose `align.attention.soft.soft_scores` are above a threshold; a key of
-            `align.links.symmetrize.METHODS`, on the best words of either direction; or "forward" or "reverse", the
-            links of one direction.
+            `align.links.symmetrize.METHODS`, on the links of either direction, each above its own aligner's threshold;
+            or "forward" or "reverse", the links of one direction.
         threshold: of "soft", from 0 to 1.
 
     Raises:

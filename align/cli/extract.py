@@ -73,7 +73,7 @@ class Extraction:
         def announce(chosen: Sequence[Choice]) -> None:
             choices[:] = chosen
             for direction, choice in zip(names, chosen, strict=True):
-                progress.write(f"{PROGRAM}: {direction}{choice.place} ({choice.reason})")
+                progress.write(f"{PROGRAM}: {direction}{choice}")
             progress.start()
 
         passes = (1 if options.method in DIRECTIONS else len(names)) + bool(options.search)

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
 from align.cli.inputs import Input, add_input_options, read_input
 from align.cli.models import Models, requested_models
@@ -22,17 +22,21 @@ from align.cli.options import (
     new_parser,
     number_or,
     number_up_to,
+    one_or_two,
 )
 from align.cli.parser import Idle, Parser
 from align.cli.result_options import add_result_options, check_results
 from align.cli.translate import SEARCH, add_translate_options, check_translate, requested_search
-from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, THRESHOLD
+from align.links.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.statistical.tools import TOOLS
-from align.types import PositionChoice, Score, Search, Settings
+from align.types import THRESHOLD, PositionChoice, Score, Search, Settings
 
 PROGRAM = "extract-align"
 
 REVERSE = ("reverse_layer", "reverse_head", "symmetrize")
+
+PRESETS = {"paper": {"position": "input", "head": "all", "reverse_head": "all", "threshold": "none"}}
+"""Defaults of several options at once, by name."""
 
 EXAMPLES = """examples:
   extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
@@ -120,6 +124,11 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
     """How links are read off attention."""
     group = parser.add_argument_group("method (Kobayashi et al., EMNLP 2020)")
     group.add_argument(
+        "--preset",
+        choices=tuple(PRESETS),
+        help="paper: as published, --position input --head all --threshold none; what you give beside it counts",
+    )
+    group.add_argument(
         "--score",
         choices=get_args(Score),
         default="norm",
@@ -128,29 +137,33 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--position",
         choices=get_args(PositionChoice),
-        default="input",
+        default="both",
         help="align a target word by the decoder step that reads it (input), predicts it (output), or by both, "
-        "which is more accurate and costs a layer more; --layer and --head are then those of the input position",
+        "which is more accurate; input is the fastest",
     )
     group.add_argument(
         "--layer",
-        type=number_or("auto"),
+        type=one_or_two(number_or("auto")),
         default="auto",
-        help="decoder layer, from 1; auto: by lexical consistency on the first buffer of lines",
+        metavar="N[,N]",
+        help="decoder layer, from 1, of the input position and, behind a comma, of the output position; auto: by "
+        "lexical consistency on the first buffer of lines",
     )
     group.add_argument(
         "--head",
-        type=number_or("auto", "all"),
+        type=one_or_two(number_or("auto", "all")),
         default="auto",
-        help="attention head, from 1; all: together; auto: as for --layer",
+        metavar="N[,N]",
+        help="attention head, from 1, likewise; all: together; auto: as for --layer",
     )
     add_null_option(group)
     group.add_argument(
         "--threshold",
-        type=number_up_to(1),
+        type=number_up_to(1, "none"),
+        default=THRESHOLD,
         metavar="T",
-        help="link all words whose soft score is above it, from 0 to 1, in place of each target word's best "
-        f"(default: {THRESHOLD:g} with --symmetrize soft, else none)",
+        help="link all words whose soft score is above it, from 0 to 1; higher: fewer and surer links; none: link each "
+        "target word with its best source word",
     )
 
 
@@ -164,12 +177,16 @@ def _direction_options(parser: argparse.ArgumentParser) -> None:
         "or a checkpoint with its model.toml: --source-lang, --case and the like only speak of the forward model",
     )
     group.add_argument(
-        "--reverse-layer", metavar="N", type=number_or("auto"), default="auto", help="as --layer, of the reverse model"
+        "--reverse-layer",
+        metavar="N[,N]",
+        type=one_or_two(number_or("auto")),
+        default="auto",
+        help="as --layer, of the reverse model",
     )
     group.add_argument(
         "--reverse-head",
-        metavar="N",
-        type=number_or("auto", "all"),
+        metavar="N[,N]",
+        type=one_or_two(number_or("auto", "all")),
         default="auto",
         help="as --head, of the reverse model",
     )
@@ -186,6 +203,9 @@ def read_options(parser: Parser) -> Options:
     """The command line, checked."""
     _refuse_moved(parser, sys.argv[1:])
     args = parser.parse_command()
+    if args.preset:
+        parser.set_defaults(**PRESETS[args.preset])
+        args = parser.parse_command()
     wanted = read_input(parser, args, one_side=args.translate)
     _refuse_statistical(parser, args)
     parser.refuse_idle(args, IDLE)
@@ -193,16 +213,13 @@ def read_options(parser: Parser) -> Options:
     check_translate(parser, args)
     method = args.symmetrize or SOFT
     joined = args.reverse_model and method == SOFT  # which takes the threshold itself
-    threshold = None if joined else args.threshold
-    settings = Settings(
-        score=args.score,
-        position=args.position,
-        layer=args.layer,
-        head=args.head,
-        null=args.null,
-        threshold=threshold,
+    if joined and args.threshold is None:
+        parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
+    common = Settings(
+        score=args.score, position=args.position, null=args.null, threshold=None if joined else args.threshold
     )
-    reverse_settings = replace(settings, layer=args.reverse_layer, head=args.reverse_head)
+    settings = _read_at(parser, common, args.layer, args.head)
+    reverse_settings = _read_at(parser, common, args.reverse_layer, args.reverse_head)
     keyboard = "-" in wanted.files and sys.stdin is not None and sys.stdin.isatty()
     if keyboard and args.buffer == parser.get_default("buffer"):
         args.buffer = 1
@@ -217,11 +234,24 @@ def read_options(parser: Parser) -> Options:
         scores=args.scores,
         models=requested_models(args, settings, reverse_settings),
         method=method,
-        threshold=THRESHOLD if args.threshold is None else args.threshold,
+        threshold=args.threshold if joined else THRESHOLD,
         search=requested_search(args) if args.translate else None,
         signature=args.signature,
         quiet=args.quiet,
     )
+
+
+Numbers = Sequence[Any]
+"""One or two of a kind: of the input position, or the only one, and of the output position."""
+
+
+def _read_at(parser: Parser, settings: Settings, layers: Numbers, heads: Numbers) -> Settings:
+    """The settings at these layers and heads."""
+    if len(layers) + len(heads) > 2 and settings.position != "both":
+        parser.error(f"two layers or heads go with --position both, not {settings.position}")
+    layer, output_layer = (*layers, "auto")[:2]
+    head, output_head = (*heads, "auto")[:2]
+    return replace(settings, layer=layer, head=head, output_layer=output_layer, output_head=output_head)
 
 
 def _refuse_moved(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import align
 from align.backends.model_folder import DEFAULT_MODEL
@@ -14,6 +14,8 @@ from align.cli.parser import Idle, Parser
 from align.text.batching import BATCH_TOKENS, BUFFER
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.types import Null
+
+T = TypeVar("T")
 
 MAX_THREADS = 1024
 """More than any machine has cores; with very many torch ends the process without a message of ours."""
@@ -53,17 +55,33 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     return parse
 
 
-def number_up_to(most: int) -> Callable[[str], float]:
-    """An argument that is a number from 0 to `most`."""
+def one_or_two(parse_one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
+    """An argument that is one of something, or two with a comma between."""
 
-    def parse(text: str) -> float:
+    def parse(text: str) -> tuple[T, ...]:
+        parts = text.split(",")
+        if len(parts) > 2:
+            raise argparse.ArgumentTypeError(f"{text!r} is neither one nor two with a comma between")
+        return tuple(map(parse_one, parts))
+
+    return parse
+
+
+def number_up_to(most: int, nothing: str | None = None) -> Callable[[str], float | None]:
+    """An argument that is a number from 0 to `most`, or the word that stands for None."""
+
+    def parse(text: str) -> float | None:
+        if text == nothing:
+            return None
         try:
             number = float(text)
         except ValueError:
             number = -1.0
         if 0 <= number <= most:
             return number
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {most}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from 0 to {most}" + (f" or {nothing}" if nothing else "")
+        )
 
     return parse
 

@@ -152,7 +152,7 @@ def read_options(parser: Parser) -> Options:
         parser.error("--per-sentence goes with -o and -g")
     return Options(
         input=wanted,
-        models=requested_models(args, Settings(null=args.null)),
+        models=requested_models(args, Settings(position="input", null=args.null)),
         gold=args.gold,
         gold_options=link_options(args, "gold"),
         samples=args.samples,

@@ -166,6 +166,7 @@ def _settings(cfg: Any) -> Settings:
         layer=cfg.align_layer,
         head=head,
         null=cfg.align_null,
+        threshold=None,
     )
 
 

@@ -155,9 +155,6 @@ DEFAULT_METHOD = "grow-diag-final-and"
 SOFT = "soft"
 """Not a method on links: it asks for `align.attention.soft`, on the scores of two models."""
 
-THRESHOLD = 0.4
-"""Of soft scores. Chosen on gold of German and English: docs/choices.md says how, and how little it matters."""
-
 DIRECTIONS = ("forward", "reverse")
 """Not methods: they ask for one direction's links as they are."""
 

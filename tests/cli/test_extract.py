@@ -60,11 +60,11 @@ def toy_model(tmp_path: Path) -> Path:
         ("examples.jsonl", ("-f", "jsonl"), "0.0001"),
         (
             "examples.weight-output",
-            ("--score", "weight", "--position", "output", "--layer", "2", "--head", "all"),
+            ("--preset", "paper", "--score", "weight", "--position", "output", "--layer", "2"),
             None,
         ),
         ("examples.null-none", ("--null", "none"), None),
-        ("examples.null-mask", ("--null", "mask", "--head", "all"), None),
+        ("examples.null-mask", ("--preset", "paper", "--null", "mask"), None),
         ("examples.two-way", ("--reverse-model", "en-de"), None),
     ],
 )
@@ -147,15 +147,15 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     assert re.fullmatch(f"extract-align: no -m given, so German to English: {model}", lines[0])
     named = run(EXAMPLES, "-m", "de-en", "--threads", 2, "--device", "cpu").err.splitlines()
     assert lines[0].replace("no -m given, so German to English: ", "") == named[0]
-    found = re.fullmatch(
-        r"extract-align: layer (\d), (?:head )?(\w+)(?: heads)? \(the model's own calibration.*\)", lines[1]
+    assert lines[1] == (
+        "extract-align: layer 1, head 1; output position: layer 2, all heads "
+        "(the model's own calibration, under 50 pairs in the buffer to choose by)"
     )
-    assert found
     assert lines[2].startswith("extract-align: 21 lines, 1 blank, 0 bad, ")
     assert lines[3].startswith("align|fairseq:de-en@")
-    layer, head = found.groups()
     assert lines[3].endswith(
-        f"|norm|layer:auto({layer})|head:auto({head})|input|sum/mean|null:eos|v:{align.__version__}"
+        "|norm|layer:auto(1)|head:auto(1)|both|output-layer:auto(2)|output-head:auto(all)|sum/mean|null:eos"
+        f"|threshold:0.5|v:{align.__version__}"
     )
     assert run(EXAMPLES, "-q").err == ""
 

@@ -351,7 +351,7 @@ def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
         (("--scores", "--bad-lines", "blank"), "bad-lines was stop, and is blank"),
         (("--scores", "--null", "none"), "|null:eos|"),
         (("--scores", "--layer", 1), "|layer:1|"),
-        (("--scores", "--reverse-model", REVERSE), "|soft:0.4|"),
+        (("--scores", "--reverse-model", REVERSE), "|soft:0.5|"),
     ):
         result = run("-q", "text", "-o", "links", "--resume", *options)
         failed(result, "links.part is of another run (", message, "remove links.part to begin anew")

@@ -90,7 +90,7 @@ def test_formats(run: Callable[..., Result], trained: Path) -> None:
     aligner = align.load(trained, layer=1, head="all", position="output", device="cpu")
     assert [alignment.to_dict() for alignment in aligner.translate(TEXT.splitlines())] == records
     scored = run("-q", "text", "--scores").out.decode().splitlines()
-    assert scored[2].startswith("and ||| 0-0:0.")
+    assert scored[2].startswith("and ||| 0-0:1.00")
     giza = run("-q", "text", "-f", "giza").out.decode().splitlines()
     assert (len(giza), giza[1], giza[2]) == (18, "the house", "NULL ({ }) das ({ 1 }) haus ({ 2 })")
 
@@ -99,7 +99,9 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     lines = run("text", "--beam", 3, "--length-penalty", "0.6").err.splitlines()
     assert lines[1] == "extract-align: layer 1, all heads (as asked)"
     assert lines[2].startswith("extract-align: 6 lines, 1 blank, 0 bad, ")
-    assert lines[3].endswith(f"|output|sum/mean|null:eos|translate:beam3-penalty0.6|v:{align.__version__}")
+    assert lines[3].endswith(
+        f"|output|sum/mean|null:eos|threshold:0.5|translate:beam3-penalty0.6|v:{align.__version__}"
+    )
 
 
 def test_signature_alone(run: Callable[..., Result]) -> None:
@@ -126,7 +128,7 @@ def test_with_a_reverse_model(plain: Callable[..., Result], tmp_path: Path) -> N
         *both, stdin="".join(pairs)
     ).out.decode().splitlines()
     sign = plain("--translate", *both, "--signature").out.decode()
-    assert "|null:eos|translate:beam5|reverse:fairseq:en-de@" in sign
+    assert "|null:eos|threshold:0.5|translate:beam5|reverse:fairseq:en-de@" in sign
 
 
 # Translations that could tear a line

@@ -38,9 +38,11 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     assert {row["model"] for row in tables["rules"]} == {"1", "2"}
     assert sum(row["rule"].startswith("agreement") for row in tables["rules"]) == 2 * 8
     rates = {row["system"]: float(row["aer_toy"]) for row in tables["systems"]}
-    # one direction, also with a threshold and both positions; the reverse and three methods by two scores; aligners
-    assert len(tables["systems"]) == 2 * (4 + 3) + 2 * (2 * 4 + 1) + 2 * 4
+    # one direction, also with a threshold and both positions; the reverse and three methods by two scores; these three
+    # as they are by default; aligners
+    assert len(tables["systems"]) == 2 * (4 + 3) + 2 * (2 * 4 + 3) + 2 * 4
     assert "models/one and models/back: norm, input, grow-diag" in rates
+    assert "models/one and models/back: norm, both, grow-diag of links above 0.5" in rates
     for row in tables["comparisons"]:
         assert float(row["difference"]) == pytest.approx(float(row["first_aer"]) - float(row["second_aer"]), abs=0.11)
         assert 0 < float(row["p"]) <= 1
@@ -49,7 +51,7 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     assert rates["eflomal (toy text): grow-diag-final-and"] < 20
     default = [row for row in tables["systems"] if row["system"].endswith(" (default)")]
     assert [(row["system"], row["p"]) for row in default] == [
-        ("models/one and models/back: norm, input, soft (default)", "n/a")
+        ("models/one and models/back: norm, both, soft (default)", "n/a")
     ]
     drawn = {path.name for path in (data / "results").iterdir() if path.suffix != ".tsv"}
     assert drawn == {f"toy.{name}.{kind}" for name in ("layers", "heads") for kind in ("png", "pdf")}

@@ -1,4 +1,4 @@
-"""`eval/run.py variants` and `calibration`: the default is the library's own, and so are the numbers of what it has."""
+"""`eval/run.py variants` and `calibration`: the reference is the library's own, and so are its numbers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from align import Aligner, Alignment, Pair, Settings, TwoWayAligner, load
 from align.links.metrics import aer, count_all
 from align.links.symmetrize import METHODS
 from align.types import Gold
+from tests.conftest import plain
 from tests.eval.conftest import Result, read_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -29,7 +30,10 @@ def text(data: Path) -> list[Pair]:
 
 @pytest.fixture
 def models(data: Path) -> tuple[Aligner, Aligner]:
-    return load(str(data / "models" / "one"), device="cpu"), load(str(data / "models" / "back"), device="cpu")
+    one, back = (
+        load(data / "models" / name, position="input", threshold=None, device="cpu") for name in ("one", "back")
+    )
+    return one, back
 
 
 def rate(alignments: Iterable[Alignment]) -> str:
@@ -44,7 +48,7 @@ def settings_at(cell: str) -> Settings:
     """Those that read a cell, out of its `str()`."""
     layer, head = cell.split(", ")
     head = head.removeprefix("head ")
-    return Settings(layer=int(layer.removeprefix("layer ")), head="all" if head == "all heads" else int(head))
+    return plain(layer=int(layer.removeprefix("layer ")), head="all" if head == "all heads" else int(head))
 
 
 def test_variants_that_the_library_has_are_its_own(
@@ -60,8 +64,8 @@ def test_variants_that_the_library_has_are_its_own(
     rates = {(row["part"], row["variant"], row["threshold"]): row["aer_toy"] for row in rows}
     assert len(rates) == len(rows) == 50 + len(METHODS)
     ours = TwoWayAligner(*models)
-    assert rates["soft", "default", "0.4"] == rate(ours(text))
-    assert next(row["p"] for row in rows if row["variant"] == "default") == "1.0000"
+    assert rates["soft", "reference", "0.5"] == rate(ours(text))
+    assert next(row["p"] for row in rows if row["variant"] == "reference") == "1.0000"
     for method in METHODS:
         assert rates["heuristics", method, ""] == rate(TwoWayAligner(*models, method)(text))
     forward, reverse = (settings_at(cell) for cell in sign.split("|")[3].removeprefix("forward:").split(", reverse:"))
@@ -74,30 +78,30 @@ def test_variants_that_the_library_has_are_its_own(
     }
     for (part, variant), change in changes.items():
         one, two = (Aligner(model.recorder, change(settings)) for model, settings in directions)
-        assert rates[part, variant, "0.4"] == rate(TwoWayAligner(one, two)(text)), variant
+        assert rates[part, variant, "0.5"] == rate(TwoWayAligner(one, two)(text)), variant
     curve = read_table(data / "results" / "variants.curve.tsv")[1]
-    assert {row["links"]: row["aer"] for row in curve}["soft 0.4"] == rates["soft", "default", "0.4"]
+    assert {row["links"]: row["aer"] for row in curve}["soft 0.5"] == rates["soft", "reference", "0.5"]
 
 
-def test_a_default_that_is_not_what_the_variants_change_is_refused(
+def test_a_reference_that_is_not_what_the_variants_change_is_refused(
     door: Any, text: list[Pair], models: tuple[Aligner, Aligner]
 ) -> None:
     variants = importlib.import_module("variants")
     scores = importlib.import_module("variants_scores")
     common = importlib.import_module("common")
-    default = list(TwoWayAligner(*models)(text))
+    reference = list(TwoWayAligner(*models)(text))
     shares = [scores.Way(models[0], text).shares(), scores.Way(models[1], common.swapped(text)).shares()]
     soft = scores.soft(*shares)
-    variants.check_same(default, soft)
-    n = next(n for n, alignment in enumerate(default) if alignment.scores)
-    (i, j), _ = next(iter(default[n].scores.items()))
+    variants.check_same(reference, soft)
+    n = next(n for n, alignment in enumerate(reference) if alignment.scores)
+    (i, j), _ = next(iter(reference[n].scores.items()))
     other = [words.clone() for words in soft]
     other[n][0, j, i] += 0.001
     with pytest.raises(ValueError, match=f"pair {n + 1}, link {i}-{j}"):
-        variants.check_same(default, other)
+        variants.check_same(reference, other)
     more = [torch.ones_like(words) for words in soft]
-    with pytest.raises(ValueError, match="the default is not what the variants change"):
-        variants.check_same(default, more)
+    with pytest.raises(ValueError, match="the reference is not what the variants change"):
+        variants.check_same(reference, more)
 
 
 def test_calibration_draws_choose_and_are_judged(

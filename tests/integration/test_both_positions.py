@@ -13,7 +13,7 @@ from align.aligners.choice import Calibration
 from align.attention.scores import both_positions
 from align.signature import describe, signature
 from align.types import Cell, Choice, Place
-from tests.conftest import align_and_choose, example_pairs
+from tests.conftest import align_and_choose, example_pairs, plain
 
 
 def shares(row: list[float]) -> list[float]:
@@ -27,10 +27,10 @@ def shares(row: list[float]) -> list[float]:
 def test_scores_are_shares_of_both_positions_by_hand(toy_recorder: Callable[..., Any], null: Any, score: Any) -> None:
     recorder = toy_recorder()
     calibration: Calibration = {(score, "input"): Cell(1, 2), (score, "output"): Cell(2, "all")}
-    aligner = Aligner(recorder, Settings(score, "both", null=null), calibration=calibration)
+    aligner = Aligner(recorder, plain(score, "both", null=null), calibration=calibration)
     apart = [
-        Aligner(recorder, Settings(score, "input", 1, 2, null)),
-        Aligner(recorder, Settings(score, "output", 2, "all", null)),
+        Aligner(recorder, plain(score, "input", 1, 2, null)),
+        Aligner(recorder, plain(score, "output", 2, "all", null)),
     ]
     for source, target in (("das haus ist alt", "the house is old"), ("und das", "and it is the")):
         expected = [

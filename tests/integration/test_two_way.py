@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from align import Aligner, Alignment, Pair, PairError, Settings, TwoWayAligner, load
-from align.links.symmetrize import METHODS, THRESHOLD, symmetrize
-from align.types import TextWarning
+from align.links.symmetrize import METHODS, symmetrize
+from align.types import THRESHOLD, TextWarning
 from tests import naive, toy
-from tests.conftest import align_and_choose
+from tests.conftest import align_and_choose, plain
 from tests.corpora import turned, with_gaps
 
 pytestmark = pytest.mark.filterwarnings("ignore::align.types.TextWarning")
 
-FIXED = Settings(layer=2, head=3)
+FIXED = plain(layer=2, head=3)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from align import Aligner, Cell, Choice, Pair, Place, Search, Settings, TwoWayAl
 from align.aligners.sweep import sweep
 from align.types import Batch, CrossAttention, TextWarning
 from tests import naive
-from tests.conftest import align_and_choose
+from tests.conftest import align_and_choose, plain
 from tests.known import RIGHT, KnownRecorder
 
 
@@ -33,7 +33,7 @@ def pairs(count: int) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("score", ["weight", "norm"])
 @pytest.mark.parametrize("batch_tokens", [1, 60, 2000])
 def test_auto_finds_the_one_right_head_and_gives_the_first_buffer_its_links(score: str, batch_tokens: int) -> None:
-    aligner = Aligner(KnownRecorder(), Settings(score), batch_tokens=batch_tokens, buffer=80)  # type: ignore[arg-type]
+    aligner = Aligner(KnownRecorder(), plain(score), batch_tokens=batch_tokens, buffer=80)
     text = pairs(200)
     found, (choice,) = align_and_choose(aligner, text)
     assert choice == Choice(Place(RIGHT), "by lexical consistency over 80 pairs")
@@ -43,14 +43,14 @@ def test_auto_finds_the_one_right_head_and_gives_the_first_buffer_its_links(scor
         assert alignment.links == expected
 
 
-@pytest.mark.parametrize(("settings", "cell"), [(Settings(layer=2), Cell(2, 3)), (Settings(head=3), Cell(2, 3))])
+@pytest.mark.parametrize(("settings", "cell"), [(plain(layer=2), Cell(2, 3)), (plain(head=3), Cell(2, 3))])
 def test_what_is_fixed_stays_fixed(settings: Settings, cell: Cell) -> None:
     _, (choice,) = align_and_choose(Aligner(KnownRecorder(), settings), pairs(60))
     assert choice.place == Place(cell)
 
 
 def test_a_first_buffer_of_blank_lines_decides_nothing() -> None:
-    aligner = Aligner(KnownRecorder(), Settings(), buffer=60)
+    aligner = Aligner(KnownRecorder(), plain(), buffer=60)
     found, (choice,) = align_and_choose(aligner, [("", "")] * 60 + pairs(60))
     assert len(found) == 120
     assert choice.place == Place(RIGHT)
@@ -64,7 +64,7 @@ def test_what_came_before_an_error_of_the_input_comes_out(error: type[Exception]
 
     found = []
     with pytest.raises(error, match="line 8"):
-        found.extend(Aligner(KnownRecorder(), Settings(), buffer=5)(broken()))
+        found.extend(Aligner(KnownRecorder(), plain(), buffer=5)(broken()))
     assert len(found) == 7
 
 
@@ -84,13 +84,13 @@ class CountingRecorder(KnownRecorder):
 def test_a_bounded_number_of_pairs_chooses_layer_and_head(buffer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.aligners.choice.CHOOSING_PAIRS", 60)
     recorder = CountingRecorder()
-    aligner = Aligner(recorder, Settings(), buffer=buffer)
+    aligner = Aligner(recorder, plain(), buffer=buffer)
     text = [("", ""), *pairs(50), ("", "1"), *pairs(150)]
     found, (choice,) = align_and_choose(aligner, text)
     assert choice == Choice(Place(RIGHT), "by lexical consistency over 60 pairs")
     assert (recorder.in_all, recorder.in_one) == (60, 200)
     assert [alignment.links for alignment in found] == [
-        alignment.links for alignment in Aligner(KnownRecorder(), Settings(layer=2, head=3))(text)
+        alignment.links for alignment in Aligner(KnownRecorder(), plain(layer=2, head=3))(text)
     ]
     list(replace(aligner, choice=choice)(text))
     assert (recorder.in_all, recorder.in_one) == (60, 400)
@@ -114,7 +114,7 @@ class ChangingRecorder(KnownRecorder):
 
 def test_a_sweep_and_an_aligner_choose_by_the_same_pairs() -> None:
     later = [(" ".join(map(str, range(50, 60))), " ".join(map(str, range(59, 49, -1))))] * 900
-    aligner = Aligner(ChangingRecorder(), Settings("weight"))
+    aligner = Aligner(ChangingRecorder(), plain("weight"))
     _, (choice,) = align_and_choose(aligner, [*pairs(1000), *later])
     assert choice.place == Place(RIGHT)
     _, (choice,) = align_and_choose(aligner, [*later, *pairs(1000)])
@@ -126,7 +126,7 @@ def test_a_sweep_and_an_aligner_choose_by_the_same_pairs() -> None:
 
 def test_a_thousand_pairs_choose_layer_and_head() -> None:
     recorder = CountingRecorder()
-    aligner = Aligner(recorder, Settings())
+    aligner = Aligner(recorder, plain())
     _, (choice,) = align_and_choose(aligner, pairs(1100))
     assert choice.reason == "by lexical consistency over 1,000 pairs"
     assert (recorder.in_all, recorder.in_one) == (1000, 1100)
@@ -134,36 +134,36 @@ def test_a_thousand_pairs_choose_layer_and_head() -> None:
 
 def test_a_choice_made_before_is_where_it_reads() -> None:
     before = Choice(Place(Cell(1, "all")), "as before")
-    aligner = Aligner(KnownRecorder(), choice=before)
+    aligner = Aligner(KnownRecorder(), plain(), choice=before)
     text = [("1 2", "2 1")] * 60
     found, (choice,) = align_and_choose(aligner, text)
     assert choice == before
-    asked = Aligner(KnownRecorder(), Settings(layer=1, head="all"))
+    asked = Aligner(KnownRecorder(), plain(layer=1, head="all"))
     assert [alignment.links for alignment in found] == [alignment.links for alignment in asked(text)]
 
 
 @pytest.mark.parametrize(
     ("settings", "place"),
     [
-        (Settings(), Place(Cell(4, 1))),
-        (Settings(), Place(Cell(1, 4))),
-        (Settings(), Place(Cell(1, 1), Cell(1, 1))),
-        (Settings(), Place(output=Cell(1, 1))),
-        (Settings(position="output"), Place(Cell(1, 1))),
-        (Settings(layer=2), Place(Cell(1, 1))),
-        (Settings(head="all"), Place(Cell(1, 1))),
-        (Settings(position="both"), Place(Cell(1, 1))),
-        (Settings(position="both"), Place(Cell(1, 1), Cell(4, 1))),
+        (plain(), Place(Cell(4, 1))),
+        (plain(), Place(Cell(1, 4))),
+        (plain(), Place(Cell(1, 1), Cell(1, 1))),
+        (plain(), Place(output=Cell(1, 1))),
+        (plain(position="output"), Place(Cell(1, 1))),
+        (plain(layer=2), Place(Cell(1, 1))),
+        (plain(head="all"), Place(Cell(1, 1))),
+        (plain(position="both"), Place(Cell(1, 1))),
+        (plain(position="both"), Place(Cell(1, 1), Cell(4, 1))),
     ],
 )
 def test_a_choice_that_the_settings_or_the_model_do_not_allow_is_refused(settings: Settings, place: Place) -> None:
     with pytest.raises(ValueError, match="no such place in known, or not as asked"):
         Aligner(KnownRecorder(), settings, choice=Choice(place, "x"))
-    Aligner(KnownRecorder(), Settings(position="both"), choice=Choice(Place(Cell(1, 1), Cell(2, "all")), "x"))
+    Aligner(KnownRecorder(), plain(position="both"), choice=Choice(Place(Cell(1, 1), Cell(2, "all")), "x"))
 
 
 def test_each_text_is_chosen_for_and_warned_about_by_itself() -> None:
-    aligner = Aligner(KnownRecorder())
+    aligner = Aligner(KnownRecorder(), plain())
     for count in (80, 60):
         _, (choice,) = align_and_choose(aligner, pairs(count))
         assert choice.reason == f"by lexical consistency over {count} pairs"
@@ -177,7 +177,7 @@ def test_each_text_is_chosen_for_and_warned_about_by_itself() -> None:
 @pytest.mark.parametrize("score", ["norm", "weight"])
 @pytest.mark.parametrize("threshold", [0, 0.3, 0.6, 1])
 def test_a_threshold_links_all_words_above_it(threshold: float, score: Any, null: Any) -> None:
-    settings = Settings(score, layer=1, head=2, null=null, threshold=threshold)
+    settings = plain(score, layer=1, head=2, null=null, threshold=threshold)
     aligner = Aligner(KnownRecorder(), settings, batch_tokens=1)  # random attention is that of the batch
     count = most = 0
     for alignment in aligner(pairs(20)):
@@ -194,7 +194,7 @@ def test_a_threshold_links_all_words_above_it(threshold: float, score: Any, null
 
 
 def test_batches_and_buffers_change_no_soft_score() -> None:
-    settings = Settings(layer=RIGHT.layer, head=RIGHT.head, threshold=0)  # whose attention is not random
+    settings = plain(layer=RIGHT.layer, head=RIGHT.head, threshold=0)  # whose attention is not random
     text = [("", ""), *pairs(40), ("1", "")]
     found = [alignment.scores for alignment in Aligner(KnownRecorder(), settings)(text)]
     some_options: list[dict[str, Any]] = [{"batch_tokens": 1}, {"batch_tokens": 60, "buffer": 9}]
@@ -206,7 +206,7 @@ def test_batches_and_buffers_change_no_soft_score() -> None:
 
 def test_a_threshold_leaves_the_choice_of_layer_and_head_alone() -> None:
     for threshold in (None, 0.4):
-        aligner = Aligner(KnownRecorder(), Settings(threshold=threshold))
+        aligner = Aligner(KnownRecorder(), plain(threshold=threshold))
         found, (choice,) = align_and_choose(aligner, pairs(60))
         assert choice.place == Place(RIGHT)
         for alignment in found:
@@ -215,7 +215,7 @@ def test_a_threshold_leaves_the_choice_of_layer_and_head_alone() -> None:
 
 
 def test_two_directions_with_words_without_pieces() -> None:
-    two_way = TwoWayAligner(Aligner(KnownRecorder()), Aligner(KnownRecorder()))
+    two_way = TwoWayAligner(Aligner(KnownRecorder(), plain()), Aligner(KnownRecorder(), plain()))
     text = [("", ""), *pairs(60), ("- -", "1"), ("1", "-")]
     found, choices = align_and_choose(two_way, text)
     assert [choice.place for choice in choices] == [Place(RIGHT), Place(RIGHT)]
@@ -282,7 +282,7 @@ def test_translations_are_aligned_with_what_they_were_made_from() -> None:
 @pytest.mark.parametrize("wrong", ["1 2 3", b"1 2 3"])
 def test_one_sentence_in_place_of_several_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="'1 2 3' is one sentence: give a list of sentences"):
-        list(Aligner(KnownRecorder()).translate(wrong))
+        list(Aligner(KnownRecorder(), plain()).translate(wrong))
     with pytest.raises(TypeError, match="sentence 2 is None, not a string or a sequence of words"):
         list(Aligner(KnownRecorder()).translate(["1", None]))  # type: ignore[list-item]
 

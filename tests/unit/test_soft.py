@@ -94,8 +94,8 @@ def test_counted_by_hand() -> None:
     # p = [[0.5, 0.2], [0, 0.6]], rows 0.7 and 0.6, columns 0.5 and 0.8
     expected = [[0.5 / sqrt(0.7 * 0.5), 0.2 / sqrt(0.7 * 0.8)], [0.0, 0.6 / sqrt(0.6 * 0.8)]]
     torch.testing.assert_close(soft_scores(forward, reverse), torch.tensor([expected]))
-    # p = f, rows 1 and 1, columns 0.5 and 1.5
-    expected = [[0.5 / sqrt(0.5), 0.5 / sqrt(1.5)], [0.0, 1 / sqrt(1.5)]]
+    # p = [[0.25, 0.25], [0, 1]], rows 0.5 and 1, columns 0.25 and 1.25
+    expected = [[0.25 / sqrt(0.5 * 0.25), 0.25 / sqrt(0.5 * 1.25)], [0.0, 1 / sqrt(1.25)]]
     torch.testing.assert_close(soft_scores(forward), torch.tensor([expected]))
 
 

@@ -7,6 +7,7 @@ import pytest
 from align import __version__
 from align.signature import Parts, describe, describe_reverse, signature
 from align.types import Alignment, Cell, Choice, Gold, Pair, Place, Search, Settings
+from tests.conftest import plain
 
 
 @pytest.mark.parametrize(
@@ -41,16 +42,21 @@ def test_signature_says_what_was_asked_and_what_was_taken() -> None:
         choice = Choice(Place(cell), "by lexical consistency") if cell else None
         return signature(describe("fairseq:de-en@1f3c9a2", settings, choice, dtype))
 
-    assert line(Settings(), Cell(1, 3)) == (
+    assert line(plain(), Cell(1, 3)) == (
         f"align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos|v:{__version__}"
     )
-    assert "|layer:2|head:auto(all)|" in line(Settings(layer=2), Cell(2, "all"))
+    assert "|layer:2|head:auto(all)|" in line(plain(layer=2), Cell(2, "all"))
     assert "|layer:auto|head:4|" in line(Settings(head=4), None)
     assert "|dtype:bfloat16|" in line(Settings(), Cell(1, 3), "bfloat16")
-    assert line(Settings(layer=2, head="all", threshold=0.4), Cell(2, "all")) == (
+    assert line(plain(layer=2, head="all", threshold=0.4), Cell(2, "all")) == (
         f"align|fairseq:de-en@1f3c9a2|norm|layer:2|head:all|input|sum/mean|null:eos|threshold:0.4|v:{__version__}"
     )
     assert "|threshold:0|" in line(Settings(threshold=0.0), None)
+    both = Choice(Place(Cell(1, 3), Cell(2, "all")), "as asked")
+    parts = "|both|output-layer:{}|output-head:{}|sum/mean|null:eos|threshold:0.5|"
+    for settings, layer, head in ((Settings(), "auto(2)", "auto(all)"), (Settings(output_layer=2), "2", "auto(all)")):
+        assert parts.format(layer, head) in signature(describe("fairseq:de-en@1f3c9a2", settings, both, "float32"))
+    assert parts.format(2, "auto") in line(Settings(output_layer=2), None)
 
 
 def test_the_signature_of_any_program() -> None:
@@ -68,9 +74,9 @@ def test_the_signature_of_any_program() -> None:
 
 
 def test_signature_says_how_two_models_are_joined() -> None:
-    more = describe_reverse("fairseq:en-de@0123abc", Settings(head=2), Choice(Place(Cell(3, 2)), ""), "soft:0.4")
+    more = describe_reverse("fairseq:en-de@0123abc", plain(head=2), Choice(Place(Cell(3, 2)), ""), "soft:0.4")
     choice = Choice(Place(Cell(1, 3)), "")
-    assert signature(describe("fairseq:de-en@1f3c9a2", Settings(), choice, "float32", more)) == (
+    assert signature(describe("fairseq:de-en@1f3c9a2", plain(), choice, "float32", more)) == (
         "align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:auto(3)|input|sum/mean|null:eos"
         f"|reverse:fairseq:en-de@0123abc|reverse-layer:auto(3)|reverse-head:2|soft:0.4|v:{__version__}"
     )

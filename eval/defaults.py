@@ -1,0 +1,92 @@
+"""Error rates of what one model could do by default: positions, heads, scores, thresholds.
+
+Each model by itself reads where lexical consistency on the test text says, without gold: at any head, or at all heads
+of a layer together, in the input position or in both. Links are each target word's best word, or all words with a soft
+score above a threshold: of the shares f that the model gives, or of f f, as if one of the other direction agreed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+from common import (
+    Text,
+    chosen,
+    find_experiment,
+    load_model,
+    read_config,
+    read_text,
+    score_columns,
+    score_row,
+    swapped,
+    write_table,
+)
+from variants_scores import best
+
+from align import Aligner, Pair, Settings
+from align.attention.scores import shares
+from align.attention.soft import links_above, soft_scores
+from align.links.metrics import count_all
+from align.signature import signature
+from align.text.batching import encode
+from align.types import THRESHOLD, Links, PositionChoice, Score
+from align.view.tables import Column, Value
+
+THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
+
+POWERS = {"f": 0.5, "f f": 1.0}
+"""Soft scores are made of f f; of f by itself if they get its root."""
+
+
+def links_of(aligner: Aligner, pairs: Sequence[Pair]) -> Iterator[tuple[str, str, list[Links]]]:
+    """Links of a text in each way: what is made of f, the threshold, and the links."""
+    place = chosen(aligner, pairs).place
+    encoded = [encode(aligner.recorder, pair) for pair in pairs]
+    words = [aligner.reader.scores([one.pieces], place) for one in encoded if one.pieces]
+    if len(words) < len(pairs):
+        raise ValueError("a pair of the gold has nothing to align")
+    yield "best words", "", best(words)
+    for (name, power), threshold in product(POWERS.items(), THRESHOLDS):
+        scores = (soft_scores(shares(one, "eos") ** power) for one in words)
+        yield name, f"{threshold:g}", [frozenset(links_above(one, threshold)[0]) for one in scores]
+
+
+def rows_of(model: Aligner, text: Text, reverse: bool) -> Iterator[dict[str, Value]]:
+    """A row for each way of reading one model, all compared with what it does by default."""
+    scores: Sequence[Score] = ("norm", "weight")
+    positions: Sequence[PositionChoice] = ("input", "both")
+    found = []
+    for score, head, position in product(scores, ("auto", "all"), positions):
+        aligner = replace(model, settings=Settings(score, position, head=head))  # type: ignore[arg-type]
+        for made_of, threshold, links in links_of(aligner, swapped(text.pairs) if reverse else text.pairs):
+            turned = [frozenset((i, j) for j, i in some) for some in links] if reverse else links
+            key = (score, "any" if head == "auto" else "all together", position, made_of, threshold)
+            found.append((key, count_all(turned, text.gold)))
+    default = dict(found)["norm", "any", "both", "f f", f"{THRESHOLD:g}"]
+    for (score_name, heads, where, made_of, threshold), counts in found:
+        row: dict[str, Value] = {"score": score_name, "heads": heads, "position": where}
+        row |= {"links": made_of, "threshold": threshold}
+        yield row | score_row(counts, text, None if counts is default else default)
+
+
+def run(data: Path, config: Path, experiment: str, output: Path) -> None:
+    """Try, print, write.
+
+    Raises:
+        argparse.ArgumentError: there is no such experiment.
+    """
+    settings = read_config(config)
+    about = find_experiment(settings, experiment)
+    text = read_text(settings, about["gold"], data)
+    columns = [Column(key, key) for key in ("model", "score", "heads", "position", "links", "threshold")]
+    columns += score_columns(text)
+    rows: list[dict[str, Value]] = []
+    names = []
+    for key in ("models", "reverse_models"):
+        model = load_model(about[key][0], data, "cpu")
+        names.append(model.recorder.name)
+        rows += [{"model": about[key][0], **row} for row in rows_of(model, text, key == "reverse_models")]
+    write_table(columns, rows, signature({"model": names}, "defaults"), output / "defaults.tsv")
