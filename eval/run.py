@@ -56,6 +56,11 @@ def defaults(parser: argparse.ArgumentParser) -> None:
     experiment_options(parser)
 
 
+def doubts(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+
+
 def variants(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     experiment_options(parser)
@@ -113,6 +118,7 @@ def benchmark_training(parser: argparse.ArgumentParser) -> None:
 COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "reproduce": reproduce,
     "defaults": defaults,
+    "doubts": doubts,
     "variants": variants,
     "calibration": calibration,
     "quality": quality,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from align.aligners.choice import consistency_of
+from align.aligners.reader import Reader
+from align.attention.consistency import MIN_PAIRS
 from align.backends.base import Recorder
-from align.text.batching import Encoded, Terms
-from align.types import Pair, Pieces
+from align.text.batching import Encoded, Terms, encode
+from align.types import Cell, Choice, Pair, Pieces, Position
 
 UNKNOWN_SHARE = 0.1
 """More unknown pieces than this are worth a warning."""
@@ -31,6 +34,15 @@ were Moses' tokens, and -0.67 to -0.36 where they were plain text; for the bundl
 MIN_PIECES = 100
 """With fewer pieces than this shares say too little."""
 
+BEYOND_DOUBT = 2.0
+"""Lexical consistency from which on nobody asks what that of unrelated sentences is."""
+
+UNRELATED_AMONG = 200
+"""Pairs whose consistency is held against that of sentences which do not belong together."""
+
+RELATED = 1.5
+"""Sentences that belong together have so many times the consistency of others: eval/results/doubts.tsv."""
+
 
 def doubts_about_text(recorder: Recorder, first: Sequence[Encoded], terms: Terms | None = None) -> list[str]:
     """What in the first buffer of a text looks as if it were not this model's text, or as if its sides were swapped.
@@ -50,6 +62,79 @@ def doubts_about_text(recorder: Recorder, first: Sequence[Encoded], terms: Terms
         *_attached(recorder, terms or Terms(), encoded[:AMONG]),
     ]
     return [*unknown, *tried]
+
+
+def doubts_about_choice(
+    recorder: Recorder,
+    reader: Reader,
+    choice: Choice,
+    first: Sequence[Encoded],
+    cells: Mapping[Position, Sequence[Cell]],
+    terms: Terms | None = None,
+) -> list[str]:
+    """Whether the links of a text repeat the same pairs of words more than those of sentences that only stand nearby.
+
+    They do not where the text is of other languages or no translation, or the model is untrained; and where either side
+    is shifted by a line, those of neighbours do.
+
+    Args:
+        recorder: the model.
+        reader: of its attention.
+        choice: where it reads this text, with the lexical consistency that chose it; nothing is said without one.
+        first: the first buffer of the text.
+        cells: those among which it was chosen.
+        terms: what to call the model and its sides.
+
+    Returns:
+        Warnings, at most one.
+    """
+    if choice.consistency is None or choice.consistency >= BEYOND_DOUBT:
+        return []
+    different = {(one.pair.source, one.pair.target): one for one in first if one.pieces}
+    pairs = list(different.values())[:UNRELATED_AMONG]
+    if len(pairs) < MIN_PAIRS:
+        return []
+    given, later, earlier = consistency_of_neighbours(recorder, reader, pairs, cells)
+    terms = terms or Terms()
+    if max(later, earlier) > RELATED * given:
+        which = "one line further down" if later > earlier else "one line further up"
+        return [
+            f"the {terms.source} goes better with the {terms.target} {which} "
+            f"(lexical consistency {max(later, earlier):.2f} against {given:.2f}): is one of them shifted by a line?"
+        ]
+    if given < RELATED * max(later, earlier):
+        return [
+            f"{terms.model} links these sentences hardly more consistently than sentences that do not belong together "
+            f"(lexical consistency {given:.2f} against {max(later, earlier):.2f}): are they translations of each "
+            "other, in its languages, and is it trained?"
+        ]
+    return []
+
+
+def consistency_of_neighbours(
+    recorder: Recorder, reader: Reader, pairs: Sequence[Encoded], cells: Mapping[Position, Sequence[Cell]]
+) -> tuple[float, float, float]:
+    """Lexical consistency of pairs as they are, of each source with the next target, and with the one before.
+
+    It is that of the best cell of the first position.
+
+    Args:
+        recorder: the model.
+        reader: of its attention.
+        pairs: with pieces, in the order of the text.
+        cells: to read, of each position.
+    """
+    position = next(iter(cells))
+    found = []
+    for shift in (0, 1, -1):
+        targets = [pairs[(n + shift) % len(pairs)].pair.target for n in range(len(pairs))]
+        moved = [
+            encode(recorder, Pair(one.pair.source, target, one.pair.id), "blank")
+            for one, target in zip(pairs, targets, strict=True)
+        ]
+        readable = [one for one in moved if one.pieces]
+        found.append(float(consistency_of(reader, readable, {position: cells[position]})[position].max()))
+    return found[0], found[1], found[2]
 
 
 def _unknown(recorder: Recorder, terms: Terms, encoded: Sequence[Pieces]) -> Iterator[str]:

@@ -9,13 +9,13 @@ from functools import cached_property
 from itertools import islice
 from typing import get_args
 
-from align.aligners.checks import doubts_about_text
+from align.aligners.checks import doubts_about_choice, doubts_about_text
 from align.aligners.choice import Calibration, candidates, choose
 from align.aligners.reader import LinkScores, Reader
 from align.aligners.translating import Sentence, translate
 from align.backends.base import Recorder
 from align.errors import ModelError
-from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, OnBatch, TooLong, chunks, cut, encode, tell
+from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, OnBatch, Terms, TooLong, chunks, cut, encode, tell
 from align.text.lines import number_pairs
 from align.types import Alignment, Choice, Pair, Place, Search, Settings, TextWarning
 
@@ -132,9 +132,9 @@ class Aligner:
         encoded = (encode(self.recorder, pair, self.too_long) for pair in number_pairs(pairs))
         for chunk in chunks(encoded, self.buffer):
             if choice is None and any(one.pieces for one in chunk):
-                for doubt in doubts_about_text(self.recorder, chunk):
-                    warnings.warn(doubt, TextWarning, stacklevel=2)  # whoever asks for the next alignment
                 choice = choose_for(self, chunk)
+                for doubt in doubts_about(self, chunk, choice):
+                    warnings.warn(doubt, TextWarning, stacklevel=2)  # whoever asks for the next alignment
                 if on_choice:
                     on_choice((choice,))
             place = choice.place if choice else None
@@ -193,6 +193,15 @@ class Aligner:
             raise ValueError("one side is blank, or too long for the model")
         rows: list[list[float]] = self.reader.scores([one.pieces], choose_for(self, [one]).place)[0].tolist()
         return rows
+
+
+def doubts_about(aligner: Aligner, encoded: Sequence[Encoded], choice: Choice, terms: Terms | None = None) -> list[str]:
+    """What in a text that begins with these pairs looks as if it were not this model's text: warnings."""
+    recorder, cells = aligner.recorder, candidates(aligner.recorder, aligner.settings)
+    return [
+        *doubts_about_text(recorder, encoded, terms),
+        *doubts_about_choice(recorder, aligner.reader, choice, encoded, cells, terms),
+    ]
 
 
 def choose_for(aligner: Aligner, encoded: Sequence[Encoded]) -> Choice:

@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from align.aligners.checks import doubts_about_text
 from align.aligners.reader import LinkScores
-from align.aligners.single import Aligner, OnChoice, PairLike, choose_for
+from align.aligners.single import Aligner, OnChoice, PairLike, choose_for, doubts_about
 from align.aligners.translating import Sentence, translate
 from align.attention.soft import links_above, soft_scores
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, symmetrize
@@ -105,11 +104,11 @@ class TwoWayAligner:
         for chunk in chunks(map(self._encode, number_pairs(pairs)), self.forward.buffer):
             forward, reverse = [both[0] for both in chunk], [both[1] for both in chunk]
             if places is None and any(one.pieces for one in forward):
-                doubts = doubts_about_text(self.forward.recorder, forward, self._terms[0])
-                doubts += doubts_about_text(self.reverse.recorder, reverse, self._terms[1])
+                choices = choose_for(self.forward, forward), choose_for(self.reverse, reverse)
+                doubts = doubts_about(self.forward, forward, choices[0], self._terms[0])
+                doubts += doubts_about(self.reverse, reverse, choices[1], self._terms[1])
                 for doubt in doubts:
                     warnings.warn(doubt, TextWarning, stacklevel=2)  # whoever asks for the next alignment
-                choices = choose_for(self.forward, forward), choose_for(self.reverse, reverse)
                 places = choices[0].place, choices[1].place
                 if on_choice:
                     on_choice(choices)

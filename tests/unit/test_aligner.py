@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,8 @@ from align.types import Batch, CrossAttention, TextWarning
 from tests import naive
 from tests.conftest import align_and_choose, plain
 from tests.known import RIGHT, KnownRecorder
+
+BEST = Settings(position="input", layer=RIGHT.layer, head=RIGHT.head, threshold=None)
 
 
 def pairs(count: int) -> list[tuple[str, str]]:
@@ -83,6 +86,7 @@ class CountingRecorder(KnownRecorder):
 @pytest.mark.parametrize("buffer", [2000, 150, 80])
 def test_a_bounded_number_of_pairs_chooses_layer_and_head(buffer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.aligners.choice.CHOOSING_PAIRS", 60)
+    monkeypatch.setattr("align.aligners.checks.BEYOND_DOUBT", 0)  # which would read some pairs again
     recorder = CountingRecorder()
     aligner = Aligner(recorder, plain(), buffer=buffer)
     text = [("", ""), *pairs(50), ("", "1"), *pairs(150)]
@@ -124,7 +128,8 @@ def test_a_sweep_and_an_aligner_choose_by_the_same_pairs() -> None:
         assert swept.cells[int(swept.consistency[0, 0].argmax())] == expected
 
 
-def test_a_thousand_pairs_choose_layer_and_head() -> None:
+def test_a_thousand_pairs_choose_layer_and_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("align.aligners.checks.BEYOND_DOUBT", 0)
     recorder = CountingRecorder()
     aligner = Aligner(recorder, plain())
     _, (choice,) = align_and_choose(aligner, pairs(1100))
@@ -171,6 +176,43 @@ def test_each_text_is_chosen_for_and_warned_about_by_itself() -> None:
     for one in (aligner, aligner, TwoWayAligner(aligner, aligner)):
         with pytest.warns(TextWarning, match="are unknown to"):
             list(one(strange))
+
+
+def moved(text: list[tuple[str, str]], by: int) -> list[tuple[str, str]]:
+    """Each source with a target that stands so many lines below."""
+    return [(source, text[(n + by) % len(text)][1]) for n, (source, _) in enumerate(text)]
+
+
+@pytest.mark.parametrize(("by", "where"), [(-1, "further down"), (1, "further up")])
+@pytest.mark.parametrize("count", [60, 300])
+def test_a_text_that_is_shifted_by_a_line_is_recognised(count: int, by: int, where: str) -> None:
+    with pytest.warns(TextWarning) as found:
+        align_and_choose(Aligner(KnownRecorder(), plain()), moved(pairs(count), by))
+    (warning,) = found
+    assert re.fullmatch(
+        rf"the source goes better with the target one line {where} \(lexical consistency (\d\.\d\d) against "
+        r"(\d\.\d\d)\): is one of them shifted by a line\?",
+        str(warning.message),
+    )
+
+
+def test_sentences_that_are_no_translations_are_doubted_once_for_each_model() -> None:
+    aligner = Aligner(KnownRecorder(), plain())
+    for one, models in ((aligner, ["the model"]), (TwoWayAligner(aligner, aligner), ["forward", "reverse"])):
+        with pytest.warns(TextWarning) as found:
+            _, choices = align_and_choose(one, moved(pairs(80), 7))
+        for warning, model, choice in zip(found, models, choices, strict=True):
+            assert model in str(warning.message)
+            assert "links these sentences hardly more consistently than sentences that do not" in str(warning.message)
+            assert f"(lexical consistency {choice.consistency:.2f} against " in str(warning.message)
+
+
+def test_nothing_is_doubted_where_nothing_can_be_known(recwarn: pytest.WarningsRecorder) -> None:
+    aligner = Aligner(KnownRecorder(), plain())
+    for text in (pairs(300), moved(pairs(49), 1), [("1 2", "3 4")] * 300):  # related; too few; one pair again and again
+        align_and_choose(aligner, text)
+    align_and_choose(Aligner(KnownRecorder(), BEST), moved(pairs(80), 1))  # told where to read
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("null", ["eos", "mask", "none"])
@@ -225,8 +267,6 @@ def test_two_directions_with_words_without_pieces() -> None:
         assert alignment.links == words
         assert all(score > 0.95 for score in alignment.scores.values())
 
-
-BEST = Settings(position="input", layer=RIGHT.layer, head=RIGHT.head, threshold=None)
 
 WRONG_PAIRS: list[tuple[Any, type[Exception], str]] = [
     ("ab", TypeError, "pair 2 is 'ab', not a source and a target"),
