@@ -19,7 +19,7 @@ from common import find_experiment, load_model, read_config, swapped, write_tabl
 
 import align
 from align import Aligner, Pair
-from align.aligners.checks import RELATED, consistency_of_neighbours
+from align.aligners.checks import MIN_STRANGERS, RELATED, STRANGERS, consistency_of_neighbours
 from align.aligners.choice import candidates
 from align.backends.fairseq.recorder import FairseqAttention
 from align.links.metrics import SEED
@@ -27,9 +27,9 @@ from align.signature import signature
 from align.text.batching import encode
 from align.view.tables import Column, Value
 
-SIZES = (50, 100, 200)
+SIZES = (MIN_STRANGERS, STRANGERS)
 SHUFFLED = (0.1, 0.3, 0.5, 0.7, 0.9)
-DRAWS = 20
+DRAWS = 8
 
 Change = Callable[[list[Pair], Random], list[Pair]]
 """Takes a run of pairs and the one that follows them, and gives as many pairs as the run has."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from align.aligners.choice import consistency_of
 from align.aligners.reader import Reader
-from align.attention.consistency import MIN_PAIRS
 from align.backends.base import Recorder
 from align.text.batching import Encoded, Terms, encode
 from align.types import Cell, Choice, Pair, Pieces, Position
@@ -37,10 +36,10 @@ MIN_PIECES = 100
 BEYOND_DOUBT = 2.0
 """Lexical consistency from which on nobody asks what that of unrelated sentences is."""
 
-UNRELATED_AMONG = 200
-"""Pairs whose consistency is held against that of sentences which do not belong together."""
+MIN_STRANGERS, STRANGERS = 100, 200
+"""As many pairs are needed, and are taken, to compare with sentences that do not belong together."""
 
-RELATED = 1.5
+RELATED = 2.0
 """Sentences that belong together have so many times the consistency of others: eval/results/doubts.tsv."""
 
 
@@ -91,8 +90,8 @@ def doubts_about_choice(
     if choice.consistency is None or choice.consistency >= BEYOND_DOUBT:
         return []
     different = {(one.pair.source, one.pair.target): one for one in first if one.pieces}
-    pairs = list(different.values())[:UNRELATED_AMONG]
-    if len(pairs) < MIN_PAIRS:
+    pairs = list(different.values())[:STRANGERS]
+    if len(pairs) < MIN_STRANGERS:
         return []
     given, later, earlier = consistency_of_neighbours(recorder, reader, pairs, cells)
     terms = terms or Terms()

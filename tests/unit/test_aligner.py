@@ -184,7 +184,7 @@ def moved(text: list[tuple[str, str]], by: int) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("by", "where"), [(-1, "further down"), (1, "further up")])
-@pytest.mark.parametrize("count", [60, 300])
+@pytest.mark.parametrize("count", [100, 300])
 def test_a_text_that_is_shifted_by_a_line_is_recognised(count: int, by: int, where: str) -> None:
     with pytest.warns(TextWarning) as found:
         align_and_choose(Aligner(KnownRecorder(), plain()), moved(pairs(count), by))
@@ -200,7 +200,7 @@ def test_sentences_that_are_no_translations_are_doubted_once_for_each_model() ->
     aligner = Aligner(KnownRecorder(), plain())
     for one, models in ((aligner, ["the model"]), (TwoWayAligner(aligner, aligner), ["forward", "reverse"])):
         with pytest.warns(TextWarning) as found:
-            _, choices = align_and_choose(one, moved(pairs(80), 7))
+            _, choices = align_and_choose(one, moved(pairs(120), 7))
         for warning, model, choice in zip(found, models, choices, strict=True):
             assert model in str(warning.message)
             assert "links these sentences hardly more consistently than sentences that do not" in str(warning.message)
@@ -209,9 +209,9 @@ def test_sentences_that_are_no_translations_are_doubted_once_for_each_model() ->
 
 def test_nothing_is_doubted_where_nothing_can_be_known(recwarn: pytest.WarningsRecorder) -> None:
     aligner = Aligner(KnownRecorder(), plain())
-    for text in (pairs(300), moved(pairs(49), 1), [("1 2", "3 4")] * 300):  # related; too few; one pair again and again
+    for text in (pairs(300), moved(pairs(99), 1), [("1 2", "3 4")] * 300):  # related; too few; one pair again and again
         align_and_choose(aligner, text)
-    align_and_choose(Aligner(KnownRecorder(), BEST), moved(pairs(80), 1))  # told where to read
+    align_and_choose(Aligner(KnownRecorder(), BEST), moved(pairs(120), 1))  # told where to read
     assert not recwarn.list
 
 
