@@ -20,7 +20,6 @@ NOT_RUN = {
         "scripts/check_install runs the same lines of README in a fresh environment",
         "installs from a package index",
         "installs from a package index",
-        "installs from a package index",
         "writes into your home folder",
     ],
     "train.md": ["trains for hours"],
