@@ -59,17 +59,17 @@ def read_saved(line: bytes) -> Saved | None:
             raise ValueError
         return Cell(record["layer"], record["head"])
 
+    def read_choice(record: Any) -> Choice:
+        place = Place(read_cell(record["place"]["input"]), read_cell(record["place"]["output"]))
+        consistency = record["consistency"]
+        return Choice(place, str(record["reason"]), None if consistency is None else float(consistency))
+
     try:
         record = json.loads(line)
-        chosen = [
-            Choice(
-                Place(read_cell(choice["place"]["input"]), read_cell(choice["place"]["output"])), str(choice["reason"])
-            )
-            for choice in record["chosen"]
-        ]
+        chosen = [read_choice(choice) for choice in record["chosen"]]
         counts = {str(name): number for name, number in record["counts"].items()}
         return Saved(record["lines"], record["bytes"], str(record["digest"]), counts, chosen, record["listed"])
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError):
         return None
 
 

@@ -391,7 +391,7 @@ def test_files_that_do_not_go_together(run: Callable[..., Result], tmp_path: Pat
 def place(*cells: tuple[int, int | str] | None) -> dict[str, Any]:
     """A choice as the journal has it, with the cells of the input and of the output position."""
     told = [cell and {"layer": cell[0], "head": cell[1]} for cell in cells]
-    return {"place": dict(zip(("input", "output"), told, strict=True)), "reason": "x"}
+    return {"place": dict(zip(("input", "output"), told, strict=True)), "reason": "x", "consistency": None}
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def place(*cells: tuple[int, int | str] | None) -> dict[str, Any]:
         [place((9, 1), None)],
         [place((0, 1), None)],
         [place((1, 9), None)],
-        [place((1, 1), (1, "all"))],
+        [place((1, 1), (9, "all"))],
         [place(None, (1, 1))],
     ],
 )
