@@ -45,7 +45,7 @@ EXAMPLES = """examples:
   extract-align crawl.tsv --columns 2,3 --bad-lines blank --bad-lines-file bad.tsv    a text with a score before it
   extract-align big.tsv.gz -o big.links.gz --resume      the same command goes on after a stop
   extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl    two files and a fairseq model of your own
-  extract-align -m models/de-en --reverse-model models/en-de bitext.de-en    both directions, symmetrised
+  extract-align -m de-en --reverse-model en-de bitext.de-en    both directions, symmetrised
   extract-align --translate -s test.de                   translate, and align: `translation ||| links`
 
 combine-align symmetrises two files of links; baseline-align runs a statistical aligner, to compare with.

@@ -102,6 +102,8 @@ def read_input(
         parser.error("--columns goes with FILE, not with -s and -t")
     if args.columns and len(args.columns) != 2 - one_side:
         parser.error(f"--columns takes {'one number with --translate' if one_side else 'two numbers: source,target'}")
+    if len(set(args.columns)) < len(args.columns):
+        parser.error("--columns takes two columns: source and target cannot be the same")
     files = tuple(args.input) or ("-",)
     if args.source is not None:
         files = (args.source, args.target) if parallel else (args.source,)

@@ -46,7 +46,7 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
         return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)  # values may have hyphens
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        return super()._get_help_string(action) if action.default not in (None, False) else action.help
+        return super()._get_help_string(action) if action.default not in (None, False, ()) else action.help
 
 
 class Parser(argparse.ArgumentParser):

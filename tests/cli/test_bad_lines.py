@@ -322,6 +322,7 @@ def test_two_sides_as_two_files_are_told_apart(run: Callable[..., Result], write
         (("a", "--columns", "0,1"), "'0,1' is not two numbers from 1, such as 2,3"),
         (("a", "--columns", "1,2,3"), "is not two numbers from 1"),
         (("a", "--columns", "2"), "--columns takes two numbers: source,target"),
+        (("a", "--columns", "2,2"), "--columns takes two columns: source and target cannot be the same"),
         (("a", "--columns", "1,2", "--translate"), "--columns takes one number with --translate"),
         (("-s", "a", "-t", "b", "--columns", "1,2"), "--columns goes with FILE, not with -s and -t"),
         (("a", "-", "-"), "only one of the files can be stdin"),

@@ -286,8 +286,8 @@ def test_a_result_of_other_settings_is_left_alone(run: Callable[..., Result], tm
     assert run("-q", "text", "-o", "links", "--resume", "--layer", 1).code == 0
     before = (tmp_path / "links").read_bytes()
     for options, message in (
-        (("--layer", 2), "|layer:2|"),
-        ((), "|layer:auto|"),
+        (("--layer", 2), "(settings was layer:1, and is layer:2)"),
+        ((), "(settings was layer:1, and is layer:auto)"),
         (("--layer", 1, "--scores"), "scores was False, and is True"),
         (("--layer", 1, "-f", "jsonl"), "format was pharaoh, and is jsonl"),
     ):
@@ -349,9 +349,9 @@ def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
         (("--scores", "--buffer", 10), "buffer was 20, and is 10"),
         (("--scores", "--batch-tokens", 10), "batch-tokens was 2000, and is 10"),
         (("--scores", "--bad-lines", "blank"), "bad-lines was stop, and is blank"),
-        (("--scores", "--null", "none"), "|null:eos|"),
-        (("--scores", "--layer", 1), "|layer:1|"),
-        (("--scores", "--reverse-model", REVERSE), "|soft:0.5|"),
+        (("--scores", "--null", "none"), "(settings was null:eos, and is null:none)"),
+        (("--scores", "--layer", 1), "(settings was layer:auto, and is layer:1)"),
+        (("--scores", "--reverse-model", REVERSE), "|soft:0.5"),
     ):
         result = run("-q", "text", "-o", "links", "--resume", *options)
         failed(result, "links.part is of another run (", message, "remove links.part to begin anew")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.cli.journal import Saved, read_journal, read_saved, write_saved
+from align.cli.journal import Saved, differences, read_journal, read_saved, write_saved
 from align.types import Cell, Choice, Place
 
 NUMBERS = st.integers(0, 2**70)
@@ -69,3 +69,16 @@ def test_the_last_whole_record_before_any_damage_counts() -> None:
     assert read_journal(io.BytesIO(head + first + second))[1] == Saved(2, 2, "x", {}, [])
     for other in (b"", b"[]\n", b'"run"\n', b'{"run": []}\n', b'{"run": {}}', b"[" * 99_000 + b"\n"):
         assert read_journal(io.BytesIO(other + first)) == (None, Saved(), 0)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "message"),
+    [
+        ("align|m|layer:1|v:1", "align|m|layer:2|v:1", "x was layer:1, and is layer:2"),
+        ("align|m|v:1", "align|m|mt:en|v:1", "x was none, and is mt:en"),
+        ("a|b", "b|a", "x was a|b, and is b|a"),
+        ("a|b", None, "x was a|b, and is None"),
+    ],
+)
+def test_of_two_signatures_only_what_differs_is_shown(was: object, now: object, message: str) -> None:
+    assert differences({"x": was, "y": 1}, {"x": now, "y": 1}) == message
