@@ -130,6 +130,7 @@ class Progress:
     def __init__(self, program: str, quiet: bool) -> None:
         self._program, self._quiet = program, quiet
         self.lines = self._before = 0
+        self._silent = False
         self._ahead = 0.0  # lines that are done and not written yet
         self._passes = 1
         self._expected: Callable[[], int | None] = lambda: None
@@ -143,8 +144,9 @@ class Progress:
             before: lines that an earlier run has done.
             passes: how many times each line goes through a model.
             expected: how many there will be in all; None as long as that is not known.
-            waiting: what is done before the first of them; nothing for no bar.
+            waiting: what is done before the first of them; nothing for no progress at all.
         """
+        self._silent = not waiting
         self.lines = self._before = before
         self._passes, self._expected = passes, expected
         if waiting and not self._quiet and sys.stderr is not None and sys.stderr.isatty():
@@ -177,7 +179,7 @@ class Progress:
     def _show(self) -> None:
         """Draw the bar, or write a line, if it is time."""
         now = time.monotonic()
-        if self._quiet or now - self._shown < (REPORT_EVERY if self._bar is None else DRAW_EVERY):
+        if self._quiet or self._silent or now - self._shown < (REPORT_EVERY if self._bar is None else DRAW_EVERY):
             return
         self._shown = now
         done, expected, rate = int(self.lines + self._ahead), self._expected(), self.rate

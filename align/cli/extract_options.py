@@ -207,6 +207,11 @@ def read_options(parser: Parser) -> Options:
         parser.set_defaults(**PRESETS[args.preset])
         args = parser.parse_command()
     wanted = read_input(parser, args, one_side=args.translate)
+    keyboard = "-" in wanted.files and sys.stdin is not None and sys.stdin.isatty()
+    if keyboard:  # where a slip is no reason to begin again
+        parser.set_defaults(bad_lines="blank", buffer=1)
+        args = parser.parse_command()
+        wanted = replace(wanted, blank=args.bad_lines == "blank")
     _refuse_statistical(parser, args)
     parser.refuse_idle(args, IDLE)
     outputs = check_results(parser, args, wanted)
@@ -220,9 +225,6 @@ def read_options(parser: Parser) -> Options:
     )
     settings = _read_at(parser, common, args.layer, args.head)
     reverse_settings = _read_at(parser, common, args.reverse_layer, args.reverse_head)
-    keyboard = "-" in wanted.files and sys.stdin is not None and sys.stdin.isatty()
-    if keyboard and args.buffer == parser.get_default("buffer"):
-        args.buffer = 1
     return Options(
         input=wanted,
         keyboard=keyboard,

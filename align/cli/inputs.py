@@ -258,6 +258,8 @@ class Text(Iterator[Pair]):
             advice = f"convert the file, for example with iconv; {advice}"
         elif len(self._texts) == 2 and error.line == 1 and not self._wanted.columns:
             advice = f"is each file one side of the text? -s {self._names[0]} -t {self._names[1]}"
+        elif error.what.startswith("no |||") and error.line == 1 and len(self._texts) == 1:
+            advice = "is each file one side of the text? -s FILE -t FILE"
         elif "between TAB" in error.what:
             advice = f"--columns 1,2 takes two of several columns; {advice}"
         error.remedy = Remedy(advice.replace("{", "{{").replace("}", "}}"))

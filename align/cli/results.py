@@ -9,8 +9,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import BinaryIO
 
-from align.cli.common import open_output, write_links
-from align.cli.extract_options import Options
+from align.cli.common import open_output, say, write_links
+from align.cli.extract_options import PROGRAM, Options
 from align.cli.inputs import Text
 from align.cli.record import Stamp
 from align.cli.resume import Part, open_part
@@ -87,6 +87,8 @@ class Results:
         error = self._text.bad.pop(alignment.pair.id, None)
         if error:
             alignment = replace(alignment, skipped=error.reason)
+        if alignment.skipped and self._options.keyboard:
+            say(f"{PROGRAM}: {error.what if error else alignment.skipped}")
         out = self._out
         if isinstance(out, Folder):
             alignment, out = replace(alignment, pair=replace(alignment.pair, id=line)), out.out(file)

@@ -52,7 +52,7 @@ def test_a_line_for_a_line_and_what_was_run(
 def test_lines_that_cannot_be_read(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(bad="one side\ndas\tthe\n", columns="0.9\tdas haus\tthe house\n")
     train = APART[1:]
-    failed(run("bad", *train), "bad, line 1: no ||| and no TAB", "--bad-lines blank")
+    failed(run("bad", *train), "bad, line 1: no ||| and no TAB", "is each file one side of the text? -s FILE -t FILE")
     result = run("-q", "bad", "columns", *train, "--bad-lines", "blank")
     assert (result.code, result.out) == (0, b"\n0-0\n\n")
     assert "taken for blank ones: 2; the first: bad, line 1: no ||| and no TAB" in result.err

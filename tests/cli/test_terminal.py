@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import select
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import extract, results, resume, sweep
+from align.cli import common, extract, results, resume, sweep
 from tests import toy
 from tests.cli.conftest import Result
 
@@ -57,10 +58,37 @@ def test_a_line_from_the_keyboard_is_answered_at_once(tmp_path: Path) -> None:
         assert b"under 50 pairs in the buffer to choose by" in seen
         os.write(main, GOOD)
         assert read_until(main, b"\n") == b"0-0 1-1\r\n"  # and nothing else: no bar
+        os.write(main, b"ein Baum\n")  # is said to be wrong, and answered
+        assert read_until(main, b"\n\r\n") == (b"extract-align: no ||| and no TAB between source and target\r\n\r\n")
+        os.write(main, GOOD)
+        assert read_until(main, b"\n") == b"0-0 1-1\r\n"
         os.write(main, b"\x04")
-        assert b"2 lines, 0 blank, 0 bad, " in read_until(main, b" lines/s")
+        assert b"4 lines, 0 blank, 1 bad (1 wrong fields), " in read_until(main, b" lines/s")
         assert process.wait(60) == 0
     os.close(main)
+
+
+@pytest.mark.parametrize("given", [(), ("--bad-lines", "stop"), ("--buffer", "7"), ("--preset", "paper")])
+def test_what_is_asked_for_holds_for_a_keyboard_too(monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]) -> None:
+    keyboard = io.StringIO()
+    monkeypatch.setattr(keyboard, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", keyboard)
+    monkeypatch.setattr(sys, "argv", ["extract-align", *given])
+    options = extract.read_options(extract.build_parser())
+    too_long = "stop" if "stop" in given else "blank"
+    assert (options.input.blank, options.models.too_long) == (too_long == "blank", too_long)
+    assert options.models.buffer == (7 if "7" in given else 1)
+
+
+@pytest.mark.parametrize("waiting", ["", "reading …"])
+def test_no_progress_comes_between_a_typed_line_and_its_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], waiting: str
+) -> None:
+    monkeypatch.setattr(common, "REPORT_EVERY", 0.0)
+    progress = common.Progress("x", False)
+    progress.begin(0, 1, lambda: None, waiting)
+    progress.add()
+    assert ("x: 1 line, " in capsys.readouterr().err) == bool(waiting)
 
 
 @pytest.fixture
