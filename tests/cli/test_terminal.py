@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import common, extract, results, resume, sweep
+from align.cli import common, extract, extract_options, results, resume, sweep
 from tests import toy
 from tests.cli.conftest import Result
 
@@ -74,7 +74,7 @@ def test_what_is_asked_for_holds_for_a_keyboard_too(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(keyboard, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", keyboard)
     monkeypatch.setattr(sys, "argv", ["extract-align", *given])
-    options = extract.read_options(extract.build_parser())
+    options = extract_options.read_options(extract_options.build_parser())
     too_long = "stop" if "stop" in given else "blank"
     assert (options.input.blank, options.models.too_long) == (too_long == "blank", too_long)
     assert options.models.buffer == (7 if "7" in given else 1)
