@@ -172,6 +172,11 @@ class Progress:
         self._show()
 
     @property
+    def done(self) -> int:
+        """Lines that have gone through the models, written or not."""
+        return int(self.lines + self._ahead)
+
+    @property
     def rate(self) -> float:
         """Lines per second since the start."""
         return (self.lines + self._ahead - self._before) / max(time.monotonic() - self._start, 1e-9)
@@ -182,7 +187,7 @@ class Progress:
         if self._quiet or self._silent or now - self._shown < (REPORT_EVERY if self._bar is None else DRAW_EVERY):
             return
         self._shown = now
-        done, expected, rate = int(self.lines + self._ahead), self._expected(), self.rate
+        done, expected, rate = self.done, self._expected(), self.rate
         text = f"{rate:,.0f} lines/s"
         if expected and rate:
             text += f", {timedelta(seconds=round(max(0, expected - done) / rate))} left"

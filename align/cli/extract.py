@@ -107,21 +107,25 @@ class Extraction:
     def so_far(self, error: BaseException) -> str:
         """How far a run had come that was stopped by an error or a signal, and what became of its output."""
         options, lines, results = self._options, self._progress.lines, self._results
-        by_error = isinstance(error, Exception)
+        by_error, done = isinstance(error, Exception), self._progress.done
         if not results or (by_error and not lines):
             return ""
         if results.part:
             lines = results.part.saved.lines
             became = "the same command goes on" if lines else "nothing to go on with yet"
+            if lines < done:
+                size = f"({options.models.buffer:,} at a time)"
+                became = f"{lines:,} of them are kept {size}; {became}" if lines else f"none is kept yet {size}"
         elif options.outputs:
             became = f"{results.complete:,} of {plural(len(options.outputs), 'file')} written"
         elif options.output in (None, "-") or (os.path.exists(options.output) and not os.path.isfile(options.output)):
             if isinstance(error, OSError):  # of writing, perhaps
                 return ""
-            became = "the results of these are written" if lines else "no results are written"
+            these = "these" if lines == done else f"the first {lines:,}"
+            became = f"the results of {these} are written" if lines else "no results are written"
         else:
             became = f"{options.output} {'left as it was' if os.path.exists(options.output) else 'not written'}"
-        return f" after {plural(lines, 'line')}; {became}" if lines else f" before the first line; {became}"
+        return f" after {plural(done, 'line')}; {became}" if done else f" before the first line; {became}"
 
 
 def summary(progress: Progress, counts: Counter[str]) -> str:

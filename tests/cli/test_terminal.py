@@ -116,21 +116,25 @@ CTRL_C, KILLED, WRONG = (130, KeyboardInterrupt()), (143, SystemExit(143)), (1, 
 
 
 def test_how_far_a_run_came_that_was_stopped(stop: Callable[..., str]) -> None:
-    assert stop(8, *CTRL_C) == "extract-align: interrupted after 7 lines; the results of these are written\n"
-    assert stop(1, *CTRL_C) == "extract-align: interrupted before the first line; no results are written\n"
-    assert "after 7 lines; the results of these are written" in stop(8, *CTRL_C, "-o", "/dev/null")
-    assert stop(2, *KILLED, "-o", "links") == "extract-align: interrupted after 1 line; links not written\n"
-    assert stop(1, *CTRL_C, "-o", "links") == "extract-align: interrupted before the first line; links not written\n"
+    assert stop(8, *CTRL_C, "--buffer", 1) == (
+        "extract-align: interrupted after 8 lines; the results of the first 7 are written\n"
+    )
+    assert stop(1, *CTRL_C) == "extract-align: interrupted after 10 lines; no results are written\n"
+    assert "after 10 lines; the results of the first 7 are written" in stop(8, *CTRL_C, "-o", "/dev/null")
+    assert stop(2, *KILLED, "-o", "links") == "extract-align: interrupted after 10 lines; links not written\n"
     assert stop(8, *WRONG, "-o", "links") == (
-        "extract-align: error: wrong\nextract-align: stopped after 7 lines; links not written\n"
+        "extract-align: error: wrong\nextract-align: stopped after 10 lines; links not written\n"
     )
     assert stop(1, *WRONG, "-o", "links") == "extract-align: error: wrong\n"
     assert stop(8, 1, OSError(28, "No space left"), "-f", "jsonl") == "extract-align: error: No space left\n"
     Path("links").write_bytes(b"of before")
-    assert stop(8, *CTRL_C, "-o", "links") == "extract-align: interrupted after 7 lines; links left as it was\n"
-    assert stop(8, *CTRL_C, "-o", "out/") == "extract-align: interrupted after 7 lines; 0 of 1 file written\n"
+    assert stop(8, *CTRL_C, "-o", "links") == "extract-align: interrupted after 10 lines; links left as it was\n"
+    assert stop(8, *CTRL_C, "-o", "out/") == "extract-align: interrupted after 10 lines; 0 of 1 file written\n"
     new = ("-o", "new", "--resume", "--buffer", 5)
-    assert stop(4, *CTRL_C, *new) == "extract-align: interrupted before the first line; nothing to go on with yet\n"
+    assert stop(4, *CTRL_C, *new) == "extract-align: interrupted after 5 lines; none is kept yet (5 at a time)\n"
+    Path("text").write_bytes(b"\n")
+    assert stop(1, *CTRL_C) == "extract-align: interrupted before the first line; no results are written\n"
+    assert stop(1, *CTRL_C, *new) == "extract-align: interrupted before the first line; nothing to go on with yet\n"
 
 
 def test_other_programs_say_that_they_were_interrupted(
