@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from glob import escape
-from itertools import permutations
+from itertools import islice, permutations
 from pathlib import Path
 from typing import Any, get_args
 
-from align.backends.recognise import recognise, recognise_name
+from align.backends.recognise import MOST_NAMES, OTHER_TOOLKIT, could_be_hub_name, recognise
 from align.errors import Argument, ModelError, Remedy, shorten, show_value
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS, TextRules
 from align.text.toml import check_names, parse_toml
@@ -147,6 +147,8 @@ class ModelFolder:
         if not self.dictionary_languages():
             where = f" (when the model was trained they were in {show_value(trained_with)})" if trained_with else ""
             advice = "name the folder that fairseq-preprocess wrote with {}; the languages come from it too"
+            if folder == self.root and self._described():
+                advice = "name the folder that fairseq-preprocess wrote with {}, or copy or link them into this folder"
             remedy = Remedy(advice, (Argument("dictionaries"),))
             raise ModelError(f"no dictionaries (dict.LANG.txt) in this folder{where}", file=str(folder), remedy=remedy)
 
@@ -164,11 +166,17 @@ class ModelFolder:
         if file is None and kind != "none":
             kind, file = self._find_subwords(language, [kind] if kind else list(SUBWORD_FILES))
         if kind != "none" and not (file and file.is_file()):
-            remedy = Remedy("name it with {}", (Argument("subword_files"),))
+            here = self._described() and (file is None or file.parent == self.root)
+            advice = "name it with {}, or copy or link it into this folder" if here else "name it with {}"
+            remedy = Remedy(advice, (Argument("subword_files"),))
             raise ModelError(f"no {kind} file for {language}", file=str(file or self.root), remedy=remedy)
         if kind is None or kind == "none":
             kind, file = "none", None
         return TextRules(language, options.case or "keep", options.tokenizer or "none", kind, file)
+
+    def _described(self) -> bool:
+        """Whether the folder has a model.toml, and so is to hold all that the model needs."""
+        return (self.root / "model.toml").is_file()
 
     def _find_subwords(self, language: str, kinds: Sequence[str]) -> tuple[str, Path | None]:
         """The first file that exists; without one, the kind that was asked for, else "none"."""
@@ -195,10 +203,11 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     if path.name == model and (BUNDLED / model / "model.toml").is_file():
         path = BUNDLED / model  # whatever lies about here under that name; `./NAME` is the way to say that
     if not path.exists():
-        if looks_like := recognise_name(model):
-            raise looks_like
         known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
-        raise ModelError(f"no such file or folder, nor a bundled model (these are: {known})", file=model)
+        what = f"no such file or folder, nor a bundled model (these are: {known})"
+        if could_be_hub_name(model):
+            raise ModelError(f"{what}; if a Hugging Face name is meant", file=model, remedy=OTHER_TOOLKIT)
+        raise ModelError(what, file=model)
     root = path if path.is_dir() else path.parent
     stored, calibration = _read_toml(root / "model.toml")
     backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
@@ -225,7 +234,17 @@ def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[st
                 if path.is_file() or "*" in name:
                     return backend, path
     wanted = ", ".join(names[-1] for names in files.values())
-    raise ModelError(f"no checkpoint ({wanted}) in this folder", file=str(root))
+    what, remedy = f"no checkpoint ({wanted}) in this folder", None
+    folders = sorted(path for path in islice(root.glob("*"), MOST_NAMES) if path.is_dir())
+    names = [name for names in files.values() for name in names]
+    below = (p for f in folders if not recognise(f) for name in names for p in sorted(f.glob(name)) if p.is_file())
+    if checkpoint := next(below, None):
+        what += f"; there is {shorten(str(checkpoint.relative_to(root)))}"
+        dictionaries = next((str(folder) for folder in [root, *folders] if any(folder.glob("dict.*.txt"))), None)
+        remedy = Remedy(
+            "name that file, and its dictionaries' folder with {}", (Argument("dictionaries", dictionaries),)
+        )
+    raise ModelError(what, file=str(root), remedy=remedy)
 
 
 _NAMES = [f.name for f in fields(ModelOptions)]
@@ -252,7 +271,8 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], C
         files = _files_in(path.parent, text.pop("subwords_file", None))
         for name, value in text.items():
             if not isinstance(value, str) or value not in _CHOICES[name]:
-                raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {show_value(value)}")
+                hint = "; fastBPE's codes are subword-nmt" if "fastbpe" in str(value)[:40].lower() else ""
+                raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {show_value(value)}{hint}")
         languages = (_language(content["source"]), _language(content["target"]))
         options = ModelOptions(*languages, **text, subword_files=files)
         calibration = {
@@ -281,7 +301,10 @@ def _files_in(folder: Path, value: Any) -> list[Path] | None:
         and all(isinstance(name, str) and plain(name) for name in names)
     ):
         return [folder / name for name in names]
-    raise ValueError(f"[text] subwords_file is {show_value(value)}, not the name of a file in this folder, or of two")
+    raise ValueError(
+        f"[text] subwords_file is {show_value(value)}, not the name of a file in this folder, or of two: "
+        "copy or link them into it"
+    )
 
 
 def _language(value: Any) -> str:

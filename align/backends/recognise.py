@@ -25,7 +25,7 @@ MOST_NAMES = 10_000
 
 OTHER_TOOLKIT = Remedy(
     "only fairseq checkpoints are read so far. To align its translations, or other text in its languages, take another "
-    "model ({} for German and English) or train one (python -m align.training)",
+    "model ({} for German and English) or train one (scripts/train_model)",
     (Argument("model", "de-en"),),
 )
 """What to do with a translation model that is not fairseq's."""
@@ -49,12 +49,10 @@ def recognise(path: Path) -> ModelError | None:
     return None
 
 
-def recognise_name(model: str) -> ModelError | None:
-    """The error for a missing model whose name looks like the Hugging Face hub's, such as `facebook/wmt19-de-en`."""
-    if re.fullmatch(r"[\w.-]*\w[\w.-]*/[\w.-]+", model) and not Path(model).parent.exists():
-        what = "no such file or folder, and models of the Hugging Face hub are not read"
-        return ModelError(what, file=model, remedy=OTHER_TOOLKIT)
-    return None
+def could_be_hub_name(model: str) -> bool:
+    """Whether a missing model may be one of the Hugging Face hub: `facebook/wmt19-de-en`, `bert-base-cased`."""
+    owned = re.fullmatch(r"[\w.-]*\w[\w.-]*/[\w.-]+", model) and not Path(model).parent.exists()
+    return bool(owned or re.fullmatch(r"\w[\w.]*(-[\w.]+){2,}", model)) and not model.endswith(".pt")
 
 
 def _of_folder(folder: Path) -> ModelError | None:

@@ -20,7 +20,11 @@ def parse_toml(text: str) -> dict[str, Any]:
     Raises:
         ValueError: the text is not TOML.
     """
-    content: dict[str, Any] = tomllib.loads(text)
+    try:
+        content: dict[str, Any] = tomllib.loads(text)
+    except ValueError as error:
+        hint = ": text needs quotes" if str(error).startswith("Invalid value (at line") else ""
+        raise ValueError(f"{error}{hint}") from None
     return content
 
 

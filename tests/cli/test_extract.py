@@ -416,7 +416,7 @@ def test_a_model_of_another_toolkit_is_named(run: Callable[..., Result], tmp_pat
     failed(
         run("-m", tmp_path, EXAMPLES),
         f"{tmp_path}: a Hugging Face model ('marian\\x1b[31m'): only fairseq checkpoints are read so far",
-        "take another model (--model de-en for German and English) or train one (python -m align.training)",
+        "take another model (--model de-en for German and English) or train one (scripts/train_model)",
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
 
-from align import Pair
+import align
+from align import Pair, TextWarning
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import ModelOptions, find_model
@@ -35,6 +37,42 @@ def test_dictionary_that_is_missing_damaged_or_of_another_size(tmp_path: Path) -
         load(checkpoint)
     with pytest.raises(ValueError, match=r"dict\.fr\.txt: no such dictionary"):
         load(checkpoint, source_lang="fr")
+
+
+ESCAPED, HYPHENS, PLAIN = ["&apos;s", "&quot;"], ["\u2581&apos;@@", "@-@"], ["'s", '"']
+BPE = {"subwords": "subword-nmt"}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "options", "fits"),
+    [
+        (ESCAPED, {"tokenizer": "moses"}, "moses-escaped, not moses"),
+        (ESCAPED, BPE, "moses-escaped, not none"),
+        (HYPHENS, {"tokenizer": "moses", **BPE}, "moses-escaped-hyphens, not moses"),
+        (HYPHENS, {"tokenizer": "moses-escaped"}, "moses-escaped-hyphens, not moses-escaped"),
+        (ESCAPED, {"tokenizer": "moses-escaped"}, ""),
+        (HYPHENS, {"tokenizer": "moses-escaped-hyphens"}, ""),
+        (HYPHENS, {"tokenizer": "none", **BPE}, ""),
+        (HYPHENS, {}, ""),
+        ([*PLAIN, "&quot;"], {"tokenizer": "moses"}, ""),
+        (["@-@"], {"tokenizer": "moses"}, ""),
+        ([], {"tokenizer": "moses", **BPE}, ""),
+    ],
+)
+def test_tokens_that_the_tokeniser_does_not_make(
+    tmp_path: Path, pieces: list[str], options: dict[str, str], fits: str
+) -> None:
+    checkpoint = toy.save_model(tmp_path)
+    (tmp_path / "codes.txt").write_text("#version: 0.2\na b\n", encoding="utf-8")
+    toy.save_dictionary(tmp_path / "dict.en.txt", [*pieces, *toy.TARGET_WORDS[len(pieces) :]])
+    files = [tmp_path / "codes.txt"] if "subwords" in options else None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TextWarning)
+        align.load(checkpoint, options=ModelOptions(**options, subword_files=files), device="cpu")
+    said = [str(warning.message) for warning in caught if issubclass(warning.category, TextWarning)]
+    held = "&apos; or &quot;" + ", and @-@" * (pieces == HYPHENS)
+    assert said == ([f"{checkpoint}: its dictionary holds {held}: is its tokenizer {fits}?"] if fits else [])
+    assert all(warning.filename == __file__ for warning in caught if issubclass(warning.category, TextWarning))
 
 
 def test_languages_come_from_flags_where_the_checkpoint_names_others(tmp_path: Path) -> None:

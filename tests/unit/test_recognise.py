@@ -24,7 +24,7 @@ from tests.hostile.code import repacked
 
 OTHER = (
     "only fairseq checkpoints are read so far. To align its translations, or other text in its languages, take another "
-    'model (model="de-en" for German and English) or train one (python -m align.training)'
+    'model (model="de-en" for German and English) or train one (scripts/train_model)'
 )
 PART = "name the folder or the checkpoint that it belongs to"
 
@@ -144,13 +144,13 @@ def test_no_bytes_raise_anything_else(head: bytes, rest: bytes) -> None:
 
 def test_names_on_the_hugging_face_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        ModelError, match=r"^Helsinki-NLP/opus-mt-de-en: no such .* Hugging Face hub are not read: only fairs"
-    ):
-        find_model("Helsinki-NLP/opus-mt-de-en", ModelOptions())
+    for name in ("Helsinki-NLP/opus-mt-de-en", "models/de-en", "bert-base-cased"):
+        message = rf"^{name}: no such file or folder, nor .*; if a Hugging Face name is meant: only fairs"
+        with pytest.raises(ModelError, match=message):
+            find_model(name, ModelOptions())
     (tmp_path / "Helsinki-NLP").mkdir()
-    for name in ("Helsinki-NLP/opus-mt-de-en", "../model", "a/b/c", "/a"):
-        with pytest.raises(ModelError, match="nor a bundled model"):
+    for name in ("Helsinki-NLP/opus-mt-de-en", "../model", "a/b/c", "/a", "a/b.pt", "de-fr"):
+        with pytest.raises(ModelError, match=r"nor a bundled model \(these are: [a-z, -]*\)$"):
             find_model(name, ModelOptions())
 
 

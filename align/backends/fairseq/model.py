@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import warnings
 from argparse import Namespace
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from align.backends.fairseq.settings import model_settings, plain_dict, text_set
 from align.backends.model_folder import ModelFolder
 from align.errors import Argument, ModelError, Remedy, shorten
 from align.text.preprocess import Preprocessor, TextRules
+from align.types import TextWarning
 
 _loaded: WeakValueDictionary[tuple[Path, str, str, str], FairseqRecorder] = WeakValueDictionary()
 """Recorders in use, by checkpoint, name, device and dtype."""
@@ -45,6 +47,9 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     Raises:
         ValueError: a file is missing, damaged or of another model; says which and why.
         ModuleNotFoundError: fairseq is not installed.
+
+    Warns:
+        TextWarning: the dictionaries hold tokens that the tokeniser does not make.
     """
     install()
     import fairseq  # noqa: F401  (first of all: where it is missing, nothing else matters)
@@ -70,6 +75,8 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
         for part, path in zip(("encoder", "decoder"), paths, strict=True)
     ]
     model = _build(args, dictionaries, weights, folder.checkpoint)
+    if doubt := doubt_about_tokenizer(folder.options.tokenizer, rules, dictionaries):
+        warnings.warn(f"{folder.checkpoint}: {doubt}", TextWarning, stacklevel=3)  # whoever calls align.load
     subword_files = [rule.subword_file for rule in rules if rule.subword_file is not None]
     spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
     fingerprint = _fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
@@ -176,6 +183,33 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
             f"{checkpoint} was trained with {rows:,}: not this model's dictionary"
         )
     return dictionary
+
+
+def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], dictionaries: Sequence[Any]) -> str:
+    """Whether the dictionaries hold tokens that Moses escapes or splits, and the text's will not be: a warning.
+
+    Args:
+        given: the tokeniser that was asked for; with "none" the text is taken to be tokenised already.
+        rules: of either side.
+        dictionaries: fairseq's.
+
+    Returns:
+        The warning; empty where all is well, or words are looked up as they are.
+    """
+    as_they_are = given is None and all(rule.subwords == "none" for rule in rules)
+    if as_they_are or given in ("none", "moses-escaped-hyphens"):
+        return ""
+    counts = dict.fromkeys(("escaped", "@-@", "plain"), 0)
+    for dictionary in dictionaries:
+        for piece, count in zip(dictionary.symbols, dictionary.count, strict=True):
+            counts["escaped"] += count * ("&apos;" in piece or "&quot;" in piece)
+            counts["@-@"] += count * (piece.lstrip("\u2581") == "@-@")
+            counts["plain"] += count * ("'" in piece or '"' in piece)
+    if counts["escaped"] <= counts["plain"]:  # a few come from the web in any text
+        return ""
+    fits = "moses-escaped-hyphens" if counts["@-@"] else "moses-escaped"
+    held = "&apos; or &quot;" + ", and @-@" * bool(counts["@-@"])
+    return "" if given == fits else f"its dictionary holds {held}: is its tokenizer {fits}, not {given or 'none'}?"
 
 
 def _one_line(error: Exception, most: int = 120) -> str:
