@@ -15,7 +15,7 @@ from align.cli.inputs import Text, open_text
 from align.cli.journal import Saved
 from align.cli.options import BATCH_ADVICE
 from align.cli.record import Record, Stamp, stamp
-from align.cli.results import Results, open_results
+from align.cli.results import UNLINKED, Results, open_results
 from align.cli.resume import Part, finished
 from align.errors import PairError, plural
 from align.links.symmetrize import DIRECTIONS
@@ -129,10 +129,13 @@ class Extraction:
 
 
 def summary(progress: Progress, counts: Counter[str]) -> str:
-    """How many lines there were, how many of them without links and why, and how fast that was."""
-    reasons = {reason: number for reason, number in sorted(counts.items()) if number and reason not in ("", "blank")}
+    """How many lines there were, how many of them without links, as far as there is something to say, and how fast."""
+    usual = ("", "blank", UNLINKED)
+    reasons = {reason: number for reason, number in sorted(counts.items()) if number and reason not in usual}
     why = f" ({', '.join(f'{number:,} {reason}' for reason, number in reasons.items())})" if reasons else ""
     bad = f"{sum(reasons.values()):,} bad{why}"
+    if counts[UNLINKED] > (counts[UNLINKED] + counts[""]) / 5:  # of the lines with words
+        bad += f", {counts[UNLINKED]:,} {UNLINKED}"
     return f"{plural(progress.lines, 'line')}, {counts['blank']:,} blank, {bad}, {progress.rate:,.0f} lines/s"
 
 

@@ -17,6 +17,9 @@ from align.cli.resume import Part, open_part
 from align.cli.translate import write_translation
 from align.types import Alignment
 
+UNLINKED = "without a link"
+"""What there is to say of a line of words that has none."""
+
 
 class Folder:
     """Files of results that are written one after the other, each of them whole or not at all.
@@ -82,7 +85,7 @@ class Results:
         self._write = write_translation if options.search else write_links
 
     def write(self, alignment: Alignment) -> str:
-        """Write an alignment, and list its line if that is bad; returns why there are no links, if it knows."""
+        """Write an alignment, and list its line if that is bad; returns why there are no links, or UNLINKED."""
         file, name, line = self._text.place(alignment.pair.id)
         error = self._text.bad.pop(alignment.pair.id, None)
         if error:
@@ -96,7 +99,7 @@ class Results:
         if alignment.skipped and self._listing:
             row = (error.file, str(line), error.what) if error else (name, str(line), alignment.skipped)
             self._listing.write("\t".join(row).encode() + b"\n")
-        return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else "")
+        return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
 
     def flush(self) -> None:
         """Let out what is written, for whoever waits for it."""

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ import torch
 
 import align
 from align.backends.fairseq.checkpoint import load_checkpoint
-from align.cli import common, extract
+from align.cli import common, extract, results
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import EXAMPLES, ROOT
@@ -158,6 +159,17 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
         f"|threshold:0.5|v:{align.__version__}"
     )
     assert run(EXAMPLES, "-q").err == ""
+
+
+@pytest.mark.parametrize(("linked", "unlinked", "said"), [(4, 1, ""), (3, 1, ", 1 without a link"), (0, 0, "")])
+def test_many_lines_without_a_link_are_counted(linked: int, unlinked: int, said: str) -> None:
+    counts = Counter({"": linked, results.UNLINKED: unlinked, "blank": 9, "too long": 2})
+    told = extract.summary(common.Progress("x", True), counts).rpartition(", ")[0]
+    assert told == f"0 lines, 9 blank, 2 bad (2 too long){said}"
+
+
+def test_a_text_whose_links_are_all_below_the_threshold(run: Callable[..., Result]) -> None:
+    assert "extract-align: 21 lines, 1 blank, 0 bad, 20 without a link, " in run(EXAMPLES, "--threshold", 1).err
 
 
 def test_the_choice_is_told_even_where_blank_lines_come_first(run: Callable[..., Result]) -> None:
