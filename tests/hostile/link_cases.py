@@ -131,15 +131,17 @@ def _packed(draw: random.Random, name: str, raw: bytes) -> tuple[str, bytes, boo
 
 def _options(draw: random.Random, text: bool, systems: int, base: int) -> list[str]:
     """What `eval-align` may be asked for besides."""
-    options = ["--samples", draw.choice(("0", "5"))]
+    options: list[str] = []
     for kind in ("gold", "hyp"):
         options += [f"--{kind}-base", draw.choice((str(base), str(base), str(base), "0", "1"))]
         options = options[:-2] if draw.random() < 0.2 else options
         options += [f"--{kind}-format", draw.choice(LINK_FORMATS)] if draw.random() < 0.05 else []
         options += [f"--{kind}-swapped"] if draw.random() < 0.05 else []
     options += ["--out-of-range", "ignore"] if text and draw.random() < 0.7 else []
-    options += ["--paired", draw.choice(("bootstrap", "permutation"))] if systems > 1 and draw.random() < 0.3 else []
-    mode = draw.choice(([], ["--per-sentence"], ["--errors", "3"], ["-b"])) if "--paired" not in options else []
+    paired = systems > 1 and draw.random() < 0.3
+    options += ["--paired", draw.choice(("bootstrap", "permutation"))] if paired else []
+    mode = draw.choice(([], ["--per-sentence"], ["--errors", "3"], ["-b"])) if not paired else []
+    options += ["--samples", "5" if paired else draw.choice(("0", "5"))] if not mode else []
     if mode == ["-b"]:
         return options + mode
     options += mode

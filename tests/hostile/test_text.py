@@ -23,7 +23,9 @@ def test_bytes_that_are_odd_are_read_alike(path: Path) -> None:
     assert fuzz_text.read(path.read_bytes()) in ("read", "refused")
 
 
-@pytest.mark.parametrize(("count", "arguments"), [(150, []), (60, ["--reverse-model", "en-de"])])
+@pytest.mark.parametrize(
+    ("count", "arguments"), [(150, []), (60, ["--reverse-model", "en-de"]), (60, ["--threshold", "none"])]
+)
 def test_lines_of_anything_come_out_in_order(count: int, arguments: list[str], tmp_path: Path) -> None:
     counts = fuzz_text.run(count, 7, arguments, tmp_path)
     assert (counts["lines"], counts["lost"], counts["wrong"]) == (count, 0, 0)

@@ -12,9 +12,9 @@ import pytest
 from align import Aligner, Alignment, Cell, Pair, PairError, Place, Settings, heat_grid
 from align.aligners.choice import Calibration
 from align.types import TextWarning
-from tests.conftest import align_and_choose, assert_same_links, example_pairs, shared_pairs
+from tests.conftest import align_and_choose, assert_same_links, example_pairs, plain, shared_pairs
 
-FIXED = Settings(layer=1, head=1)
+FIXED = plain(layer=1, head=1)
 
 
 def aligned(recorder: Any, pairs: list[Pair], **options: Any) -> list[Alignment]:
@@ -70,8 +70,8 @@ def test_too_long_left_blank(toy_recorder: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    (Settings(layer=4), "layer 4 is out of range: .* has 3 layers"),
-    (Settings(head=5), "head 5 is out of range: .* has 4 heads"),
+    (plain(layer=4), "layer 4 is out of range: .* has 3 layers"),
+    (plain(head=5), "head 5 is out of range: .* has 4 heads"),
 ])  # fmt: skip
 def test_layers_and_heads_out_of_range_are_refused(recorder: Any, settings: Settings, message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -81,10 +81,10 @@ def test_layers_and_heads_out_of_range_are_refused(recorder: Any, settings: Sett
 def test_auto_with_few_pairs_takes_what_is_stored_else_a_third_of_the_depth(recorder: Any) -> None:
     stored: Calibration = {("norm", "input"): Cell(2, 4), ("weight", "output"): Cell(9, "all")}
     for settings, expected in [
-        (Settings(), Cell(2, 4)),
-        (Settings(layer=3), Cell(3, "all")),  # what is stored is of another layer
-        (Settings(head=2), Cell(1, 2)),
-        (Settings(score="weight", position="output"), Cell(1, "all")),  # what is stored is out of range
+        (plain(), Cell(2, 4)),
+        (plain(layer=3), Cell(3, "all")),  # what is stored is of another layer
+        (plain(head=2), Cell(1, 2)),
+        (plain(score="weight", position="output"), Cell(1, "all")),  # what is stored is out of range
     ]:
         aligner = Aligner(recorder, settings, calibration=stored)
         _, (choice,) = align_and_choose(aligner, example_pairs())
@@ -92,7 +92,7 @@ def test_auto_with_few_pairs_takes_what_is_stored_else_a_third_of_the_depth(reco
 
 
 def test_every_text_is_chosen_for_by_itself(recorder: Any) -> None:
-    aligner = Aligner(recorder, Settings(), calibration={("norm", "input"): Cell(3, 4)})
+    aligner = Aligner(recorder, plain(), calibration={("norm", "input"): Cell(3, 4)})
     for _ in range(2):
         _, (choice,) = align_and_choose(aligner, [("das haus", "the house")])
         assert choice.place == Place(Cell(3, 4))
@@ -103,14 +103,14 @@ def test_every_text_is_chosen_for_by_itself(recorder: Any) -> None:
 
 @pytest.mark.parametrize(("position", "layer"), [("input", 1), ("output", 2)])
 def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, position: str, layer: int) -> None:
-    aligner = Aligner(recorder, Settings(position=position), buffer=300)  # type: ignore[arg-type]
+    aligner = Aligner(recorder, plain(position=position), buffer=300)
     pairs = shared_pairs(400)
     found, (choice,) = align_and_choose(aligner, pairs)
     (cell,) = choice.place.cells().values()
     assert cell.layer == layer  # as measured with gold
     assert "300 pairs" in choice.reason
     # the first buffer's links are those of the cell that was taken, as if it had been asked for
-    asked = Aligner(recorder, Settings(position=position, layer=layer, head=cell.head), buffer=300)  # type: ignore[arg-type]
+    asked = Aligner(recorder, plain(position=position, layer=layer, head=cell.head), buffer=300)
     assert_same_links(asked, found, asked(pairs))
 
 
@@ -122,7 +122,7 @@ def test_sizes_and_words_that_make_no_sense_are_refused(recorder: Any, wrong: di
 
 def test_words_without_pieces_keep_their_place_at_the_end_too(recorder: Any) -> None:
     source, target = "das haus \x07", "the house \x07 \x0b"
-    for settings in (FIXED, Settings()):
+    for settings in (FIXED, plain()):
         found = list(Aligner(recorder, settings)([(source, target)] * 60))
         assert {alignment.links for alignment in found} == {frozenset({(0, 0), (1, 1)})}
         assert found[0].null == [2, 3]

@@ -24,7 +24,7 @@ from align import Aligner, Pair, Settings
 from align.fairseq_plugin import FOLDER
 from align.types import Pieces, TextWarning
 from tests import toy
-from tests.conftest import ROOT, example_pairs
+from tests.conftest import ROOT, example_pairs, plain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -136,7 +136,7 @@ def test_generate_prints_the_links_of_the_words_of_what_it_prints(
     with pytest.warns(TextWarning, match="each piece counts as a word; --remove-bpe sentencepiece joins them"):
         in_pieces = generate("--nbest", "2")
     told = InPieces(recorder)
-    settings = Settings("norm", "input", LAYER, HEAD)
+    settings = plain("norm", "input", LAYER, HEAD)
     of_text, of_words, of_pieces = Aligner(recorder, settings), Aligner(told, settings), Aligner(told, settings)
     found, as_pieces = lines(in_words, "A"), lines(in_pieces, "A")
     assert sorted(found) == list(range(7))
@@ -191,7 +191,7 @@ def test_validate_writes_the_links_of_the_references(
     for source, target in list(zip(*texts, strict=True))[:-1]:
         sides = zip((source, target), dictionaries, strict=True)
         pairs.append(told.tell(*(sentencepiece_words(side, dictionary) for side, dictionary in sides)))
-    alignments = Aligner(told, Settings("weight", "input", LAYER, HEAD))(pairs)
+    alignments = Aligner(told, plain("weight", "input", LAYER, HEAD))(pairs)
     expected = [f"A-{n}\t{alignment}" for n, alignment in enumerate(alignments)]
     written = out.read_text(encoding="utf-8").splitlines()
     assert sorted(written) == [*expected, "A-6\t"]
@@ -307,7 +307,7 @@ def test_every_option_is_heeded(make: Callable[..., Any], score: Any, position: 
         task, model = make(**options, align_position=position, align_null=null)
         sample = sample_of(task)
         found = translate(task, model, sample)
-        settings = Settings(score, position, layer, "all" if head == "all" else 4, null)
+        settings = plain(score, position, layer, "all" if head == "all" else 4, null)
         for source, hypotheses in zip(sample["net_input"]["src_tokens"], found, strict=True):
             for hypothesis in hypotheses[:2]:
                 links = expected_links(task, model, source, hypothesis["tokens"], settings)
@@ -323,9 +323,9 @@ def test_the_search_is_fairseqs_own_and_plain(make: Callable[..., Any]) -> None:
     generators = [task.build_generator([model], generation(print_alignment=asked)) for asked in ("hard", None)]
     assert [type(generator) for generator in generators] == [SequenceGenerator] * 2
     with_links, without = (task.inference_step(generator, [model], sample_of(task)) for generator in generators)
-    for hypotheses, plain in zip(with_links, without, strict=True):
-        assert [h["tokens"].tolist() for h in hypotheses] == [h["tokens"].tolist() for h in plain]
-        assert all(len(h["alignment"]) == 0 for h in plain)
+    for hypotheses, alone in zip(with_links, without, strict=True):
+        assert [h["tokens"].tolist() for h in hypotheses] == [h["tokens"].tolist() for h in alone]
+        assert all(len(h["alignment"]) == 0 for h in alone)
 
 
 def test_words_of_subword_nmt(make: Callable[..., Any], tmp_path: Path) -> None:
@@ -345,9 +345,7 @@ def test_words_of_subword_nmt(make: Callable[..., Any], tmp_path: Path) -> None:
         )
         for text, words in zip(texts, owners, strict=True)
     ]
-    expected = [
-        f"A-{n}\t{links}" for n, links in enumerate(Aligner(recorder, Settings("norm", "input", 2, "all"))(pairs))
-    ]
+    expected = [f"A-{n}\t{links}" for n, links in enumerate(Aligner(recorder, plain("norm", "input", 2, "all"))(pairs))]
     assert sorted(written.read_text().splitlines()) == expected
 
 
@@ -365,7 +363,7 @@ def test_a_search_that_tells_attention_of_its_beams(make: Callable[..., Any]) ->
     found = translate(task, model, sample, nbest=1)
     assert model.decoder.layers[0].encoder_attn.beam_size == 3
     model.set_beam_size(1)
-    settings = Settings("norm", "input", 2, "all")
+    settings = plain("norm", "input", 2, "all")
     for source, hypotheses in zip(sample["net_input"]["src_tokens"], found, strict=True):
         assert hypotheses[0]["alignment"] == expected_links(task, model, source, hypotheses[0]["tokens"], settings)
 

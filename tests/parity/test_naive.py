@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Cell, Pair, Settings
+from align import Aligner, Cell, Pair
 from align.attention.merging import collate
 from align.types import Head
 from tests import naive
-from tests.conftest import TIE, example_pairs, shared_pairs
+from tests.conftest import TIE, example_pairs, plain, shared_pairs
 
 
 def compare(recorder: Any, pairs: list[Pair]) -> tuple[int, int]:
@@ -20,7 +20,7 @@ def compare(recorder: Any, pairs: list[Pair]) -> tuple[int, int]:
     heads: list[Head] = ["all", *range(1, recorder.heads + 1)]
     found = {}
     for score, position, layer, head in product(("weight", "norm"), ("input", "output"), layers, heads):
-        aligner = Aligner(recorder, Settings(score, position, layer, head))  # type: ignore[arg-type]
+        aligner = Aligner(recorder, plain(score, position, layer, head))
         found[score, position, Cell(layer, head)] = [alignment.links for alignment in aligner(pairs)]
     compared = close = 0
     for number, pair in enumerate(pairs):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from align import Aligner, Pair, Settings
+from align import Aligner, Pair
 from align.aligners.rules import apply_rules, correlate
 from align.aligners.sweep import sweep
 from align.aligners.swept import POSITIONS, SCORES, Sweep
@@ -20,7 +20,7 @@ from align.attention.scores import cell_scores, target_rows
 from align.links.formats import make_gold
 from align.links.metrics import aer, count
 from align.types import Cell, Links
-from tests.conftest import example_pairs
+from tests.conftest import example_pairs, plain
 
 PAIRS = example_pairs()[::3]
 
@@ -31,7 +31,7 @@ def links_of(recorder: Any, pairs: list[Pair], null: str = "eos") -> dict[tuple[
     cells = product(range(1, recorder.layers + 1), (None, *range(1, recorder.heads + 1)))
     for c, (layer, head) in enumerate(cells):
         for (s, score), (p, position) in product(enumerate(SCORES), enumerate(POSITIONS)):
-            aligner = Aligner(recorder, Settings(score, position, layer, head or "all", null))  # type: ignore[arg-type]
+            aligner = Aligner(recorder, plain(score, position, layer, head or "all", null))
             found[s, p, c] = [alignment.links for alignment in aligner(pairs)]
     return found
 
@@ -90,12 +90,12 @@ def test_mean_norm_is_over_all_pairs_of_pieces(recorder: Any, found: Sweep) -> N
 @pytest.mark.parametrize("null", ["mask", "none"])
 def test_hidden_ends_of_sentences_never_win(recorder: Any, null: str) -> None:
     few = PAIRS[:3]
-    without_gold = sweep(Aligner(recorder, Settings(null=null)), few)  # type: ignore[arg-type]
+    without_gold = sweep(Aligner(recorder, plain(null=null)), few)
     assert not without_gold.null.any()
     assert without_gold.counts is None
     expected = links_of(recorder, few, null)
     gold = [make_gold(links) for links in expected[0, 1, 7]]
-    with_gold = sweep(Aligner(recorder, Settings(null=null)), few, gold)  # type: ignore[arg-type]
+    with_gold = sweep(Aligner(recorder, plain(null=null)), few, gold)
     assert with_gold.counts is not None
     assert aer(with_gold.counts.sum(0))[0, 1, 7] == 0
 

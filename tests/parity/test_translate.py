@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Pair, PairError, Settings, TwoWayAligner, load
+from align import Aligner, Pair, PairError, TwoWayAligner, load
 from align.backends.fairseq.translator import FairseqTranslator
 from align.types import Search
 from tests import toy
-from tests.conftest import example_pairs
+from tests.conftest import example_pairs, plain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-FIXED = Settings(layer=1, head=3)
+FIXED = plain(layer=1, head=3)
 SEARCHES = [Search(), Search(beam=2, length_penalty=0.3, max_len_a=0.5, max_len_b=3)]
 
 
@@ -69,7 +69,7 @@ def test_links_are_those_of_the_same_text_from_a_file(bundled: Any) -> None:
     lines[2] = ""
     found = list(Aligner(bundled, FIXED).translate(lines))
     read = [(line, " ".join(alignment.pair.target)) for line, alignment in zip(lines, found, strict=True)]
-    again = load(device="cpu", layer=1, head=3)(read)
+    again = load(device="cpu", position="input", layer=1, head=3, threshold=None)(read)
     for alignment, expected in zip(found, again, strict=True):
         assert alignment.pair == expected.pair
         assert alignment.scores == pytest.approx(expected.scores, abs=1e-5)
@@ -84,7 +84,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def aligner_of(recorder: Any, **options: Any) -> Aligner:
-    return Aligner(recorder, Settings(layer=1, head="all"), **options)
+    return Aligner(recorder, plain(layer=1, head="all"), **options)
 
 
 def test_order_and_number_are_kept_in_any_buffers(trained: Any) -> None:
