@@ -24,7 +24,7 @@ NOT_RUN = {
     ],
     "train.md": ["trains for hours"],
     "two-directions.md": ["eflomal draws random samples"],
-    "your-model.md": ["needs a model of your own"],
+    "your-model.md": ["needs a model of your own", "needs a model of your own"],
 }
 """Blocks that are not run, by page, and why."""
 
