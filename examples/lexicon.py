@@ -6,9 +6,11 @@ Run it with `extract-align -f jsonl FILE | python examples/lexicon.py`.
 """
 
 import json
+import signal
 import sys
 from collections import Counter
 
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
 times: Counter[tuple[str, str]] = Counter()
 for line in sys.stdin:
     pair = json.loads(line)

@@ -15,8 +15,10 @@ from typing import Any
 from align import load
 
 MOST_BYTES = 1 << 20
+WANTED = 'not a list of pairs in JSON, such as [["Das Haus", "The house"]]'
 
-aligner = load("de-en").fixed()  # so that links depend on nothing but their pair, however many are sent at once
+# Fixed, so that links depend on nothing but their pair, however many are sent; one that is too long has none.
+aligner = load("de-en", too_long="blank").fixed()
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -28,8 +30,12 @@ def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable
     else:
         try:
             pairs = json.loads(environ["wsgi.input"].read(length))
+            if not isinstance(pairs, list):
+                raise TypeError(WANTED)
             status, answer = "200 OK", [alignment.to_dict() for alignment in aligner(pairs)]
-        except (TypeError, ValueError) as error:  # what was sent is not pairs, or too long for the model
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            status, answer = "400 Bad Request", {"error": WANTED}
+        except (TypeError, ValueError) as error:  # no list, or something in it is not a pair
             status, answer = "400 Bad Request", {"error": str(error)}
     start_response(status, [("Content-Type", "application/json")])
     return [json.dumps(answer).encode()]
