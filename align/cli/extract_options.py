@@ -116,7 +116,10 @@ def build_parser() -> Parser:
     _method_options(parser)
     _direction_options(parser)
     add_translate_options(parser)
-    add_speed_options(parser, "lines read ahead and sorted by length; 1 answers every line at once")
+    add_speed_options(
+        parser,
+        "lines read ahead and sorted by length; up to 1,000 of the first choose layer and head; 1: every line at once",
+    )
     return parser
 
 
@@ -126,7 +129,7 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--preset",
         choices=tuple(PRESETS),
-        help="paper: as published, --position input --head all --threshold none; what you give beside it counts",
+        help="paper: as published, --position input --head all --threshold none; options given beside it override it",
     )
     group.add_argument(
         "--score",
