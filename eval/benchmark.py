@@ -1,9 +1,10 @@
 """How fast is extraction? Ratios of times, and shares of the whole: eval/results/benchmark.tsv.
 
-    .venv/bin/python eval/run.py benchmark -s SOURCE -t TARGET [--lines 20000]
+    .venv/bin/python eval/run.py benchmark -s SOURCE -t TARGET [--lines 20000] [--against REV]
 
 Times are ratios of things done in turn on the same batches in one process, medians over rounds, so that a machine that
-is busy now and then does not decide.
+is busy now and then does not decide. With --against, whole programs of this tree and of another commit, in turn:
+eval/results/benchmark_against.tsv.
 """
 
 from __future__ import annotations
@@ -12,22 +13,25 @@ import io
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import benchmark_against
+import torch
 from common import chosen, swapped
+from peak import peak_reached
 from timing import Row, batches, full_forward, in_turn, naive_word_scores, ratio, read, word_scores, write_rows
 
 from align import Aligner, Pair, Settings, TwoWayAligner, load
-from align.backends.base import Recorder, Translator
+from align.backends.base import Recorder
 from align.links.formats import FORMATS
 from align.text.batching import chunks
 from align.text.lines import open_lines, read_lines, read_parallel
-from align.types import Batch, Cell, CrossAttention, Pieces, Search
+from align.types import Cell
 
 LAYER, HEAD = 1, 1
 """What lexical consistency takes for the bundled model."""
@@ -88,34 +92,33 @@ class Stopwatch:
         return timed
 
 
+STAGE_OF = {"encode": "text", "record": "model"}
+"""What a recorder's methods are part of."""
+
+
 class TimedRecorder:
-    """A recorder whose time is counted: for text processing, and for the model."""
+    """Passes for a recorder, and counts the time of its methods."""
 
     def __init__(self, recorder: Recorder, watch: Stopwatch) -> None:
         self._recorder, self._watch = recorder, watch
-        self.languages, self.name, self.text = recorder.languages, recorder.name, recorder.text
-        self.layers, self.heads, self.max_positions = recorder.layers, recorder.heads, recorder.max_positions
-        self.pad, self.unk, self.dtype, self.device = recorder.pad, recorder.unk, recorder.dtype, recorder.device
 
-    def encode(self, pair: Pair) -> Pieces:
-        """That recorder's."""
-        with self._watch.stage("text"):
-            return self._recorder.encode(pair)
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._recorder, name)
+        if name not in STAGE_OF:
+            return found
+        return self._watch.wrap(STAGE_OF[name], lambda *args, **named: _at_once(found(*args, **named)))
 
-    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
-        """That recorder's, all layers at once."""
-        with self._watch.stage("model"):
-            return iter(list(self._recorder.record(batch, layers)))
 
-    def translator(self, search: Search, batch_tokens: int) -> Translator:
-        """That recorder's, whose time is not counted."""
-        return self._recorder.translator(search, batch_tokens)
+def _at_once(found: Any) -> Any:
+    """What is made only as it is asked for, made now."""
+    return iter(list(found)) if isinstance(found, Iterator) else found
 
 
 def stages(model: str, source: str, target: str, lines: int) -> dict[str, float]:
     """Share of wall time by stage, from files to Pharaoh lines: all defaults, the choice included, caches cold."""
     watch = Stopwatch()
-    aligner = Aligner(TimedRecorder(load(model, device="cpu").recorder, watch))
+    recorder: Any = TimedRecorder(load(model, device="cpu").recorder, watch)
+    aligner = Aligner(recorder)
     out = io.BytesIO()
     count = 0
     start = time.perf_counter()
@@ -167,13 +170,20 @@ def run(
     rounds: int,
     reverse_model: str,
     naive_lines: int,
+    against: str | None,
+    dtypes: list[str],
+    threads: int,
     output: Path,
 ) -> None:
-    """Measure all, print it, write it."""
+    """Measure all, print it, write it; or measure whole programs beside those of another commit."""
+    if against:
+        benchmark_against.run(source, target, model, reverse_model, lines, rounds, against, dtypes, threads, output)
+        return
+    torch.set_num_threads(threads)
     forward, reverse = (load(name, device="cpu") for name in (model, reverse_model))
     pairs = read(source, target, lines)
     rows = [*times(forward, pairs, naive_lines, rounds), *both_ways(forward, reverse, pairs, rounds)]
-    rows += whole(model, source, target, lines, rounds)
+    rows += [*whole(model, source, target, lines, rounds), *peak_reached(model, pairs, rounds)]
     arguments = ["-s", Path(source).name, "-t", Path(target).name, "--lines", lines, "--rounds", rounds]
     about = f"{forward.recorder.name}, {reverse.recorder.name}, layer:{LAYER}, head:{HEAD}"
     write_rows(rows, output / "benchmark.tsv", *arguments, about=about)

@@ -12,15 +12,14 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 
+from programs import first_lines
 from timing import Row, batches, naive_word_scores, read, word_scores, write_rows
 
 from align import load
 from align.backends.base import Recorder
 from align.children import module, python
-from align.text.lines import open_lines
 from align.types import Cell, Pieces
 
 LAYER = 1
@@ -64,10 +63,7 @@ def score(method: str, model: str, source: str, target: str, lines: int) -> None
 def whole(model: str, source: str, target: str, lines: int) -> float:
     """Peak memory of extract-align over the first lines of the files, in MB."""
     with tempfile.TemporaryDirectory() as folder:
-        parts = [Path(folder, side) for side in ("source", "target")]
-        for name, path in zip((source, target), parts, strict=True):
-            with open_lines(name) as text, path.open("wb") as part:
-                part.writelines(islice(text, lines))
+        parts = first_lines(source, target, lines, Path(folder))
         command = module("align.cli.extract", "-q", "-m", model, "--bad-lines", "blank", "-o", "/dev/null")
         return peak_memory([*command, "-s", str(parts[0]), "-t", str(parts[1])])
 

@@ -19,6 +19,13 @@ from align.view.tables import TABLES
 HERE = Path(__file__).parent
 DATA = "EXTRACT_ALIGN_DATA"
 
+DTYPES = ("float32", "bfloat16", "int8")
+PEERS = (
+    *("fast_align", "fast_align-training", "eflomal", "giza"),
+    *("one-float32", "one-int8", "both-float32", "both-int8", "encoder-8", "encoder-12"),
+)
+"""What `benchmark-peers` measures by default; its module says what each is."""
+
 
 def experiment_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """Where the data is, and which of the experiments to run."""
@@ -89,6 +96,25 @@ def benchmark(parser: argparse.ArgumentParser) -> None:
     text_options(parser, lines=20_000)
     parser.add_argument("--reverse-model", default="en-de")
     parser.add_argument("--naive-lines", type=int, default=2_000, help="for the naive method, which is slow")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--against", metavar="REV", help="whole programs, beside those of this commit")
+    parser.add_argument(
+        "--dtypes", nargs="+", default=DTYPES, metavar="DTYPE", help="with --against: arithmetic of this tree"
+    )
+
+
+def benchmark_peers(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("-s", "--source", required=True)
+    parser.add_argument("-t", "--target", required=True)
+    parser.add_argument("-m", "--model", default="de-en")
+    parser.add_argument("--reverse-model", default="en-de")
+    parser.add_argument("--systems", nargs="+", default=PEERS, metavar="SYSTEM", help=f"default: {' '.join(PEERS)}")
+    parser.add_argument("--pairs", type=int, nargs="+", default=[2_000, 20_000, 200_000], help="of the text's first")
+    parser.add_argument("--sample", type=int, default=300, help="pairs for the encoders")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--resume", action="store_true", help="keep runs of the same versions, and add what lacks")
 
 
 def benchmark_memory(parser: argparse.ArgumentParser) -> None:
@@ -123,6 +149,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "calibration": calibration,
     "quality": quality,
     "benchmark": benchmark,
+    "benchmark-peers": benchmark_peers,
     "benchmark-memory": benchmark_memory,
     "benchmark-evaluator": benchmark_evaluator,
     "benchmark-training": benchmark_training,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import TypeVar
 
 import torch
 from common import write_table
+from programs import machine
 from torch import Tensor
 
 from align import Aligner, Pair, __version__
@@ -127,9 +127,8 @@ def write_rows(rows: list[Row], path: Path, *arguments: object, about: str = "",
         threads: of torch; None for this process's.
     """
     command = " ".join(["python eval/run.py", path.stem.replace("_", "-"), *map(str, arguments)])
-    versions = f"Python {platform.python_version()}, torch {torch.__version__}"
     names = ", ".join([*([about] if about else []), f"v:{__version__}"])
-    sign = f"{command}; {names}; {versions}, {threads or torch.get_num_threads()} threads; medians"
+    sign = f"{command}; {names}; {machine(threads or torch.get_num_threads())}; medians"
     table: list[dict[str, Value]] = [
         {"part": part, "what": what, "value": f"{value:.4g}", "unit": unit}
         for part, what, value, unit in sorted(rows, key=itemgetter(0))

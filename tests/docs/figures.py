@@ -1,9 +1,11 @@
-"""Tables of error rates in README and docs/results.md, out of what `eval/run.py reproduce bundled` writes."""
+"""Tables in README and docs/results.md, out of what `eval/run.py` writes: error rates, and how long what takes."""
 
 from __future__ import annotations
 
 import csv
 import re
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -34,7 +36,12 @@ def rate(value: str, interval: str) -> str:
 
 def read(name: str) -> tuple[str, list[dict[str, str]]]:
     """A table of results: its signature, and its rows."""
-    signature, *lines = (RESULTS / f"bundled.{name}.tsv").read_text(encoding="utf-8").splitlines()
+    return read_tsv(RESULTS / f"bundled.{name}.tsv")
+
+
+def read_tsv(path: Path) -> tuple[str, list[dict[str, str]]]:
+    """The signature and the rows of a file."""
+    signature, *lines = path.read_text(encoding="utf-8").splitlines()
     return signature.removeprefix("# "), list(csv.DictReader(lines, delimiter="\t"))
 
 
@@ -64,6 +71,108 @@ def short_table() -> str:
 
 
 def current(page: Path) -> str:
-    """What a page should be, with the table of today."""
+    """What a page should be, with the tables of today."""
     table = short_table() if page == README else long_table()
-    return TABLES[page].sub(lambda _: table, page.read_text(encoding="utf-8"))
+    text = TABLES[page].sub(lambda _: table, page.read_text(encoding="utf-8"))
+    for name, make in SPEED[page].items():
+        text = between(name).sub(lambda match, make=make: f"{match[1]}{make()}{match[2]}", text)  # type: ignore[misc]
+    return text
+
+
+# How long what takes. A table that has not been measured yet is empty.
+
+
+def between(name: str) -> re.Pattern[str]:
+    """What stands in a page between the marks of a table."""
+    return re.compile(rf"(<!-- {name} -->\n)(?:.*\n)*?(<!-- end of {name} -->\n)")
+
+
+def read_speed(name: str) -> tuple[str, list[dict[str, str]]]:
+    """A table of speeds: its signature, and its rows; none where it has not been measured."""
+    path = RESULTS / f"{name}.tsv"
+    return read_tsv(path) if path.exists() else ("", [])
+
+
+def plain(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def table_of(heads: list[str], rows: list[list[str]], *signatures: str) -> str:
+    """A Markdown table, with signatures below it; nothing where there are no rows."""
+    if not rows:
+        return ""
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    lines.insert(1, "|---" * len(heads) + "|")
+    return "\n".join([*lines, *(part for sign in signatures for part in ("", f"`{sign}`")), ""])
+
+
+def peers_table() -> str:
+    """Seconds by system and number of pairs; for what was measured on a sample, its rate alone."""
+    sign, rows = read_speed("benchmark_peers")
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    found = {(row["name"], int(row["pairs"])): row for row in rows}
+    sizes = sorted({int(row["pairs"]) for row in rows if not is_sample(row)})
+    lines = []
+    for name in names:
+        cells = [found.get((name, size)) for size in sizes]
+        largest = max((row for row in rows if row["name"] == name), key=lambda row: int(row["pairs"]))
+        seconds = [plain(float(row["seconds"])) if row else "" for row in cells]
+        lines.append([name, *seconds, plain(float(largest["rate"]))])
+    heads = ["seconds for", *(f"{size:,} pairs" for size in sizes), "lines/s"]
+    picture = "\n![Seconds over number of pairs](../eval/results/benchmark_peers.png)\n" if rows else ""
+    return table_of(heads, lines, sign) + picture
+
+
+def is_sample(row: dict[str, str]) -> bool:
+    """Whether a system did not take the whole text."""
+    return row["system"].startswith("encoder-")
+
+
+def against_table() -> str:
+    """How many times as fast this tree is as another commit."""
+    sign, rows = read_speed("benchmark_against")
+    heads = ["", "commit", "arithmetic", "start-up", "lines/s", "ratio of lines/s (min–max)", "lines with other links"]
+    lines = [
+        [
+            *(row[key] for key in ("directions", "revision", "dtype")),
+            f"{float(row['start_up']):.1f} s",
+            plain(float(row["rate"])),
+            f"{float(row['rate_ratio']):.2f} ({row['rate_spread'].replace(' to ', '–')})",
+            row["other"],
+        ]
+        for row in rows
+    ]
+    return table_of(heads, lines, sign)
+
+
+def parts_table() -> str:
+    """Ratios, shares and peaks."""
+    tables = [read_speed(name) for name in ("benchmark", "benchmark_memory")]
+    lines = [
+        [row["what"], f"{plain(float(row['value']))} {row['unit'].replace('x', '×')}"]
+        for _, rows in tables
+        for row in rows
+    ]
+    return table_of(["", ""], lines, *(sign for sign, _ in tables))
+
+
+def speed_in_short() -> str:
+    """README's words on the text of the middle size."""
+    _, rows = read_speed("benchmark_peers")
+    rows = [row for row in rows if not is_sample(row)]
+    if not rows:
+        return ""
+    sizes = sorted({int(row["pairs"]) for row in rows})
+    size = sizes[len(sizes) // 2]
+    seconds = {row["name"]: plain(float(row["seconds"])) for row in rows if int(row["pairs"]) == size}
+    listed = "; ".join(f"{name}: {value}" for name, value in seconds.items())
+    text = f"Seconds for {size:,} pairs, from raw text to links, training and start-up included: {listed}."
+    return textwrap.fill(text, 130, break_on_hyphens=False) + "\n"
+
+
+SPEED: dict[Path, dict[str, Callable[[], str]]] = {
+    README: {"speed": speed_in_short},
+    PAGE: {"peers": peers_table, "against": against_table, "parts": parts_table},
+}
+"""By page, what stands between its marks."""

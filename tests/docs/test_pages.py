@@ -63,10 +63,43 @@ def test_the_readme_is_short_and_installs_as_the_site_says() -> None:
 
 
 @pytest.mark.parametrize("page", figures.TABLES, ids=lambda page: page.name)
-def test_error_rates_are_those_of_the_results(page: Path) -> None:
+def test_figures_are_those_of_the_results(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert len(figures.TABLES[page].findall(text)) == 1
+    assert all(len(figures.between(name).findall(text)) == 1 for name in figures.SPEED[page])
     assert figures.current(page) == text, "python -m tests.docs.update writes it anew"
+
+
+PEERS = """# python eval/run.py benchmark-peers; 2 threads
+system\tpairs\tseconds\trate\tname
+eflomal\t2000\t4.10\t487.8\teflomal
+one-int8\t2000\t1.50\t1333\tours, int8
+one-int8\t20000\t9.87\t2026\tours, int8
+encoder-8\t300\t5.00\t60\t8 layers
+"""
+AGAINST = """# python eval/run.py benchmark --against abc
+directions\trevision\tdtype\tstart_up\trate\trate_ratio\trate_spread\tother
+one direction\tabc\tfloat32\t3.21\t700\t1\t1 to 1\t0
+one direction\tdef\tint8\t1.2\t2800\t4.0\t3.9 to 4.25\t12
+"""
+
+
+def test_tables_of_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    assert {make() for made in figures.SPEED.values() for make in made.values()} == {""}  # nothing is measured yet
+    (tmp_path / "benchmark_peers.tsv").write_text(PEERS, encoding="utf-8")
+    (tmp_path / "benchmark_against.tsv").write_text(AGAINST, encoding="utf-8")
+    peers = figures.peers_table().split("\n")
+    assert peers[:5] == [
+        "| seconds for | 2,000 pairs | 20,000 pairs | lines/s |",
+        "|---|---|---|---|",
+        "| eflomal | 4.1 |  | 488 |",
+        "| ours, int8 | 1.5 | 9.87 | 2,026 |",
+        "| 8 layers |  |  | 60 |",
+    ]
+    assert "`python eval/run.py benchmark-peers; 2 threads`" in peers
+    assert "| one direction | def | int8 | 1.2 s | 2,800 | 4.00 (3.9–4.25) | 12 |\n" in figures.against_table()
+    assert figures.speed_in_short().endswith("included: ours, int8: 9.87.\n")
 
 
 def test_every_public_name_has_an_entry_in_the_api_pages() -> None:

@@ -14,7 +14,7 @@ from tests.eval.conftest import Result
 
 COMMANDS = (
     "reproduce", "defaults", "doubts", "variants", "calibration", "quality",
-    "benchmark", "benchmark-memory", "benchmark-evaluator", "benchmark-training",
+    "benchmark", "benchmark-peers", "benchmark-memory", "benchmark-evaluator", "benchmark-training",
 )  # fmt: skip
 
 

@@ -1,0 +1,242 @@
+"""How long does what take? Whole programs beside peers, over texts of several sizes: eval/results/benchmark_peers.tsv.
+
+    .venv/bin/python eval/run.py benchmark-peers -s SOURCE -t TARGET [--systems ...] [--pairs ...] [--resume]
+
+Statistical aligners train on the text and align it in both directions, symmetrised by grow-diag-final-and; ours does
+what it does by default, start-up and the choice of layer and head included. Beside them the forward pass of an encoder
+of mBERT's size, the least that aligners on one cost. Each system and size has a row of its own, written after every
+run: parts can be measured one by one, and --resume adds what lacks. A plot of time over pairs lies beside the table.
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from common import write_table
+from encoder import forward_seconds
+from peers_plot import plot
+from programs import (
+    BASELINE,
+    EXTRACT,
+    Timed,
+    absolute,
+    first_lines,
+    machine,
+    read_output,
+    revision,
+    run_program,
+    run_python,
+)
+from timing import read
+
+from align import __version__
+from align.statistical.tools import TOOLS, describe_tool
+from align.view.tables import Column, Value, as_tsv
+
+TRAIN = """
+import sys, systran_align
+with open(sys.argv[1]) as source, open(sys.argv[2]) as target, open(sys.argv[3], "w") as text:
+    text.writelines(f"{s.strip().lower()} ||| {t.lower()}" for s, t in zip(source, target))
+systran_align.generate_alignment_probabilities(
+    *sys.argv[3:6], favor_diagonal=True, optimize_tension=True, variational_bayes=True)
+"""
+"""fast_align's own part, by the library that is built of its code: training both directions."""
+
+
+NAMES = {"giza": "MGIZA"}
+
+
+class Text(NamedTuple):
+    """What a system is run on: pairs, in files of both sides, by how many threads, and a folder to write to."""
+
+    pairs: int
+    files: tuple[Path, Path]
+    threads: int
+    folder: Path
+
+
+class System(NamedTuple):
+    """What is measured: what pages call it, its version, and how it is run; a sample where it does not take it all."""
+
+    name: str
+    version: Callable[[], str]
+    run: Callable[[Text], Timed]
+    sample: bool = False
+
+
+def run_statistical(tool: str, text: Text) -> Timed:
+    """A statistical aligner from text to symmetrised links."""
+    return run_whole(text, BASELINE, tool, "-q", "--case", "lower")
+
+
+def run_ours(options: list[str], text: Text) -> Timed:
+    """extract-align by default but for these options."""
+    return run_whole(text, EXTRACT, "-q", "--bad-lines", "blank", *options)
+
+
+def run_whole(text: Text, program: str, *options: str) -> Timed:
+    """A program from text to links."""
+    output = text.folder / "links"
+    files = ("-s", text.files[0], "-t", text.files[1], "-o", output)
+    found = run_program(program, *options, *files, "--threads", text.threads)
+    read_output(output, text.pairs)
+    output.unlink()
+    return found
+
+
+def run_training(text: Text) -> Timed:
+    """fast_align's library by itself, without links."""
+    return run_python(["-c", TRAIN, *text.files, *(text.folder / name for name in ("text", "forward", "reverse"))])
+
+
+def run_encoder(layers: int, text: Text) -> Timed:
+    """An encoder's forward pass in this process."""
+    pairs = read(str(text.files[0]), str(text.files[1]), text.pairs)
+    seconds = forward_seconds(pairs, layers, text.threads)
+    return Timed(seconds, seconds, float("nan"))
+
+
+def known_systems(model: str, reverse_model: str) -> dict[str, System]:
+    """All that can be measured, by the names that --systems takes."""
+
+    def ours() -> str:
+        return f"{__version__} {revision()}"
+
+    def tool_version(tool: str) -> str:
+        return describe_tool(tool).partition(":")[2]
+
+    both = ["--reverse-model", absolute(reverse_model)]
+    found = {
+        tool: System(NAMES.get(tool, tool), partial(tool_version, tool), partial(run_statistical, tool))
+        for tool in TOOLS
+    }
+    found["fast_align-training"] = System(
+        "fast_align, training alone", partial(tool_version, "fast_align"), run_training
+    )
+    for dtype in ("float32", "bfloat16", "int8"):
+        for key, name, more in (("one", "one direction", []), ("both", "both directions", both)):
+            options = ["-m", absolute(model), *more, "--dtype", dtype]
+            label = f"extract-align, {name}, {dtype}"
+            found[f"{key}-{dtype}"] = System(label, ours, partial(run_ours, options))
+    for layers in (8, 12):
+        label = f"{layers} layers of mBERT's size, forward pass alone"
+        found[f"encoder-{layers}"] = System(label, lambda: "random weights", partial(run_encoder, layers), True)
+    return found
+
+
+COLUMNS = [
+    Column("system", "system"),
+    Column("pairs", "pairs"),
+    Column("seconds", "s"),
+    Column("rate", "lines/s"),
+    Column("cpu", "CPU s", wide=True),
+    Column("name", "name", wide=True),
+    Column("version", "version"),
+    Column("runs", "runs"),
+]
+
+Rows = dict[tuple[str, int], dict[str, Value]]
+"""Rows by system and pairs."""
+
+
+def read_rows(path: Path, conditions: str) -> Rows:
+    """What has been measured before.
+
+    Raises:
+        ValueError: that was on another text, or another machine.
+    """
+    if not path.exists():
+        return {}
+    sign, *lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    if sign != f"# {conditions}":
+        raise ValueError(f"{path.name} was measured otherwise ({sign[2:]}); move it away to begin anew")
+    return {(row["system"], int(row["pairs"])): dict(row) for row in csv.DictReader(lines, delimiter="\t")}
+
+
+def add(rows: Rows, key: str, system: System, pairs: int, version: str, run: Timed) -> None:
+    """Add a run to its row, which begins anew where the version is another."""
+    old = rows.get((key, pairs))
+    same = old is not None and old["version"] == version
+    runs = [*(map(float, str(old["runs"]).split()) if old and same else ()), run.seconds]
+    seconds = statistics.median(runs)
+    rows[key, pairs] = {
+        "system": key,
+        "name": system.name,
+        "pairs": pairs,
+        "seconds": f"{seconds:.4g}",
+        "rate": f"{pairs / seconds:.4g}",
+        "cpu": "" if run.cpu != run.cpu else f"{run.cpu:.1f}",
+        "version": version,
+        "runs": " ".join(f"{one:.4g}" for one in runs),
+    }
+
+
+def run(
+    source: str,
+    target: str,
+    model: str,
+    reverse_model: str,
+    pairs: list[int],
+    rounds: int,
+    systems: list[str],
+    threads: int,
+    sample: int,
+    resume: bool,
+    output: Path,
+) -> None:
+    """Measure what is wanted, size by size, in turn; print, write and plot all that has been measured so far."""
+    known = known_systems(model, reverse_model)
+    unknown = [name for name in systems if name not in known]
+    if unknown:
+        raise ValueError(f"systems are {', '.join(known)}; not {unknown[0]!r}")
+    path = output / "benchmark_peers.tsv"
+    text = f"-s {Path(source).name} -t {Path(target).name}"
+    sign = f"python eval/run.py benchmark-peers {text}; {machine(threads)}; medians over runs"
+    rows = read_rows(path, sign)
+    versions = {name: known[name].version() for name in systems}
+    wanted = [
+        (name, size)
+        for size in sorted({*pairs, sample})
+        for name in systems
+        if (size == sample if known[name].sample else size in pairs)
+    ]
+    if not resume:
+        rows = {key: row for key, row in rows.items() if key not in wanted}
+    with tempfile.TemporaryDirectory(prefix="align-") as folder:
+        for number, (name, size) in turns(wanted, rounds):
+            if len(runs_of(rows, (name, size), versions[name])) > number:
+                continue
+            system = known[name]
+            files = first_lines(source, target, size, Path(folder))
+            found = system.run(Text(size, files, threads, Path(folder)))
+            add(rows, name, system, size, versions[name], found)
+            print(f"{system.name}, {size:,} pairs: {found.seconds:.1f} s", file=sys.stderr)
+            path.write_text(as_tsv(COLUMNS, in_order(rows, known), sign) + "\n", encoding="utf-8")
+    write_table(COLUMNS, in_order(rows, known), sign, path)
+    plot(in_order(rows, known), path.with_suffix(""))
+
+
+def turns(wanted: list[tuple[str, int]], rounds: int) -> Iterable[tuple[int, tuple[str, int]]]:
+    """Rounds of all systems, the smallest texts first."""
+    for size in dict.fromkeys(size for _, size in wanted):
+        for number in range(rounds):
+            yield from ((number, key) for key in wanted if key[1] == size)
+
+
+def runs_of(rows: Rows, key: tuple[str, int], version: str) -> list[str]:
+    """The runs of a row that are of this version."""
+    row = rows.get(key)
+    return str(row["runs"]).split() if row and row["version"] == version else []
+
+
+def in_order(rows: Rows, known: dict[str, System]) -> list[dict[str, Value]]:
+    """By system, in the order in which they are listed, and by size."""
+    names = list(known)
+    return [rows[key] for key in sorted(rows, key=lambda key: (names.index(key[0]), key[1]))]

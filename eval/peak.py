@@ -1,0 +1,155 @@
+"""How much of what this processor can do does a model's pass reach? Its linear layers beside one product by itself."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from common import chosen
+from timing import Row, batches
+from torch import Tensor
+
+from align import Pair, load
+from align.backends.fairseq.checkpoint import load_checkpoint
+from align.backends.model_folder import ModelOptions, find_model
+from align.loading import DTYPES
+from align.types import Pieces
+
+ROWS, WIDE, NARROW = 2000, 1024, 256
+"""The product: a batch of so many pieces, from the bundled models' width to that of their feed-forward layers."""
+
+CALLS = 30
+"""Products that are timed at once."""
+
+KEYS_AND_VALUES = ("encoder_attn.k_proj", "encoder_attn.v_proj")
+UP_TO_QUERIES = ("self_attn.", "encoder_attn.q_proj")
+"""Linear layers of a decoder layer, by fairseq's names: over the source, and the first ones over the target."""
+
+Product = Callable[[], Tensor]
+
+
+def float32_product(x: Tensor, weight: Tensor) -> Product:
+    """By oneDNN, with packed weights."""
+    packed, bias = torch.ops.mkldnn._reorder_linear_weight(weight, len(x)), torch.zeros(len(weight), dtype=x.dtype)
+    return lambda: torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+
+
+def bfloat16_product(x: Tensor, weight: Tensor) -> Product:
+    """The same in bfloat16."""
+    return float32_product(x.bfloat16(), weight.bfloat16())
+
+
+def int8_product(x: Tensor, weight: Tensor) -> Product:
+    """By oneDNN: weights by output channel; what comes in is float32, and made int8 in each call."""
+    scales = weight.abs().amax(1) / 127
+    with warnings.catch_warnings(), _engine("onednn"):
+        warnings.simplefilter("ignore")  # of what torch will no longer have
+        quantized = torch.quantize_per_channel(weight, scales, torch.zeros_like(scales).long(), 0, torch.qint8)
+        packed = torch.ops.quantized.linear_prepack(quantized, torch.zeros(len(weight)))
+
+    def product() -> Tensor:
+        with _engine("onednn"):
+            found: Tensor = torch.ops.quantized.linear_dynamic(x, packed)
+        return found
+
+    return product
+
+
+PRODUCTS: dict[str, Callable[[Tensor, Tensor], Product]] = {
+    "float32": float32_product,
+    "bfloat16": bfloat16_product,
+    "int8": int8_product,
+}
+
+
+@contextmanager
+def _engine(name: str) -> Iterator[None]:
+    """Let torch's quantised operations be an engine's."""
+    settings: Any = torch.backends.quantized
+    before = settings.engine
+    settings.engine = name
+    try:
+        yield
+    finally:
+        settings.engine = before
+
+
+@torch.inference_mode()
+def product_speed(dtype: str) -> float:
+    """Floating-point operations (or their like) a second of the product `[2000, 256]` by `[256, 1024]`."""
+    product = PRODUCTS[dtype](torch.randn(ROWS, NARROW), torch.randn(WIDE, NARROW))
+    product()
+    start = time.perf_counter()
+    for _ in range(CALLS):
+        product()
+    return 2 * ROWS * NARROW * WIDE * CALLS / (time.perf_counter() - start)
+
+
+def linear_work(shapes: Mapping[str, tuple[int, ...]], deepest: int) -> tuple[int, int]:
+    """Operations of a model's linear layers, for each source piece and for each decoder step.
+
+    A pass computes the whole encoder, and the decoder up to the keys, queries and values of the deepest layer's
+    cross-attention.
+
+    Args:
+        shapes: of the weights, by fairseq's names.
+        deepest: the last decoder layer that is read, from 1.
+    """
+    source = target = 0
+    for name, shape in shapes.items():
+        side, *rest = name.split(".")
+        if rest[:1] != ["layers"] or rest[-1] != "weight" or len(shape) != 2:
+            continue
+        layer, part = int(rest[1]) + 1, ".".join(rest[2:-1])
+        work = 2 * shape[0] * shape[1]
+        if side == "encoder" or (part in KEYS_AND_VALUES and layer <= deepest):
+            source += work
+        elif layer < deepest or (layer == deepest and part.startswith(UP_TO_QUERIES)):
+            target += work
+    return source, target
+
+
+def work_of(batches: list[list[Pieces]], shapes: Mapping[str, tuple[int, ...]], deepest: int) -> int:
+    """Operations of the linear layers for all pairs, pads left out."""
+    source, target = linear_work(shapes, deepest)
+    return sum(source * len(p.source) + target * (len(p.target) + 1) for batch in batches for p in batch)
+
+
+def peak_reached(model: str, pairs: list[Pair], rounds: int) -> list[Row]:
+    """Part g: a pass with all that is read off it, in turn with the product, in every arithmetic that there is."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return []
+    weights = load_checkpoint(find_model(model, ModelOptions()).checkpoint)["model"]
+    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+    place = chosen(load(model, device="cpu"), pairs).place
+    deepest = max(cell.layer for cell in place.cells().values())
+    rows: list[Row] = []
+    for dtype in DTYPES:
+        aligner = load(model, device="cpu", dtype=dtype)
+        data = batches(aligner, pairs)
+        work = work_of(data, shapes, deepest)
+        peaks, shares = [], []
+        for number in range(rounds + 1):
+            start = time.perf_counter()
+            for batch in data if number else data[:20]:  # warm up
+                aligner.reader.scores(batch, place)
+            seconds = time.perf_counter() - start
+            if number:
+                peaks.append(product_speed(dtype))
+                shares.append(work / seconds / peaks[-1])
+        rows.append(
+            (
+                "g",
+                f"product of {ROWS}x{NARROW} by {NARROW}x{WIDE} by itself, {dtype}",
+                statistics.median(peaks) / 1e9,
+                "GFLOP/s",
+            )
+        )
+        share = 100 * statistics.median(shares)
+        rows.append(("g", f"of that reached by the linear layers of a pass to word scores, {dtype}", share, "%"))
+    return rows
