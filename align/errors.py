@@ -25,6 +25,11 @@ def shorten(text: str, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def one_line(error: Exception, most: int = 120) -> str:
+    """A library's message, which may quote a file, as one line that is not too long."""
+    return shorten(" ".join(str(error).split()), most)
+
+
 def show_value(value: object) -> str:
     """A value out of an untrusted file for a message: short, and nothing that has parts is written out."""
     if isinstance(value, str):

@@ -16,9 +16,8 @@ from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, ModelOptions, find_model
 from align.errors import Argument, ModelError, Remedy, plural
 from align.text.batching import BATCH_TOKENS, BUFFER, TooLong
-from align.types import THRESHOLD, Head, Null, PositionChoice, Score, Settings
+from align.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings
 
-DTYPES = ("float32", "bfloat16")
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
 
 
@@ -31,7 +30,7 @@ class Backend(NamedTuple):
     """
 
     files: Sequence[str]
-    recorder: Callable[[ModelFolder, str, str], Recorder]
+    recorder: Callable[[ModelFolder, str, Dtype], Recorder]
 
 
 BACKENDS = {"fairseq": Backend(FAIRSEQ_FILES, load_fairseq)}
@@ -72,7 +71,7 @@ def load(
     output_head: Head | Literal["auto"] = "auto",
     options: ModelOptions | None = None,
     device: str = "auto",
-    dtype: str = "float32",
+    dtype: Dtype = "float32",
     buffer: int = BUFFER,
     batch_tokens: int = BATCH_TOKENS,
     too_long: TooLong = "stop",
@@ -95,7 +94,7 @@ def load(
         output_head: its head.
         options: what the model's files do not say about languages, dictionaries and text.
         device: "auto", "cpu", "cuda", or "cuda:0" and so on.
-        dtype: of the model's arithmetic, "float32" or "bfloat16".
+        dtype: of the numbers that the model's linear layers multiply: "float32", "bfloat16", or on a CPU "int8".
         buffer: pairs to read ahead.
         batch_tokens: pieces in a batch.
         too_long: "stop" or "blank".

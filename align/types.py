@@ -17,6 +17,10 @@ Score = Literal["norm", "weight"]
 Position = Literal["input", "output"]
 PositionChoice = Literal["input", "output", "both"]
 Null = Literal["eos", "mask", "none"]
+Dtype = Literal["float32", "bfloat16", "int8"]
+"""Of the numbers that a model's linear layers multiply; all else is float32."""
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+
 Head = int | Literal["all"]
 """A head of a layer, from 1, or all of them together."""
 

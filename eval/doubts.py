@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from itertools import pairwise, product
 from pathlib import Path
 from random import Random
@@ -21,7 +22,7 @@ import align
 from align import Aligner, Pair
 from align.aligners.checks import MIN_STRANGERS, RELATED, STRANGERS, consistency_of_neighbours
 from align.aligners.choice import candidates
-from align.backends.fairseq.recorder import FairseqAttention
+from align.backends.fairseq.recorder import FairseqAttention, FairseqRecorder
 from align.links.metrics import SEED
 from align.signature import signature
 from align.text.batching import encode
@@ -117,11 +118,14 @@ COLUMNS = [
 
 def at_random(aligner: Aligner) -> Aligner:
     """The same model, its weights drawn anew."""
-    assert isinstance(aligner.recorder, FairseqAttention)
+    recorder = aligner.recorder
+    assert isinstance(recorder, FairseqRecorder)
+    model = deepcopy(recorder.own_model())
     torch.manual_seed(SEED)
-    for weights in aligner.recorder.model.parameters():
+    for weights in model.parameters():
         if weights.dim() > 1:
             torch.nn.init.xavier_uniform_(weights)
+    recorder.transformer = FairseqAttention.of_model(model, name=recorder.name).transformer
     return aligner
 
 

@@ -17,8 +17,7 @@ from torch import Tensor
 from align import Pair, load
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.model_folder import ModelOptions, find_model
-from align.loading import DTYPES
-from align.types import Pieces
+from align.types import DTYPES, Pieces
 
 ROWS, WIDE, NARROW = 2000, 1024, 256
 """The product: a batch of so many pieces, from the bundled models' width to that of their feed-forward layers."""

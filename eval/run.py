@@ -13,13 +13,12 @@ from pathlib import Path
 from align.cli.common import run, show_warnings
 from align.cli.parser import Parser
 from align.memory import keep_freed_memory
-from align.types import TextWarning
+from align.types import DTYPES, TextWarning
 from align.view.tables import TABLES
 
 HERE = Path(__file__).parent
 DATA = "EXTRACT_ALIGN_DATA"
 
-DTYPES = ("float32", "bfloat16", "int8")
 PEERS = (
     *("fast_align", "fast_align-training", "eflomal", "giza"),
     *("one-float32", "one-int8", "both-float32", "both-int8", "encoder-8", "encoder-12"),

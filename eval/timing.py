@@ -101,7 +101,7 @@ def full_forward(recorder: Recorder) -> Callable[[list[Pieces]], object]:
     """
     if not isinstance(recorder, FairseqRecorder):
         raise ValueError(f"{recorder.name} is no fairseq model, whose forward pass this can run")
-    model, pad = recorder.model, recorder.pad
+    model, pad = recorder.own_model(), recorder.pad
     eos = recorder.encode(Pair(("x",), ("x",), 1)).source[-1]
 
     @torch.inference_mode()

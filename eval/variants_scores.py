@@ -107,8 +107,9 @@ class Way:
         self._batches = [collate([recorder.encode(pair)], recorder.pad) for pair in pairs]
         recorded = [{found.layer: found for found in recorder.record(batch, layers)} for batch in self._batches]
         self._attention = {layer: [found[layer] for found in recorded] for layer in layers}
-        decoder = recorder.model.decoder.layers
-        self._gains = {layer: decoder[layer - 1].encoder_attn_layer_norm.weight.detach() for layer in layers}
+        decoder = recorder.transformer.decoder.layers
+        blocks = {layer: decoder[layer - 1].cross_block for layer in layers}
+        self._gains = {layer: block.norm.weight for layer, block in blocks.items() if block}
 
     def shares(
         self,

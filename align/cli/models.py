@@ -10,7 +10,7 @@ from align.backends.model_folder import DEFAULT_MODEL, ModelOptions
 from align.cli.about import direction
 from align.cli.common import lacks_memory, say
 from align.errors import ModelError, Remedy, plural
-from align.types import Settings
+from align.types import Dtype, Settings
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
@@ -58,7 +58,7 @@ class Models:
     forward: ModelRequest
     reverse: ModelRequest | None
     device: str
-    dtype: str
+    dtype: Dtype
     threads: int | None
     batch_tokens: int
     buffer: int

@@ -130,7 +130,9 @@ class TranslationAlignTask(TranslationTask):
     def _write_alignments(self, sample: Any, model: Any) -> None:
         if get_data_parallel_world_size() > 1:
             raise ValueError("--write-alignment: several processes cannot write one file; validate with one")
-        alignments = self._word_aligner(model)(sample["net_input"]["src_tokens"], sample["target"])
+        if not self._began_writing:  # the model's weights stay as they are until the validation ends
+            self._aligner = self._word_aligner(model)
+        alignments = self._aligner(sample["net_input"]["src_tokens"], sample["target"])
         with open(self.cfg.write_alignment, "a" if self._began_writing else "w", encoding="utf-8") as out:
             for number, alignment in zip(sample["id"].tolist(), alignments, strict=True):
                 out.write(f"A-{number}\t{alignment}\n")

@@ -84,7 +84,7 @@ class WordAligner:
             _warn_of_pieces(dictionaries)
         self._subwords = subwords or "none"
         self._dictionaries = dictionaries
-        recorder = FairseqAttention(model, dictionary=dictionaries[0], name=name)
+        recorder = FairseqAttention.of_model(model, name=name)
         choice = only_choice(recorder, settings)
         if choice is None:
             raise ValueError("layer and head must be fixed: fairseq shows one batch at a time, too little to choose by")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from align.backends.fairseq.recorder import FairseqRecorder
-from align.loading import DTYPES
 from align.training.prepare import binarise
+from align.types import DTYPES
 from tests import corpora
 from tests.conftest import example_pairs
 from tests.eval.conftest import Result, read_table

@@ -234,10 +234,10 @@ def run_unguarded(sound: Path, folder: Path, mark: Path) -> list[str]:
     """Which of the settings run in fairseq as it is: its own building of models, with Python's own `eval`."""
     from fairseq import models
 
-    from align.backends.fairseq.model import load_fairseq
+    from align.backends.fairseq.own_model import load_own_model
     from align.backends.model_folder import ModelOptions, find_model
 
-    dictionary = load_fairseq(find_model(str(sound), ModelOptions())).model.encoder.dictionary
+    dictionary = load_own_model(find_model(str(sound), ModelOptions()), ["de", "en"]).encoder.dictionary
     task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
     ran = []
     guarded = {module: vars(module)["eval"] for module in list(sys.modules.values()) if "eval" in vars(module)}

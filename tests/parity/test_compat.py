@@ -135,10 +135,19 @@ def test_fairseq_imported_before_this_package_is_mended_all_the_same(tmp_path: P
     assert result.stdout.splitlines()[-1] == "1"
 
 
+def test_aligning_does_without_fairseq(tmp_path: Path) -> None:
+    path = toy.save_model(tmp_path)
+    script = "from align import load; import sys\n"
+    script += f"load({str(path)!r}, layer=1, head=1).align('das haus', 'the house')\n"
+    script += "print(any(name.partition('.')[0] in ('fairseq', 'omegaconf', 'hydra') for name in sys.modules))"
+    result = python("-c", script)
+    assert (result.returncode, result.stdout) == (0, "False\n"), result.stderr
+
+
 def test_architectures_and_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     path = toy.save_model(tmp_path)
     for change, message in (
-        ({"_name": "klingon", "arch": "klingon"}, r"cannot build this model \(klingon\)"),
+        ({"_name": "klingon", "arch": "klingon"}, r"cannot run this model \(klingon\)"),
         ({"encoder_layers": 3}, "weights and configuration do not fit"),
     ):
         state = load_checkpoint(path)
@@ -155,15 +164,20 @@ def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("program", "missing", "message"),
     [
-        ("align.cli.extract", "fairseq", "fairseq is not installed. These two commands install it:"),
+        ("align.cli.extract --translate", "fairseq", "fairseq is not installed. These two commands install it:"),
         ("align.fairseq_cli", "fairseq", "fairseq is not installed. These two commands install it:"),
-        ("align.cli.extract", "omegaconf", "fairseq needs omegaconf, which is not installed. This installs all"),
+        (
+            "align.cli.extract --translate",
+            "omegaconf",
+            "fairseq needs omegaconf, which is not installed.",
+        ),
     ],
 )
 def test_what_installs_fairseq_and_its_requirements_is_printed(program: str, missing: str, message: str) -> None:
     hide = "from importlib.machinery import PathFinder; real = PathFinder.find_spec\n"
     hide += f"PathFinder.find_spec = lambda name, *rest: None if name == {missing!r} else real(name, *rest)\n"
-    arguments = ["extract-align", "-q"] if program == "align.cli.extract" else ["fairseq_cli", "train"]
+    program, _, option = program.partition(" ")
+    arguments = ["extract-align", "-q", option] if option else ["fairseq_cli", "train"]
     hide += f"import sys; sys.argv = {arguments}\n"
     hide += f"from {program} import main; sys.exit(main())"
     result = python("-c", hide, input="a ||| b\n")

@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from align.attention.merging import collate
+from align.backends.fairseq.dictionary import EOS
+from align.backends.fairseq.recorder import FairseqAttention
+from align.backends.transformer.linear import Linear, PackedLinear, PlainLinear
 from align.types import Pair
 from tests import toy
 
@@ -23,7 +26,7 @@ def reference(recorder: Any, pair: Pair) -> list[dict[str, torch.Tensor]]:
     """A full forward pass of fairseq's own on one pair, with what each cross-attention put out."""
     pieces = recorder.encode(pair)
     source = torch.tensor([pieces.source])
-    steps = torch.tensor([[recorder._eos, *pieces.target]])
+    steps = torch.tensor([[EOS, *pieces.target]])
     seen: list[dict[str, torch.Tensor]] = []
 
     def keep(module: Any, args: Any, output: Any) -> None:
@@ -33,11 +36,11 @@ def reference(recorder: Any, pair: Pair) -> list[dict[str, torch.Tensor]]:
         return args, {**kwargs, "need_head_weights": True}
 
     handles = []
-    for layer in recorder.model.decoder.layers:
+    for layer in recorder.own_model().decoder.layers:
         handles.append(layer.encoder_attn.register_forward_pre_hook(ask, with_kwargs=True))
         handles.append(layer.encoder_attn.register_forward_hook(keep))
     with torch.inference_mode():
-        recorder.model(source, torch.tensor([source.shape[1]]), steps)
+        recorder.own_model()(source, torch.tensor([source.shape[1]]), steps)
     for handle in handles:
         handle.remove()
     return seen
@@ -74,32 +77,46 @@ def test_the_bundled_model_adds_up_too(recorder: Any) -> None:
         torch.testing.assert_close(output, own["output"], rtol=0, atol=1e-5)
 
 
-def test_nothing_above_the_wanted_attention_is_run(toy_recorder: Callable[..., Any]) -> None:
+def test_nothing_above_the_wanted_attention_is_run(
+    toy_recorder: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = toy_recorder({"decoder_layers": 3})
-    decoder = recorder.model.decoder
-    ran: list[str] = []
-    for name, module in decoder.named_modules():
-        module.register_forward_hook(lambda *_, name=name: ran.append(name))
+    ran: list[Linear] = []
+    for kind in (PackedLinear, PlainLinear):
+        product = kind.__call__
+
+        def watched(self: Linear, *rest: Any, product: Any = product) -> Any:
+            ran.append(self)
+            return product(self, *rest)
+
+        monkeypatch.setattr(kind, "__call__", watched)
     batch = collate([recorder.encode(PAIRS[0])], recorder.pad)
     list(recorder.record(batch, [2]))
-    assert "layers.1.encoder_attn.v_proj" in ran
-    for name in ("layers.1.fc1", "layers.2.self_attn", "layers.2.encoder_attn", "output_projection"):
-        assert name not in ran
+    first, second, third = recorder.transformer.decoder.layers
+    assert first.feed_forward in ran
+    assert second.cross.key_value in ran
+    for unneeded in (second.cross_block.out, second.feed_forward, third.attention.query_key_value):
+        assert unneeded not in ran
 
 
-def test_hooks_are_gone_afterwards_and_layers_come_lowest_first(toy_recorder: Callable[..., Any]) -> None:
+def test_layers_come_lowest_first(toy_recorder: Callable[..., Any]) -> None:
     recorder = toy_recorder()
     batch = collate([recorder.encode(PAIRS[0])], recorder.pad)
     assert [attention.layer for attention in recorder.record(batch, [2, 1])] == [1, 2]
-    for layer in recorder.model.decoder.layers:
-        assert not layer.encoder_attn._forward_hooks
-        assert not layer.encoder_attn._forward_pre_hooks
-        assert not layer.encoder_attn.v_proj._forward_hooks
+
+
+def test_a_model_in_memory_is_the_one_in_its_file(toy_recorder: Callable[..., Any]) -> None:
+    for shape in toy.SHAPES.values():
+        recorder = toy_recorder(shape)
+        batch = collate([recorder.encode(pair) for pair in PAIRS], recorder.pad)
+        of_memory = FairseqAttention.of_model(recorder.own_model(), name="toy")
+        for own, other in zip(recorder.record(batch, [1]), of_memory.record(batch, [1]), strict=True):
+            torch.testing.assert_close(own.weights, other.weights, rtol=0, atol=1e-6)
 
 
 def test_special_symbols_in_the_text_are_unknown_words(toy_recorder: Callable[..., Any]) -> None:
     recorder = toy_recorder()
     pieces = recorder.encode(Pair(("<pad>", "</s>", "haus", "<s>"), ("<pad>", "<unk>"), 1))
-    assert pieces.source == [recorder.unk, recorder.unk, 5, recorder.unk, recorder._eos]
+    assert pieces.source == [recorder.unk, recorder.unk, 5, recorder.unk, EOS]
     assert pieces.target == [recorder.unk, recorder.unk]
     assert recorder.pad not in pieces.source

@@ -66,6 +66,7 @@ class InPieces:
     def __init__(self, recorder: Any) -> None:
         self._recorder = recorder
         self._pieces: dict[int, Pieces] = {}
+        self.max_positions, self.unk = (1024, 1024), 3
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._recorder, name)
@@ -273,11 +274,9 @@ def translate(task: Any, model: Any, sample: dict[str, Any], **options: Any) -> 
 
 
 def own_recorder(task: Any, model: Any) -> InPieces:
-    from align.backends.fairseq.recorder import FairseqRecorder
-    from align.text.preprocess import Preprocessor, TextRules
+    from align.backends.fairseq.recorder import FairseqAttention
 
-    sides = [Preprocessor(TextRules(""), d.index) for d in (task.source_dictionary, task.target_dictionary)]
-    return InPieces(FairseqRecorder(model, *sides, dictionary=task.source_dictionary, name="toy", text=""))
+    return InPieces(FairseqAttention.of_model(model, name="toy"))
 
 
 def words_of(task: Any, tokens: Sequence[int]) -> list[tuple[int, int]]:

@@ -39,18 +39,18 @@ def fairseq_translations(recorder: Any, search: Search) -> list[tuple[str, ...]]
     from fairseq.dataclass.configs import GenerationConfig
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-    dictionaries = recorder.model.encoder.dictionary, recorder.model.decoder.dictionary
+    dictionaries = recorder.own_model().encoder.dictionary, recorder.own_model().decoder.dictionary
     task = TranslationTask(TranslationConfig(source_lang="de", target_lang="en"), *dictionaries)
     options = GenerationConfig(
         beam=search.beam, lenpen=search.length_penalty, max_len_a=search.max_len_a, max_len_b=search.max_len_b
     )
-    generator = task.build_generator([recorder.model], options)
+    generator = task.build_generator([recorder.own_model()], options)
     moses = MosesTokenizer(MosesTokenizerConfig(source_lang="de", target_lang="en", moses_no_escape=True))
     found = []
     for words in sentences():
         tokens = torch.tensor([recorder.encode(Pair(words, (), 1)).source])
         sample = {"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([tokens.shape[1]])}}
-        best = task.inference_step(generator, [recorder.model], sample)[0][0]["tokens"]
+        best = task.inference_step(generator, [recorder.own_model()], sample)[0][0]["tokens"]
         found.append(tuple(moses.decode(dictionaries[1].string(best, "sentencepiece")).split(" ")))
     return found
 

@@ -6,25 +6,24 @@ import hashlib
 import io
 import re
 import warnings
-from argparse import Namespace
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-import torch
 from torch import Tensor
 
 from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.compat import install
+from align.backends.fairseq.dictionary import Dictionary, Vocabulary, parse_dictionary
 from align.backends.fairseq.recorder import FairseqRecorder
-from align.backends.fairseq.settings import model_settings, plain_dict, text_setting
+from align.backends.fairseq.settings import model_settings, plain_dict, saved_settings, text_setting
+from align.backends.fairseq.weights import build_transformer, max_positions
 from align.backends.model_folder import ModelFolder
-from align.errors import Argument, ModelError, Remedy, shorten
+from align.backends.transformer.forward import Transformer
+from align.errors import Argument, ModelError, Remedy, one_line, shorten
 from align.text.preprocess import Preprocessor, TextRules
-from align.types import TextWarning
+from align.types import Dtype, TextWarning
 
 _loaded: WeakValueDictionary[tuple[Path, str, str, str], FairseqRecorder] = WeakValueDictionary()
 """Recorders in use, by checkpoint, name, device and dtype."""
@@ -36,28 +35,23 @@ ENTRY_BYTES = 1000
 """As much of a dictionary is read for each row of the embedding: real entries have some ten bytes."""
 
 
-def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32") -> FairseqRecorder:
+def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> FairseqRecorder:
     """Load a fairseq checkpoint with its dictionaries and text processing.
 
     Args:
         folder: where the files are and what is known about the text.
         device: "cpu", or "cuda" and the like.
-        dtype: "float32" or "bfloat16".
+        dtype: of the products; see `align.backends.transformer.linear`.
 
     Raises:
         ValueError: a file is missing, damaged or of another model; says which and why.
-        ModuleNotFoundError: fairseq is not installed.
 
     Warns:
         TextWarning: the dictionaries hold tokens that the tokeniser does not make.
     """
-    install()
-    import fairseq  # noqa: F401  (first of all: where it is missing, nothing else matters)
-
     state = load_checkpoint(folder.checkpoint)
     weights: dict[str, Tensor] = state["model"]
-    config = plain_dict(state.get("cfg"))
-    args = state["args"] if state.get("args") is not None else config.get("model")
+    args = saved_settings(state)
     if not any(".encoder_attn." in name for name in weights):
         named = text_setting(args, "_name") or text_setting(args, "arch")
         raise ModelError(
@@ -65,7 +59,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
             file=str(folder.checkpoint),
             remedy=Remedy("links need a Transformer for translation, not a language model or an encoder alone"),
         )
-    task = config.get("task", args)
+    task = plain_dict(state.get("cfg")).get("task", args)
     folder.check_dictionaries(trained_with=text_setting(task, "data"))
     languages = _languages(folder, task)
     paths = [folder.dictionary(language) for language in languages]
@@ -74,7 +68,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
         _load_dictionary(path, part, weights, folder.checkpoint)
         for part, path in zip(("encoder", "decoder"), paths, strict=True)
     ]
-    model = _build(args, dictionaries, weights, folder.checkpoint)
+    transformer, positions = _build(args, weights, folder.checkpoint, device, dtype)
     if doubt := doubt_about_tokenizer(folder.options.tokenizer, rules, dictionaries):
         warnings.warn(f"{folder.checkpoint}: {doubt}", TextWarning, stacklevel=3)  # whoever calls align.load
     subword_files = [rule.subword_file for rule in rules if rule.subword_file is not None]
@@ -82,13 +76,12 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     fingerprint = _fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
     source, target = (
         Preprocessor(rule, known.__getitem__, known)
-        for rule, known in zip(rules, map(_Vocabulary, dictionaries), strict=True)
+        for rule, known in zip(rules, map(Vocabulary, dictionaries), strict=True)
     )
     recorder = FairseqRecorder(
-        model.requires_grad_(False).to(device=device, dtype=getattr(torch, dtype)),
-        source,
-        target,
-        dictionary=dictionaries[0],
+        transformer,
+        (source, target),
+        positions,
         name=f"fairseq:{'-'.join(languages)}@{fingerprint}",
         text=", ".join(map(str, rules)),
         origin=(folder.absolute(), device, dtype),
@@ -97,7 +90,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: str = "float32
     return recorder
 
 
-def load_again(name: str, folder: ModelFolder, device: str, dtype: str) -> FairseqRecorder:
+def load_again(name: str, folder: ModelFolder, device: str, dtype: Dtype) -> FairseqRecorder:
     """What a pickled recorder becomes: the one that this process has of the same files, or that model loaded again.
 
     Args:
@@ -155,14 +148,12 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
     return source, target
 
 
-def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Any:
+def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Dictionary:
     """One side's dictionary; no more of it is read than the model has rows for.
 
     Raises:
         ValueError: the file is not a dictionary, or another model's.
     """
-    from fairseq.data import Dictionary
-
     table = weights.get(f"{part}.embed_tokens.weight")
     rows = table.shape[0] if table is not None and table.dim() == 2 else 0
     with path.open("rb") as stream:
@@ -174,9 +165,9 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
             "not this model's dictionary"
         )
     try:
-        dictionary = Dictionary.load(io.StringIO(content.decode()))
-    except Exception as error:  # a wrong encoding, a line that is no entry, an entry twice
-        raise ValueError(f"{path}: not a fairseq dictionary ({_one_line(error)})") from None
+        dictionary = parse_dictionary(io.StringIO(content.decode()))
+    except ValueError as error:  # a wrong encoding, a line that is no entry, an entry twice
+        raise ValueError(f"{path}: not a fairseq dictionary ({one_line(error)})") from None
     if rows != len(dictionary):
         raise ValueError(
             f"{path}: {len(dictionary):,} entries with fairseq's 4 special ones, but the {part} of "
@@ -185,13 +176,13 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
     return dictionary
 
 
-def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], dictionaries: Sequence[Any]) -> str:
+def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], dictionaries: Sequence[Dictionary]) -> str:
     """Whether the dictionaries hold tokens that Moses escapes or splits, and the text's will not be: a warning.
 
     Args:
         given: the tokeniser that was asked for; with "none" the text is taken to be tokenised already.
         rules: of either side.
-        dictionaries: fairseq's.
+        dictionaries: of either side.
 
     Returns:
         The warning; empty where all is well, or words are looked up as they are.
@@ -201,7 +192,7 @@ def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], diction
         return ""
     counts = dict.fromkeys(("escaped", "@-@", "plain"), 0)
     for dictionary in dictionaries:
-        for piece, count in zip(dictionary.symbols, dictionary.count, strict=True):
+        for piece, count in zip(dictionary.pieces, dictionary.counts, strict=True):
             counts["escaped"] += count * ("&apos;" in piece or "&quot;" in piece)
             counts["@-@"] += count * (piece.lstrip("\u2581") == "@-@")
             counts["plain"] += count * ("'" in piece or '"' in piece)
@@ -212,102 +203,23 @@ def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], diction
     return "" if given == fits else f"its dictionary holds {held}: is its tokenizer {fits}, not {given or 'none'}?"
 
 
-def _one_line(error: Exception, most: int = 120) -> str:
-    """A library's message, which may quote the file, as one line that is not too long."""
-    return shorten(" ".join(str(error).split()), most)
-
-
-class _Vocabulary(dict[str, int]):
-    """Piece to id. What looks like a special symbol is a user's word like any other, and unknown.
-
-    Args:
-        dictionary: fairseq's.
-    """
-
-    def __init__(self, dictionary: Any) -> None:
-        super().__init__((piece, n) for piece, n in dictionary.indices.items() if n >= dictionary.nspecial)
-        self._unknown: int = dictionary.unk()
-
-    def __missing__(self, piece: str) -> int:
-        return self._unknown
-
-
-def _build(args: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], checkpoint: Path) -> Any:
-    """The checkpoint's own architecture with its weights in it.
+def _build(
+    saved: Any, weights: Mapping[str, Tensor], checkpoint: Path, device: str, dtype: Dtype
+) -> tuple[Transformer, tuple[int, int]]:
+    """The Transformer that is in a checkpoint, and the most pieces that it takes on either side.
 
     Raises:
-        ValueError: it is not an architecture whose attention can be read, or settings and weights do not fit.
+        ValueError: it is none for translation, or settings and weights do not fit each other.
     """
-    from fairseq import models
-
+    name = text_setting(saved, "_name") or text_setting(saved, "arch")
+    if not re.fullmatch(r"(transformer|m?bart|align)(_.*)?", name or ""):
+        what = f"{checkpoint}: cannot run this model ({name or 'without a name'}): no Transformer for translation"
+        raise ValueError(what)
     try:
-        settings = model_settings(args, weights)
+        settings = model_settings(saved, weights)
+        return build_transformer(settings, weights, device, dtype), max_positions(settings, weights)
     except ValueError as error:
         raise ValueError(f"{checkpoint}: weights and configuration do not fit: {error}") from None
-    if _model_class(settings.arch) is None:
-        name = settings.arch or "without a name"
-        raise ValueError(f"{checkpoint}: fairseq cannot build this model ({name}): no Transformer for translation")
-    task = Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
-    try:
-        _check_cost(settings, task, weights)
-        model = models.build_model(settings, task)
-    except Exception as error:  # whatever an unusual setting makes fairseq raise
-        _leave_memory_errors(error)
-        reason = _one_line(error)
-        raise ValueError(f"{checkpoint}: fairseq cannot build this model ({settings.arch}): {reason}") from None
-    try:
-        model.load_state_dict(weights, strict=True, model_cfg=settings)
-    except Exception as error:  # the names of weights are the file's, and fairseq takes them apart
-        _leave_memory_errors(error)
-        reason = _one_line(error, 500)  # which names the weights
-        raise ValueError(f"{checkpoint}: weights and configuration do not fit: {reason}") from None
-    if not all(weight.isfinite().all() for weight in model.parameters()):
-        raise ValueError(f"{checkpoint}: some weights are not finite numbers; the training has failed")
-    return model
-
-
-def _leave_memory_errors(error: Exception) -> None:
-    """Raise an error that is not the file's fault again: torch has no class of its own for a CPU out of memory."""
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error)):
-        raise error
-
-
-def _model_class(architecture: str | None) -> type | None:
-    """The class that fairseq builds for an architecture, if this package can read its modules.
-
-    Other classes evaluate their settings, or open files that these name.
-    """
-    from fairseq.models import ARCH_MODEL_REGISTRY
-    from fairseq.models.bart import BARTModel
-    from fairseq.models.transformer import TransformerModel
-    from fairseq.models.transformer_align import TransformerAlignModel
-
-    model_class: type | None = ARCH_MODEL_REGISTRY.get(architecture)
-    return model_class if model_class in (TransformerModel, BARTModel, TransformerAlignModel) else None
-
-
-def _check_cost(settings: Namespace, task: Namespace, weights: Mapping[str, Tensor]) -> None:
-    """Build the model without memory for its weights, and compare their number with the checkpoint's.
-
-    fairseq adds unused parameters to its encoder layers and shares others, so that up to twice as many are allowed.
-
-    Raises:
-        ValueError: the settings are those of a far larger model.
-    """
-    from fairseq.models import ARCH_CONFIG_REGISTRY
-    from fairseq.models.transformer import TransformerModel
-
-    settings = copy(settings)
-    ARCH_CONFIG_REGISTRY[settings.arch](settings)
-    with torch.device("meta"):
-        skeleton = TransformerModel.build_model(settings, task)  # BART's own constructor draws numbers for each weight
-    needed = sum(weight.numel() for weight in skeleton.parameters())
-    stored = {
-        w.untyped_storage().data_ptr(): w.untyped_storage().nbytes() // w.element_size() for w in weights.values()
-    }
-    present = sum(stored.values())  # each counted once, however many names it has
-    if needed > 2 * present + 1_000_000:
-        raise ValueError(f"its settings make {needed:,} parameters, its file holds {present:,}")
 
 
 def _fingerprint(files: Iterable[Path], text: str) -> str:

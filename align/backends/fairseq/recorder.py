@@ -1,222 +1,154 @@
-"""Encoder-decoder attention of any fairseq Transformer checkpoint, through hooks on its own modules."""
+"""fairseq models that show their encoder-decoder attention."""
 
 from __future__ import annotations
 
-import os
 import threading
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 import torch
-from torch import Tensor
 
 from align.attention.merging import NULL
+from align.backends.fairseq.dictionary import EOS, PAD, UNK
+from align.backends.fairseq.weights import build_transformer
+from align.backends.transformer.forward import Transformer
 from align.text.preprocess import Preprocessor
-from align.types import Batch, CrossAttention, Pair, Pieces, Search
+from align.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
 
 if TYPE_CHECKING:
     from align.backends.base import Translator
     from align.backends.model_folder import ModelFolder
-
-_recorders: WeakSet[FairseqAttention] = WeakSet()
-"""All recorders of the process, for a fork to find."""
-
-
-class _Recorded(Exception):
-    """The attention of the last layer asked for has been recorded; the decoder need not compute any more."""
 
 
 class FairseqAttention:
     """A fairseq Transformer that shows its encoder-decoder attention; see `AttentionRecorder` for the attributes.
 
     The decoder is run only up to the cross-attention of the last layer asked for: no later layer, no projection onto
-    the vocabulary.
-
-    Threads may share it: they take turns, because hooks, masks and beam sizes are kept in the model's modules. A forked
-    child has one CPU thread: OpenMP's other threads stay in the parent, and torch would wait for them for ever.
+    the vocabulary. Threads may share it.
 
     Args:
-        model: a fairseq encoder-decoder Transformer.
-        dictionary: either side's, for the ids of its special symbols.
+        transformer: the model.
         name: for messages.
 
     Attributes:
-        model: the same.
+        transformer: the same.
     """
 
-    def __init__(self, model: Any, *, dictionary: Any, name: str) -> None:
-        model.eval()  # which returns nothing where fairseq has made the model ready for its beam search
-        self.model = model
-        # only now: in training fairseq's LayerDrop leaves some layers out of this list
-        self._attentions = [layer.encoder_attn for layer in model.decoder.layers]
-        self._eos = dictionary.eos()
-        self.pad = dictionary.pad()
+    def __init__(self, transformer: Transformer, *, name: str) -> None:
+        self.transformer = transformer
         self.name = name
-        self.layers = len(self._attentions)
-        self.heads = self._attentions[0].num_heads
-        self.device = str(next(model.parameters()).device)
-        self._turn = threading.RLock()
-        _recorders.add(self)
+        self.pad = PAD
+        self.layers = len(transformer.decoder.layers)
+        self.heads = transformer.heads
+        self.device = str(transformer.device)
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other threads from using the model until the context ends."""
-        with self._turn:
-            yield
+    @classmethod
+    def of_model(cls, model: Any, *, name: str) -> FairseqAttention:
+        """What is recorded of a model in memory, with the weights that it has now.
+
+        Raises:
+            ValueError: it is not a Transformer that can be run here.
+        """
+        weights = {key: weight.detach() for key, weight in model.state_dict().items()}
+        device = str(next(model.parameters()).device)
+        return cls(build_transformer(_settings_of(model), weights, device), name=name)
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         """Attention of the given layers (from 1), lowest first; see `Recorder.record`."""
-        return iter(self._record(batch, sorted(layers)))
-
-    @torch.no_grad()
-    def _record(self, batch: Batch, layers: Sequence[int]) -> list[CrossAttention]:
+        steps = torch.nn.functional.pad(batch.target, (1, 0), value=EOS)  # [B, T+1]
         source = batch.source.to(self.device)
-        # Pads at the end of the target are hidden from all before them by the causal mask. Read as </s> they
-        # need no mask of their own, which would cost [B, H, T, T] in each layer.
-        target = batch.target.masked_fill(batch.target == self.pad, self._eos)
-        steps = torch.nn.functional.pad(target, (1, 0), value=self._eos).to(self.device)  # [B, T+1]
-        recorded: list[CrossAttention] = []
-        with self.alone(), self._hooked(layers, recorded), _one_beam(self._attentions), suppress(_Recorded):
-            encoded = self.model.encoder(source, src_lengths=(source != self.pad).sum(1))
-            self.model.decoder(steps, encoder_out=encoded, features_only=True)
-        return recorded
+        return self.transformer.record(source, steps.to(self.device), PAD, sorted(layers))
 
-    @contextmanager
-    def _hooked(self, layers: Sequence[int], recorded: list[CrossAttention]) -> Iterator[None]:
-        """Let a forward pass append the attention of these layers to `recorded`, and end after the last of them."""
-        handles: list[Any] = []
-        try:
-            for layer in layers:
-                handles += self._hook(layer, layer == layers[-1], recorded)
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
-    def _hook(self, layer: int, last: bool, recorded: list[CrossAttention]) -> list[Any]:
-        """Hook one layer so that a forward pass appends its attention to `recorded`."""
-        attention = self._attentions[layer - 1]
-        heads = attention.num_heads
-        value: list[Tensor] = []
-
-        def ask_for_weights(module: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-            return args, {**kwargs, "need_weights": True, "need_head_weights": True}
-
-        def keep_value(module: Any, args: Any, output: Tensor) -> None:
-            value.append(output)  # [S, B, D]
-
-        def keep_all(module: Any, args: Any, output: tuple[Tensor, Tensor]) -> None:
-            weights = output[1].transpose(0, 1)  # [B, H, T+1, S]
-            flat, size = value.pop(), module.head_dim  # [S, B, D]
-            values = flat.view(*flat.shape[:2], heads, size).permute(1, 2, 0, 3)  # [B, H, S, d]
-            out_proj = module.out_proj.weight.view(-1, heads, size).permute(1, 2, 0)  # [H, d, D]
-            recorded.append(CrossAttention(layer, weights, values, out_proj))
-            if last:
-                raise _Recorded
-
-        return [
-            attention.register_forward_pre_hook(ask_for_weights, with_kwargs=True),
-            attention.v_proj.register_forward_hook(keep_value),
-            attention.register_forward_hook(keep_all),
-        ]
+def _settings_of(model: Any) -> Namespace:
+    """The settings of a model in memory, read off its modules, as `model_settings` has them."""
+    sides = {"encoder": model.encoder, "decoder": model.decoder}
+    settings: dict[str, Any] = {"activation_fn": model.encoder.cfg.activation_fn}
+    for name, side in sides.items():
+        layer = side.layers[0]
+        settings |= {
+            f"{name}_attention_heads": layer.self_attn.num_heads,
+            f"{name}_normalize_before": layer.normalize_before,
+            f"{name}_learned_pos": isinstance(side.embed_positions, torch.nn.Embedding),
+            f"{name}_embed_dim": layer.self_attn.embed_dim,
+        }
+    return Namespace(
+        **settings,
+        no_token_positional_embeddings=model.encoder.embed_positions is None,
+        no_scale_embedding=model.encoder.embed_scale == 1,
+        cross_self_attention=model.decoder.cross_self_attention,
+    )
 
 
 class FairseqRecorder(FairseqAttention):
     """A fairseq Transformer with its text processing; see `Recorder` for the attributes.
 
     Args:
-        model: a fairseq encoder-decoder Transformer.
-        source: the source side's preprocessing.
-        target: the target side's.
-        dictionary: either side's, for the ids of its special symbols.
+        transformer: the model.
+        sides: preprocessing of the source and of the target.
+        max_positions: the most pieces that the model takes on either side.
         name: for the signature.
         text: how either side's text is prepared, for messages.
-        origin: what `align.backends.fairseq.model.load_again` loads the same from, so that it can be pickled.
+        origin: the folder, device and dtype that `align.backends.fairseq.model.load_again` loads the same from.
 
     Attributes:
         rules: how the (source, target) side's text is prepared.
+        turn: to be held while fairseq's own model is used, whose modules keep masks and beam sizes.
     """
 
     def __init__(
         self,
-        model: Any,
-        source: Preprocessor,
-        target: Preprocessor,
+        transformer: Transformer,
+        sides: tuple[Preprocessor, Preprocessor],
+        max_positions: tuple[int, int],
         *,
-        dictionary: Any,
         name: str,
         text: str,
-        origin: tuple[ModelFolder, str, str] | None = None,
+        origin: tuple[ModelFolder, str, Dtype],
     ) -> None:
-        super().__init__(model, dictionary=dictionary, name=name)
+        super().__init__(transformer, name=name)
         self._origin = origin
-        self._source, self._target = source, target
-        self.rules = (source.rules, target.rules)
-        self.languages = (source.rules.language, target.rules.language)
-        self.unk = dictionary.unk()
+        self._sides = sides
+        self.rules = (sides[0].rules, sides[1].rules)
+        self.languages = (self.rules[0].language, self.rules[1].language)
+        self.unk = UNK
         self.text = text
-        self.max_positions = (int(model.encoder.max_positions()), int(model.decoder.max_positions()))
-        self.dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+        self.max_positions = max_positions
+        self.dtype: str = origin[2]
+        self._own_model: Any = None
+        self.turn = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled is where the model was loaded from, and not its weights.
-
-        Raises:
-            TypeError: it was not loaded, but made of a model.
-        """
+        """Pickled is where the model was loaded from, and not its weights."""
         from align.backends.fairseq.model import load_again  # which makes recorders
 
-        if self._origin is None:
-            raise TypeError(f"{self.name} cannot be pickled: only what align.load has loaded can be loaded again")
         return load_again, (self.name, *self._origin)
 
     def encode(self, pair: Pair) -> Pieces:
         """The model's pieces of one pair; `</s>` ends the source."""
-        source, source_words = self._source(pair.source)
-        target, target_words = self._target(pair.target)
+        source, source_words = self._sides[0](pair.source)
+        target, target_words = self._sides[1](pair.target)
         words = len(pair.source), len(pair.target)
-        return Pieces([*source, self._eos], [*source_words, NULL], target, target_words, words)
+        return Pieces([*source, EOS], [*source_words, NULL], target, target_words, words)
+
+    def own_model(self) -> Any:
+        """The same model as fairseq's own modules; loaded when it is first asked for.
+
+        Raises:
+            ValueError: fairseq cannot build it.
+            ModuleNotFoundError: fairseq is not installed.
+        """
+        from align.backends.fairseq.own_model import load_own_model  # which imports fairseq
+
+        with self.turn:
+            if self._own_model is None:
+                folder, device, dtype = self._origin
+                self._own_model = load_own_model(folder, self.languages, device, dtype)
+        return self._own_model
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
         """What translates with this model, by fairseq's beam search."""
         from align.backends.fairseq.translator import FairseqTranslator  # which is made of a recorder
 
         return FairseqTranslator(self, search, batch_tokens)
-
-
-@contextmanager
-def _one_beam(attentions: Sequence[Any]) -> Iterator[None]:
-    """Read one row for each source: after a beam search, BART's attention expects each source once for each beam."""
-    beams = [(attention, attention.beam_size) for attention in attentions if hasattr(attention, "beam_size")]
-    try:
-        for attention, _ in beams:
-            attention.beam_size = 1
-        yield
-    finally:
-        for attention, size in beams:
-            attention.beam_size = size
-
-
-def _before_fork() -> None:
-    """Wait for calls that are under way: a child's copy of the model would keep their hooks for ever."""
-    for recorder in _recorders:
-        _held.append(recorder)
-        recorder._turn.acquire()
-
-
-def _after_fork() -> None:
-    while _held:
-        _held.pop()._turn.release()
-
-
-def _after_fork_in_child() -> None:
-    """Go on without OpenMP's threads, which stay in the parent."""
-    if _held:
-        torch.set_num_threads(1)
-    _after_fork()
-
-
-_held: list[FairseqAttention] = []
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

@@ -50,6 +50,11 @@ def text_setting(part: Any, name: str) -> str | None:
     return str(value) if isinstance(value, str) and 0 < len(value) < 100 else None
 
 
+def saved_settings(state: Mapping[str, Any]) -> Any:
+    """The model's settings as a checkpoint has them: "args", or the "model" of "cfg"."""
+    return state["args"] if state.get("args") is not None else plain_dict(state.get("cfg")).get("model")
+
+
 def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
     """The settings to build the model from: those listed above, with values that the weights account for.
 

@@ -8,6 +8,7 @@ from itertools import groupby
 import torch
 
 from align.backends.fairseq.recorder import FairseqRecorder
+from align.backends.forking import under_way
 from align.text.batching import BATCH_TOKENS, batches
 from align.text.detokenize import Detokenizer
 from align.types import Search
@@ -25,15 +26,16 @@ class FairseqTranslator:
     def __init__(
         self, recorder: FairseqRecorder, search: Search | None = None, batch_tokens: int = BATCH_TOKENS
     ) -> None:
+        model = recorder.own_model()  # which mends fairseq
         from fairseq.sequence_generator import SequenceGenerator
 
         self.search = search or Search()
         self._recorder = recorder
         self._batch_tokens = batch_tokens
         self._detokenize = Detokenizer(recorder.rules[1])
-        self._dictionary = recorder.model.decoder.dictionary
+        self._dictionary = model.decoder.dictionary
         self._generator = SequenceGenerator(
-            [recorder.model],
+            [model],
             self._dictionary,
             beam_size=self.search.beam,
             len_penalty=self.search.length_penalty,
@@ -62,7 +64,7 @@ class FairseqTranslator:
         """Translate a batch of sentences of one length."""
         tokens = torch.tensor(sources, device=self._recorder.device)  # [B, S]
         lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
-        with self._recorder.alone():
+        with self._recorder.turn, under_way():
             beams = self._generator.generate(None, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
         specials, unknown = self._dictionary.nspecial, self._dictionary.unk()
         for hypotheses in beams:

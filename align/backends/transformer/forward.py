@@ -1,0 +1,107 @@
+"""One forced pass through an encoder and the decoder layers that are needed, made of `layers`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from align import types
+from align.backends.forking import under_way
+from align.backends.transformer.layers import Block, CrossAttention, Embedding, Layout, Norm, SelfAttention
+from align.backends.transformer.linear import Linear
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of the encoder, or with `cross` one of the decoder."""
+
+    attention: SelfAttention
+    attention_block: Block
+    feed_forward: Linear
+    feed_forward_block: Block
+    cross: CrossAttention | None = None
+    cross_block: Block | None = None
+
+    def attend(self, x: Tensor, layout: Layout) -> Tensor:
+        """Through the layer's self-attention `[N, D]`."""
+        block = self.attention_block
+        return block.leave(self.attention(block.enter(x), layout), x)
+
+    def feed(self, x: Tensor) -> Tensor:
+        """Through its feed-forward network `[N, D]`."""
+        block = self.feed_forward_block
+        return block.leave(self.feed_forward(block.enter(x)), x)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """An encoder, or a decoder without what predicts pieces."""
+
+    embedding: Embedding
+    layers: Sequence[Layer]
+    norm: Norm | None
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """A model that is only run, by any number of threads at once.
+
+    Attributes:
+        encoder: with the layer norm of its output, if it has one.
+        decoder: without, and without what predicts pieces.
+    """
+
+    encoder: Stack
+    decoder: Stack
+
+    @property
+    def heads(self) -> int:
+        """Attention heads of the decoder's layers."""
+        return self.decoder.layers[0].attention.heads
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return self.encoder.embedding.pieces.device
+
+    @torch.inference_mode()
+    def encode(self, ids: Tensor, layout: Layout) -> Tensor:
+        """The encoder's output `[N, D]` for source ids `[N]`."""
+        x = self.encoder.embedding(ids, layout)
+        for layer in self.encoder.layers:
+            x = layer.feed(layer.attend(x, layout))
+        return self.encoder.norm(x) if self.encoder.norm else x
+
+    def record(self, source: Tensor, steps: Tensor, pad: int, layers: Sequence[int]) -> Iterator[types.CrossAttention]:
+        """Cross-attention of some decoder layers, in one pass that ends with the last of them.
+
+        Args:
+            source: ids `[B, S]`, on the model's device, pads at the end of each row.
+            steps: ids that the decoder reads `[B, T]`, likewise.
+            pad: the id that means nothing is here.
+            layers: from 1, lowest first.
+        """
+        with under_way():
+            return iter(self._record(source, steps, pad, layers))
+
+    @torch.inference_mode()
+    def _record(self, source: Tensor, steps: Tensor, pad: int, layers: Sequence[int]) -> list[types.CrossAttention]:
+        columns, rows = Layout.of(source != pad), Layout.of(steps != pad)
+        encoded = self.encode(columns.flatten(source[..., None])[:, 0], columns)
+        x = self.decoder.embedding(rows.flatten(steps[..., None])[:, 0], rows)
+        recorded: list[types.CrossAttention] = []
+        for number, layer in enumerate(self.decoder.layers[: layers[-1]], 1):
+            assert layer.cross
+            assert layer.cross_block
+            x = layer.attend(x, rows)
+            entered = layer.cross_block.enter(x)
+            weights, values = layer.cross.weights(entered, rows, encoded, columns)
+            if number in layers:
+                recorded.append(types.CrossAttention(number, weights, values, layer.cross.out_proj))
+            if number < layers[-1]:
+                context = layer.cross.context(weights, values, rows)
+                x = layer.feed(layer.cross_block.leave(context, x))
+        return recorded

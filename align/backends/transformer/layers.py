@@ -1,0 +1,224 @@
+"""The parts of an encoder-decoder Transformer, which work on the pieces of a batch in a row, without pads.
+
+Letters: B batch, N pieces in all, S source pieces and T decoder steps of the longest pair, H heads, D model size,
+d = D/H.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from align.backends.transformer.linear import Linear
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the pieces of a padded batch are.
+
+    Attributes:
+        size: (B, L), L being the longest row.
+        positions: of each piece in its row, from 0 `[N]`.
+        places: of the pieces in the flattened batch `[N]`; None where nothing is padded.
+        pieces: the piece at each place, `[B L]`; pads repeat the piece before them.
+        mask: what to add to scores of columns `[B, 1, 1, L]`, negative infinity for pads; None where nothing is padded.
+    """
+
+    size: tuple[int, int]
+    positions: Tensor
+    places: Tensor | None = None
+    pieces: Tensor | None = None
+    mask: Tensor | None = None
+
+    @classmethod
+    def of(cls, kept: Tensor) -> Layout:
+        """The layout of a batch `[B, L]` that is true where there is a piece; each row begins with one."""
+        batch, length = kept.shape
+        places = kept.flatten().nonzero()[:, 0]
+        if len(places) == batch * length:
+            return cls((batch, length), places % length)
+        pieces = kept.flatten().cumsum(0).sub_(1)
+        mask = torch.zeros(kept.shape, device=kept.device).masked_fill_(~kept, float("-inf"))
+        return cls((batch, length), places % length, places, pieces, mask[:, None, None])
+
+    def pad(self, flat: Tensor) -> Tensor:
+        """`[N, C]` to `[B, L, C]`; pads have the numbers of the piece before them."""
+        padded = flat if self.pieces is None else flat.index_select(0, self.pieces)
+        return padded.view(*self.size, -1)
+
+    def flatten(self, padded: Tensor) -> Tensor:
+        """`[B, L, C]` to `[N, C]`."""
+        flat = padded.reshape(-1, padded.shape[-1])
+        return flat if self.places is None else flat.index_select(0, self.places)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Layer normalisation."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`[N, D]` to `[N, D]`."""
+        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Pieces and their positions to vectors.
+
+    Attributes:
+        pieces: a vector for each id, scaled `[V, E]`.
+        positions: gives a table of vectors for at least so many positions, from 0 `[P, D]`; None for a model without.
+        projections: what the vectors of pieces go through, before their positions are added.
+        norm: of the sum, if any.
+        last: a projection after that, if any.
+    """
+
+    pieces: Tensor
+    positions: Callable[[int], Tensor] | None
+    projections: Sequence[Linear] = ()
+    norm: Norm | None = None
+    last: Linear | None = None
+
+    def __call__(self, ids: Tensor, layout: Layout) -> Tensor:
+        """Ids `[N]` to `[N, D]`."""
+        x = self.pieces.index_select(0, ids)
+        for projection in self.projections:
+            x = projection(x)
+        if self.positions is not None:
+            x = x.add_(self.positions(layout.size[1]).index_select(0, layout.positions))
+        if self.norm:
+            x = self.norm(x)
+        return self.last(x) if self.last else x
+
+
+class Sinusoids:
+    """Positions as sines and cosines, counted from `first`; the table grows as it is needed.
+
+    Vaswani et al. (2017), section 3.5, with all sines before all cosines, as tensor2tensor and fairseq have them.
+    """
+
+    def __init__(self, size: int, first: int, device: str) -> None:
+        self._size, self._first, self._device = size, first, device
+        self._table = self._make(256)
+
+    def __call__(self, length: int) -> Tensor:
+        """A table of at least that many positions `[P, D]`."""
+        table = self._table
+        if len(table) < length:
+            table = self._table = self._make(2 * length)
+        return table
+
+    def _make(self, length: int) -> Tensor:
+        half = self._size // 2
+        speeds = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / (half - 1)))
+        angles = torch.arange(self._first, self._first + length, dtype=torch.float)[:, None] * speeds
+        table = torch.cat([angles.sin(), angles.cos()], 1)
+        return functional.pad(table, (0, self._size % 2)).to(self._device)
+
+
+@dataclass(frozen=True)
+class SelfAttention:
+    """Attention of a sequence to itself, up to the output projection; queries are scaled by 1/sqrt(d) already.
+
+    Attributes:
+        query_key_value: the three projections in one.
+        heads: H.
+        causal: whether each step sees itself and those before it only.
+    """
+
+    query_key_value: Linear
+    heads: int
+    causal: bool
+
+    def __call__(self, x: Tensor, layout: Layout) -> Tensor:
+        """`[N, D]` to `[N, D]`."""
+        batch, length = layout.size
+        padded = layout.pad(self.query_key_value(x)).view(batch, length, 3, self.heads, -1)
+        query, key, value = padded.permute(2, 0, 3, 1, 4)  # [B, H, L, d] each
+        mask = None if self.causal else layout.mask
+        context = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=self.causal, scale=1.0
+        )
+        return layout.flatten(context.transpose(1, 2).reshape(batch, length, -1))
+
+
+@dataclass(frozen=True)
+class CrossAttention:
+    """Attention of decoder steps to the encoder's output; queries are scaled by 1/sqrt(d) already.
+
+    Attributes:
+        query: projection of the steps.
+        key_value: both projections of the encoder's output in one.
+        heads: H.
+        out_proj: each head's share of the output projection, without its bias `[H, d, D]`.
+    """
+
+    query: Linear
+    key_value: Linear
+    heads: int
+    out_proj: Tensor
+
+    def weights(self, x: Tensor, steps: Layout, source: Tensor, columns: Layout) -> tuple[Tensor, Tensor]:
+        """Attention weights `[B, H, T, S]` and value vectors `[B, H, S, d]`.
+
+        Args:
+            x: decoder steps `[N, D]`.
+            steps: their layout.
+            source: the encoder's output `[M, E]`.
+            columns: its layout.
+        """
+        batch, length = columns.size
+        query = steps.pad(self.query(x)).view(batch, steps.size[1], self.heads, -1).transpose(1, 2)
+        padded = columns.pad(self.key_value(source)).view(batch, length, 2, self.heads, -1)
+        key, value = padded.permute(2, 0, 3, 1, 4)
+        scores = query @ key.transpose(2, 3)  # [B, H, T, S]
+        if columns.mask is not None:
+            scores += columns.mask
+        return scores.softmax(-1), value
+
+    def context(self, weights: Tensor, values: Tensor, steps: Layout) -> Tensor:
+        """What the steps get of the values, up to the output projection `[N, D]`."""
+        batch, length = steps.size
+        return steps.flatten((weights @ values).transpose(1, 2).reshape(batch, length, -1))
+
+
+@dataclass(frozen=True)
+class Block:
+    """What surrounds attention or a feed-forward network: layer norm before or after, projection and residual.
+
+    Attributes:
+        norm: its layer norm.
+        before: whether that comes before (pre-norm) or after the sum (post-norm).
+        out: the projection whose output is added to the residual.
+        inner_norm: of what goes into the projection, if any (fairseq's `scale_fc`).
+        outer_norm: of what comes out of it, if any (`scale_attn`).
+        residual_scale: what the residual is multiplied with, if anything (`scale_resids`).
+    """
+
+    norm: Norm
+    before: bool
+    out: Linear
+    inner_norm: Norm | None = None
+    outer_norm: Norm | None = None
+    residual_scale: Tensor | None = None
+
+    def enter(self, x: Tensor) -> Tensor:
+        """What the block works on `[N, D]`."""
+        return self.norm(x) if self.before else x
+
+    def leave(self, inner: Tensor, x: Tensor) -> Tensor:
+        """The block's output `[N, D]`, of what came out of its work `[N, I]` and what went into it `[N, D]`."""
+        if self.inner_norm:
+            inner = self.inner_norm(inner)
+        if self.residual_scale is not None:
+            x = x * self.residual_scale
+        total = self.outer_norm(self.out(inner)).add_(x) if self.outer_norm else self.out(inner, x)
+        return total if self.before else self.norm(total)

@@ -1,0 +1,84 @@
+"""Linear layers: every product gives what the documented one gives, and falls back to it where it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import torch
+from torch.nn import functional
+
+from align.backends.transformer import linear
+from align.backends.transformer.linear import ACTIVATIONS, Activation, PackedLinear, PlainLinear, make_linear
+from align.errors import ModelError
+from align.types import Dtype
+
+TOLERANCE: dict[Dtype, float] = {"float32": 1e-5, "bfloat16": 0.1, "int8": 0.2}
+
+
+@pytest.fixture
+def tried_anew() -> Iterator[None]:
+    """What has been found out about this torch is forgotten, before and after."""
+    for found in (linear.has_packed_product, linear.has_int8_product):
+        found.cache_clear()
+    yield
+    for found in (linear.has_packed_product, linear.has_int8_product):
+        found.cache_clear()
+
+
+def numbers(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("rows", [1, 7, 1100])
+def test_products(dtype: Dtype, activation: Activation, rows: int) -> None:
+    weight, bias, x, residual = numbers(24, 32), numbers(24), numbers(rows, 32), numbers(rows, 24)
+    plain = functional.linear(x, weight, bias)
+    close = partial(torch.testing.assert_close, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+    expected = ACTIVATIONS[activation](plain.clone())
+    found = make_linear(weight, bias, activation, dtype)(x)
+    assert found.dtype == torch.float32
+    close(found, expected)
+    before = residual.clone()
+    close(make_linear(weight, bias, dtype=dtype)(x, residual), plain + residual)
+    close(make_linear(weight, None, dtype=dtype)(x), x @ weight.T)
+    assert torch.equal(residual, before)
+
+
+def test_what_becomes_of_a_row_in_int8_does_not_depend_on_its_neighbours() -> None:
+    layer = make_linear(numbers(24, 32), numbers(24), dtype="int8")
+    x = numbers(9, 32)
+    beside = torch.cat([x, 1000 * x])
+    assert torch.equal(layer(beside)[:9], layer(x))
+    assert torch.equal(layer(torch.zeros(1, 32))[0], numbers(24))
+
+
+@pytest.mark.usefixtures("tried_anew")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("broken", ["missing", "wrong"])
+def test_where_the_packed_product_is_of_no_use_the_plain_one_is_taken(
+    monkeypatch: pytest.MonkeyPatch, dtype: Dtype, broken: str
+) -> None:
+    assert isinstance(make_linear(numbers(24, 32), None, dtype=dtype), PackedLinear)
+    linear.has_packed_product.cache_clear()
+    if broken == "missing":
+        monkeypatch.setattr(linear, "_ops", lambda: object())
+    else:
+        monkeypatch.setattr(PackedLinear, "__call__", lambda self, x, residual=None: torch.ones(5, 24))
+    layer = make_linear(numbers(24, 32), numbers(24), dtype=dtype)
+    assert isinstance(layer, PlainLinear)
+    torch.testing.assert_close(
+        layer(numbers(3, 32)), functional.linear(numbers(3, 32), numbers(24, 32), numbers(24)), rtol=0.1, atol=0.1
+    )
+
+
+@pytest.mark.usefixtures("tried_anew")
+def test_int8_is_refused_where_there_is_no_such_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "_ops", lambda: object())
+    with pytest.raises(ModelError, match=r'eight-bit numbers in this build of torch: use dtype="float32" or'):
+        make_linear(numbers(24, 32), None, dtype="int8")
+    with pytest.raises(ModelError, match="no product of eight-bit numbers on a GPU"):
+        make_linear(torch.zeros(24, 32, device="meta"), None, dtype="int8")
