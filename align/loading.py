@@ -103,7 +103,6 @@ def load(
     Raises:
         TypeError: another argument; the message says where one of `ModelOptions` belongs.
         ValueError: anything about the model or the settings that does not fit; the message says what.
-        ModuleNotFoundError: fairseq is not installed; the message says how to.
     """
     for name in unknown:
         where = f"; give options=ModelOptions({name}=...)" if name in _OPTIONS else ""

@@ -3,7 +3,7 @@
 Start it in one of two ways, and ask:
 
     gunicorn --chdir examples --preload --workers 2 service:app    processes that share the model's memory
-    gunicorn --chdir examples --threads 4 service:app              threads that take turns with the model
+    gunicorn --chdir examples --threads 4 service:app              threads that share a model
 
     curl -d '[["Das Haus ist alt.", "The house is old."]]' http://127.0.0.1:8000/
 """

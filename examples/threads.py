@@ -1,4 +1,4 @@
-"""One aligner for many threads: their calls take turns with the model."""
+"""One aligner for many threads."""
 
 from concurrent.futures import ThreadPoolExecutor
 
