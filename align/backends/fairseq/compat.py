@@ -1,7 +1,7 @@
 """Make `import fairseq` work on today's Python and torch, and keep it from evaluating what it reads as Python.
 
 `install()` puts an import hook in place, through which fairseq is mended as it is imported. It changes the process for
-good, so it is called in two places only, before they import fairseq: where a model is loaded (`model.py`) and where
+good, so it is called in two places only, before they import fairseq: where fairseq's own model is loaded (`own_model.py`) and where
 fairseq's own programs are started (`programs.py`).
 
 1. Python >= 3.11 refuses mutable dataclass defaults, of which fairseq (and hydra 1.0) have many.
