@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,7 +36,12 @@ TIE = 1e-5
 """Where the best word leads by less, relative to its score, float32 may take either: of 30,000 sentence alignments of
 real text by the bundled model 3 hold such a word (tests/parity/test_naive.py)."""
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # a core for each worker; for the programs that tests start, too
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:  # as under nohup and in a shell's background, and so would programs
+        signal.signal(number, handler)
 hypothesis.settings.register_profile("patient", deadline=None)  # the first call of an operation may take a second
 hypothesis.settings.load_profile("patient")
 

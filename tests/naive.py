@@ -5,8 +5,6 @@ Shares no code with the package but the recorder; slow, and easy to hold against
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from align.types import CrossAttention, Pieces
@@ -102,10 +100,3 @@ def soft_scores(forward: list[list[float]], reverse: list[list[float]] | None = 
             row.append(product(j, i) / both if both > 0 else 0.0)
         scores.append(row)
     return scores
-
-
-def align(recorder: Any, pair: Any, attention: CrossAttention, score: str, position: str, head: int | None) -> Any:
-    """Links of one pair by all of the above, and the smallest lead."""
-    rows = fast_piece_scores(attention, score, head)
-    pieces = recorder.encode(pair)
-    return links(word_scores(rows, pieces, position, (len(pair.source), len(pair.target))))

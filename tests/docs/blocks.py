@@ -82,6 +82,7 @@ class Session:
             "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
             "PYTHONPATH": str(ROOT),
             "COLUMNS": "80",
+            "OMP_NUM_THREADS": "2",
             "LC_ALL": "C.UTF-8",
         }
 

@@ -29,7 +29,7 @@ def test_batch_of_one_equals_batch_of_many(recorder: Any, options: dict[str, int
 
 
 def test_real_pairs_in_any_batches_buffers_and_order(recorder: Any) -> None:
-    pairs = shared_pairs(400)
+    pairs = shared_pairs(200)
     aligner, expected = Aligner(recorder, FIXED), aligned(recorder, pairs)
     assert_same_links(aligner, aligned(recorder, pairs, batch_tokens=300), expected)
     assert_same_links(aligner, aligned(recorder, pairs, buffer=37), expected)
@@ -103,14 +103,14 @@ def test_every_text_is_chosen_for_by_itself(recorder: Any) -> None:
 
 @pytest.mark.parametrize(("position", "layer"), [("input", 1), ("output", 2)])
 def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, position: str, layer: int) -> None:
-    aligner = Aligner(recorder, plain(position=position), buffer=300)
-    pairs = shared_pairs(400)
+    aligner = Aligner(recorder, plain(position=position), buffer=150)
+    pairs = shared_pairs(200)
     found, (choice,) = align_and_choose(aligner, pairs)
     (cell,) = choice.place.cells().values()
     assert cell.layer == layer  # as measured with gold
-    assert "300 pairs" in choice.reason
+    assert "150 pairs" in choice.reason
     # the first buffer's links are those of the cell that was taken, as if it had been asked for
-    asked = Aligner(recorder, plain(position=position, layer=layer, head=cell.head), buffer=300)
+    asked = Aligner(recorder, plain(position=position, layer=layer, head=cell.head), buffer=150)
     assert_same_links(asked, found, asked(pairs))
 
 
