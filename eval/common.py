@@ -20,7 +20,7 @@ from align.text.batching import TooLong, encode
 from align.text.preprocess import Preprocessor, TextRules
 from align.text.toml import parse_toml
 from align.training.corpus import read_pairs as read_bitext
-from align.types import Cell, Choice, Gold
+from align.types import Cell, Choice, Dtype, Gold
 from align.view.sweep_tables import rule_table
 from align.view.tables import TABLES, Column, Rows, Value, as_tsv, interval, percent
 
@@ -83,9 +83,12 @@ def files_of(config: dict[str, Any], experiment: dict[str, Any], data: Path) -> 
             yield data / model
 
 
-def load_model(name: str, data: Path, device: str = "auto", too_long: TooLong = "stop") -> Aligner:
+def load_model(
+    name: str, data: Path, device: str = "auto", too_long: TooLong = "stop", dtype: Dtype = "float32"
+) -> Aligner:
     """A bundled model, or one of the data folder's, that is read in the input position."""
-    return load(str(data / name) if "/" in name else name, position="input", device=device, too_long=too_long)
+    path = str(data / name) if "/" in name else name
+    return load(path, position="input", device=device, dtype=dtype, too_long=too_long)
 
 
 def load_directions(experiment: dict[str, Any], data: Path, too_long: TooLong = "stop") -> tuple[Aligner, Aligner]:

@@ -62,6 +62,12 @@ def defaults(parser: argparse.ArgumentParser) -> None:
     experiment_options(parser)
 
 
+def dtypes(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+    parser.add_argument("--lines", type=int, default=3_000, help="of the training text, to count links that change")
+
+
 def doubts(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     experiment_options(parser)
@@ -144,6 +150,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "reproduce": reproduce,
     "defaults": defaults,
     "doubts": doubts,
+    "dtypes": dtypes,
     "variants": variants,
     "calibration": calibration,
     "quality": quality,

@@ -127,3 +127,16 @@ def test_benchmark_of_training(data: Path, command: Callable[..., Result]) -> No
     assert len(speeds) == 3
     stock, plugin = speeds["fairseq-train, float32"], speeds["with the plugin, float32"]
     assert found["with the plugin, float32 / fairseq-train, float32", "x"] == pytest.approx(plugin / stock, rel=0.01)
+
+
+def test_narrower_arithmetic(data: Path, command: Callable[..., Result]) -> None:
+    result = command(
+        *("dtypes", "--data", data, "--config", data / "experiments.toml", "--experiment", "toy", "--lines", "60")
+    )
+    assert result.code == 0, result.err
+    rows = read_table(data / "results" / "dtypes.tsv")[1]
+    assert [(row["models"], row["products"]) for row in rows[:6]] == [
+        (models, dtype) for dtype in DTYPES for models in ("one", "two")
+    ]
+    assert len(rows) == 2 * (len(DTYPES) + 4)
+    assert all(float(row["lines changed"]) == 0 for row in rows[:2])

@@ -1,8 +1,8 @@
 """Make `import fairseq` work on today's Python and torch, and keep it from evaluating what it reads as Python.
 
 `install()` puts an import hook in place, through which fairseq is mended as it is imported. It changes the process for
-good, so it is called in two places only, before they import fairseq: where fairseq's own model is loaded (`own_model.py`) and where
-fairseq's own programs are started (`programs.py`).
+good, so it is called in two places only, before they import fairseq: where fairseq's own model is loaded
+(`own_model.py`) and where fairseq's own programs are started (`programs.py`).
 
 1. Python >= 3.11 refuses mutable dataclass defaults, of which fairseq (and hydra 1.0) have many.
 2. fairseq 0.12.2's "BetterTransformer" encoder path fails on padded batches with torch >= 2.
