@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from itertools import pairwise, product
 from pathlib import Path
 from random import Random
@@ -120,7 +119,7 @@ def at_random(aligner: Aligner) -> Aligner:
     """The same model, its weights drawn anew."""
     recorder = aligner.recorder
     assert isinstance(recorder, FairseqRecorder)
-    model = deepcopy(recorder.own_model())
+    model = recorder.own_model()
     torch.manual_seed(SEED)
     for weights in model.parameters():
         if weights.dim() > 1:

@@ -45,11 +45,8 @@ def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = 
     paths = [folder.dictionary(language) for language in languages]
     dictionaries = [Dictionary.load(StringIO(path.read_text(encoding="utf-8"))) for path in paths]
     model = _build(saved_settings(state), dictionaries, state["model"], folder.checkpoint)
-    return (
-        model.eval()
-        .requires_grad_(False)
-        .to(device=device, dtype=torch.bfloat16 if dtype == "bfloat16" else torch.float32)
-    )
+    kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
+    return model.eval().requires_grad_(False).to(device=device, dtype=kind)
 
 
 def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], checkpoint: Path) -> Any:
