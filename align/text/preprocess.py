@@ -11,24 +11,25 @@ of a cache.
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
+from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from align.errors import ModelError
 from align.quiet import quietly
-
-Tokenize = Callable[[str, bool, str], list[str]]
-"""The tokens of a word, given whether it is the first one and a stand-in for the word that follows ("": none)."""
+from align.text.moses import Tokenize, moses_tokenizer
 
 Segment = Callable[[str, bool], list[str]]
 """The pieces of a token, given whether it is the first one of the sentence."""
 
-CACHED_WORDS = 1 << 15
-"""Words kept for each side: most of a running text, in about ten megabytes; full after some ten thousand lines."""
+CACHED_WORDS = 1 << 16
+"""Words kept for each side: most of a running text, in about fifteen megabytes; full after some 20,000 lines."""
+
+LASTING = 3 * CACHED_WORDS // 4
+"""Words that stay when no more can be kept: of running text the first are the most frequent ones."""
 
 LONGEST_CACHED = 50
 """Letters of a word that is kept: unsegmented text and noise would fill the cache with words that never repeat."""
@@ -60,34 +61,6 @@ class TextRules:
         )
         case = "lower case, " if self.case == "lower" else "case kept, " if tokens or pieces else "as it is: "
         return f"{self.language} ({case}{', '.join(parts)})"
-
-
-def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = False) -> Tokenize:
-    """Moses' tokenizer (sacremoses).
-
-    Args:
-        language: picks the list of abbreviations.
-        escape: write `&apos;` for an apostrophe and so on, as Moses' own script does by default.
-        split_hyphens: write `a @-@ b` for `a-b`, as it does with `-a`.
-    """
-    with quietly():
-        from sacremoses import MosesTokenizer
-
-    moses = MosesTokenizer(lang=language)
-    options = {"escape": escape, "aggressive_dash_splits": split_hyphens}
-    # The rules that look further than one character only look at full stops, apostrophes, backticks, hyphens and
-    # commas within numbers. In words without those, which are most words, letters and digits stay together and any
-    # other character is a token.
-    is_plain = re.compile(r"[^\s.'`,\-\0-\x1f]*,?").fullmatch
-    plain_tokens = re.compile(f"[{moses.IsAlnum}]+|.").findall
-
-    def tokenize(word: str, first: bool, following: str) -> list[str]:
-        if is_plain(word):
-            return [moses.escape_xml(token) for token in plain_tokens(word)] if escape else plain_tokens(word)
-        context = f"{'' if first else 'A '}{word} {following}"
-        return list(moses.tokenize(context, **options))[0 if first else 1 : -1 if following else None]
-
-    return tokenize
 
 
 def no_tokenizer(language: str) -> Tokenize:
@@ -206,25 +179,41 @@ class Preprocessor:
         self._tokenize = TOKENIZERS[rules.tokenizer](rules.language)
         self._segment = SUBWORDS[rules.subwords](rules.subword_file, known)
         self._index = index
-        self._word_ids = lru_cache(maxsize=CACHED_WORDS)(self._new_word_ids)
+        self._cached: dict[str | tuple[str, bool, str], tuple[int, ...]] = {}
 
     def __call__(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
         """Ids of a sentence's pieces, and for each the word that it is a part of, from 0.
 
         A word that preprocessing deletes, such as a lone control character, has no id.
         """
-        ids: list[int] = []
-        owners: list[int] = []
-        last = len(words) - 1
-        for position, word in enumerate(words):
-            following = ""
-            if self._context and word.endswith((".", "'")) and position < last:
-                following = _stand_in(words[position + 1][:1])
-            word_ids = self._word_ids if len(word) <= LONGEST_CACHED else self._new_word_ids
-            pieces = word_ids(word, not ids, following)
-            ids += pieces
-            owners += [position] * len(pieces)
-        return ids, owners
+        found = list(map(self._cached.get, words))  # of a word that is not the first one, whatever follows
+        first = True
+        for position, ids in enumerate(found):
+            if ids is None or first:
+                found[position] = ids = self._word_ids(words, position, first)
+                first = first and not ids
+        pieces = cast(list[tuple[int, ...]], found)
+        return [*chain.from_iterable(pieces)], [*chain.from_iterable(map(repeat, range(len(pieces)), map(len, pieces)))]
+
+    def _word_ids(self, words: Sequence[str], position: int, first: bool) -> tuple[int, ...]:
+        """Ids of a word where it stands, and whether there was none before it."""
+        word = words[position]
+        following = ""
+        depends = self._context and word.endswith((".", "'"))
+        if depends and position < len(words) - 1:
+            following = _stand_in(words[position + 1][:1])
+        key = (word, first, following) if depends or first else word
+        ids = self._cached.get(key)
+        if ids is None:
+            ids = self._new_word_ids(word, first, following)
+            if len(word) <= LONGEST_CACHED:
+                self._keep(key, ids)
+        return ids
+
+    def _keep(self, key: str | tuple[str, bool, str], ids: tuple[int, ...]) -> None:
+        if len(self._cached) >= CACHED_WORDS:
+            self._cached = dict(islice(self._cached.copy().items(), LASTING))
+        self._cached[key] = ids
 
     def _new_word_ids(self, word: str, first: bool, following: str) -> tuple[int, ...]:
         ids: list[int] = []

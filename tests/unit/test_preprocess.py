@@ -13,7 +13,9 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from align.backends.model_folder import BUNDLED
-from align.text.preprocess import Preprocessor, TextRules, moses_tokenizer, sentencepiece_segmenter
+from align.text import preprocess
+from align.text.moses import moses_tokenizer
+from align.text.preprocess import Preprocessor, TextRules, sentencepiece_segmenter
 from tests.conftest import example_pairs, shared_pairs
 
 MODEL = BUNDLED / "de-en"
@@ -214,3 +216,38 @@ def test_a_sentencepiece_model_whose_normaliser_deletes_letters(tmp_path: Path) 
 )
 def test_rules_are_told_in_words(rules: TextRules, told: str) -> None:
     assert str(rules) == told
+
+
+@pytest.mark.parametrize("tokenizer", ["moses", "none"])
+def test_what_is_kept_of_a_word_is_for_its_place_alone(tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preprocess, "CACHED_WORDS", 12)
+    monkeypatch.setattr(preprocess, "LASTING", 8)
+    rules = TextRules("de", "lower", tokenizer, "sentencepiece", MODEL / "de.spm")
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(MODEL / "de.spm"))
+    keeping = Preprocessor(rules, processor.piece_to_id)
+    words = ["etc.", "am", "Tag", "'", "\x07", "Nr.", "5", "etc."]
+    sentences = [words[start:end] for start in range(8) for end in range(start, 9)]
+    for sentence in [*sentences, *(pair.source for pair in example_pairs()), *sentences[::-1]]:
+        keeping_none = Preprocessor(rules, processor.piece_to_id)
+        assert keeping(sentence) == keeping_none(sentence)
+
+
+def test_words_are_forgotten_but_for_the_first_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preprocess, "CACHED_WORDS", 12)
+    monkeypatch.setattr(preprocess, "LASTING", 8)
+    asked: list[str] = []
+
+    def index(piece: str) -> int:
+        asked.append(piece)
+        return 0
+
+    preprocessor = Preprocessor(TextRules("de"), index)
+    for number in range(100):
+        preprocessor(["first", f"word{number % 3}", f"rare{number}", "x" * (number + 60)])
+    assert asked.count("first") == 1
+    assert all(asked.count(f"word{number}") == 1 for number in range(3))
+    assert asked.count("x" * 60) == 1
+    preprocessor(["first", "rare99", "rare50", "x" * 60])
+    assert asked.count("rare99") == 1
+    assert asked.count("rare50") == 2
+    assert asked.count("x" * 60) == 2
