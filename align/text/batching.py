@@ -20,6 +20,9 @@ BUFFER = 2000
 BATCH_TOKENS = 2000
 """Pieces in a batch, pads included."""
 
+SPREAD = 1.2
+"""So many times longer, and a piece or two, is the longest pair of a batch at most: attention pays for pads squared."""
+
 TooLong = Literal["stop", "blank"]
 
 OnBatch = Callable[[int], None]
@@ -62,20 +65,23 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
     if pair.blank:
         return Encoded(pair, None)
     pieces = recorder.encode(pair)
-    if not pieces.target or len(pieces.source) < 2:
+    lengths = len(pieces.source), len(pieces.target) + 1
+    if min(lengths) < 2:
         return Encoded(pair, None)
+    most = recorder.max_positions
+    if lengths[0] <= most[0] and lengths[1] <= most[1]:
+        return Encoded(pair, pieces)
+    if too_long == "blank":
+        return Encoded(pair, None, "too long")
     terms = terms or Terms()
-    sides = zip((terms.source, terms.target), (len(pieces.source), len(pieces.target) + 1), strict=True)
-    for (side, length), most in zip(sides, recorder.max_positions, strict=True):
-        if length > most:
-            if too_long == "blank":
-                return Encoded(pair, None, "too long")
-            raise PairError(
-                f"{side} has {length:,} pieces with </s>, {terms.model} takes {most:,}",
-                line=pair.id,
-                remedy=Remedy("shorten it, or leave such lines without links ({})", (BLANK,)),
-            )
-    return Encoded(pair, pieces)
+    side, length, limit = next(
+        side for side in zip((terms.source, terms.target), lengths, most, strict=True) if side[1] > side[2]
+    )
+    raise PairError(
+        f"{side} has {length:,} pieces with </s>, {terms.model} takes {limit:,}",
+        line=pair.id,
+        remedy=Remedy("shorten it, or leave such lines without links ({})", (BLANK,)),
+    )
 
 
 def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[tuple[list[int], list[Pieces]]]:
@@ -122,7 +128,7 @@ def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[int]]:
-    """Cut items into batches of like length.
+    """Cut items into batches of like length: by their longer side, and then by the other one.
 
     Args:
         lengths: source and target length of each item, in pieces.
@@ -131,13 +137,16 @@ def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[in
     Yields:
         Positions in `lengths`; every position once. An item longer than `tokens` is a batch of its own.
     """
+    sides = [(source, target) if source > target else (target, source) for source, target in lengths]
     batch: list[int] = []
-    longest = 0
-    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        longest = max(longest, *lengths[position])
-        if batch and (len(batch) + 1) * longest > tokens:
+    most = 0
+    for position in sorted(range(len(sides)), key=sides.__getitem__):
+        longest = sides[position][0]
+        if batch and (longest > most or (len(batch) + 1) * longest > tokens):
             yield batch
-            batch, longest = [], max(lengths[position])
+            batch = []
+        if not batch:
+            most = int(longest * SPREAD) + 2
         batch.append(position)
     if batch:
         yield batch

@@ -1,12 +1,13 @@
 """Buffers and batches."""
 
+import random
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.text.batching import batches, chunks
+from align.text.batching import BATCH_TOKENS, BUFFER, SPREAD, batches, chunks
 
 
 @given(st.lists(st.integers()), st.integers(1, 7))
@@ -48,3 +49,14 @@ def test_batches_hold_everything_once_and_keep_to_their_budget(lengths: list[tup
     for batch in found:
         longest = max(max(lengths[n]) for n in batch)
         assert len(batch) == 1 or len(batch) * longest <= tokens
+        assert longest <= SPREAD * min(max(lengths[n]) for n in batch) + 2
+
+
+def test_pads_are_few_where_the_sides_differ_in_length() -> None:
+    chance = random.Random(0)
+    sources = [max(2, round(chance.lognormvariate(3, 0.7))) for _ in range(BUFFER)]
+    lengths = [(source, max(1, round(source * chance.gauss(1, 0.2)))) for source in sources]
+    found = list(batches(lengths, BATCH_TOKENS))
+    padded = sum(len(batch) * max(lengths[n][side] for n in batch) for batch in found for side in (0, 1))
+    assert padded / sum(map(sum, lengths)) < 1.15
+    assert len(found) < 1.4 * sum(map(max, lengths)) / BATCH_TOKENS
