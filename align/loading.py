@@ -75,6 +75,7 @@ def load(
     buffer: int = BUFFER,
     batch_tokens: int = BATCH_TOKENS,
     too_long: TooLong = "stop",
+    workers: int = 1,
     **unknown: NoReturn,
 ) -> Aligner:
     """Load a model and make an aligner of it.
@@ -98,6 +99,7 @@ def load(
         buffer: pairs to read ahead.
         batch_tokens: pieces in a batch.
         too_long: "stop" or "blank".
+        workers: processes that share a text, with one CPU thread each.
         unknown: none.
 
     Raises:
@@ -130,6 +132,7 @@ def load(
         buffer=buffer,
         batch_tokens=batch_tokens,
         too_long=too_long,
+        workers=workers,
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -12,18 +11,16 @@ from typing import get_args
 from align.aligners.checks import doubts_about_choice, doubts_about_text
 from align.aligners.choice import Calibration, candidates, choose
 from align.aligners.reader import LinkScores, Reader
+from align.aligners.stream import Chosen, Found, OnChoice, Steps, align_stream
 from align.aligners.translating import Sentence, translate
 from align.backends.base import Recorder
 from align.errors import ModelError
-from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, OnBatch, Terms, TooLong, chunks, cut, encode, tell
+from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, OnBatch, Terms, TooLong, cut, encode, tell
 from align.text.lines import number_pairs
-from align.types import Alignment, Choice, Pair, Place, Search, Settings, TextWarning
+from align.types import Alignment, Choice, Pair, Place, Search, Settings
 
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
 """A pair, or its source and target: strings, whose words are between spaces, or words."""
-
-OnChoice = Callable[[tuple[Choice, ...]], None]
-"""Is told where a text's alignments are read: one choice, or those of the forward and the reverse model."""
 
 
 def align_encoded(
@@ -42,12 +39,19 @@ def align_encoded(
         batch_tokens: pieces in a batch, pads included.
         on_batch: is told of each batch.
     """
-    links: dict[int, LinkScores] = {}
-    if place:
-        for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):
-            links |= zip(numbers, reader.links(batch, place), strict=True)
+    links = _links(reader, encoded, place, batch_tokens, on_batch) if place else {}
     for n, one in enumerate(encoded):
         yield Alignment(one.pair, links.get(n, {}), one.skipped)
+
+
+def _links(
+    reader: Reader, encoded: Sequence[Encoded], place: Place, batch_tokens: int, on_batch: OnBatch | None
+) -> dict[int, LinkScores]:
+    """Links of those pairs that have pieces, by number."""
+    links: dict[int, LinkScores] = {}
+    for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):
+        links |= zip(numbers, reader.links(batch, place), strict=True)
+    return links
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +70,16 @@ class Aligner:
         settings: what to read off its attention.
         calibration: the model's stored choices.
         choice: where to read, instead of choosing.
-        buffer: pairs to read ahead, to sort them by length; one buffer is held in memory.
+        buffer: pairs to read ahead, to sort them by length; one buffer is held in memory, or with workers a few.
         batch_tokens: pieces in a batch, pads included.
         too_long: what to do with pairs that the model has no positions for: "stop" raises, "blank" leaves
             them without links.
+        workers: processes that share the text, with one CPU thread each; 1 is this one, which also does alone what
+            is short, or read in buffers of under 500. They begin and end with each call, and change no link.
 
     Raises:
         ModelError: a layer or head that the model does not have, or a choice that the settings do not allow.
-        ValueError: a size below 1; another word for `too_long`.
+        ValueError: a size below 1; another word for `too_long`; workers for a model on a GPU.
     """
 
     recorder: Recorder
@@ -84,12 +90,16 @@ class Aligner:
     buffer: int = BUFFER
     batch_tokens: int = BATCH_TOKENS
     too_long: TooLong = "stop"
+    workers: int = 1
 
     def __post_init__(self) -> None:
         if self.too_long not in get_args(TooLong):
             raise ValueError(f"too_long is one of {', '.join(get_args(TooLong))}; not {self.too_long!r}")
-        if self.buffer < 1 or self.batch_tokens < 1:
-            raise ValueError(f"buffer and batch_tokens are numbers from 1; not {self.buffer} and {self.batch_tokens}")
+        for name in ("buffer", "batch_tokens", "workers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is a number from 1; not {getattr(self, name)}")
+        if self.workers > 1 and self.recorder.device != "cpu":
+            raise ValueError(f"{self.workers} workers are for a model on the CPU; {self.recorder.device} takes one")
         allowed = candidates(self.recorder, self.settings)
         if self.choice:
             cells = self.choice.place.cells()
@@ -112,7 +122,7 @@ class Aligner:
 
     def __call__(
         self, pairs: Iterable[PairLike], on_choice: OnChoice | None = None, on_batch: OnBatch | None = None
-    ) -> Iterator[Alignment]:
+    ) -> Generator[Alignment, None, None]:
         """Align pairs: one alignment for each, in order, a buffer at a time.
 
         Args:
@@ -124,21 +134,17 @@ class Aligner:
             TypeError, ValueError: an item that is not a source and a target.
             PairError: a pair that is longer than the model takes, unless `too_long` is "blank". The pairs
                 before it come out first, as they do before any exception of `pairs` itself.
+            ChildProcessError: a worker was killed.
 
         Warns:
             TextWarning: the text does not look like what the model was trained on.
         """
-        choice = None
-        encoded = (encode(self.recorder, pair, self.too_long) for pair in number_pairs(pairs))
-        for chunk in chunks(encoded, self.buffer):
-            if choice is None and any(one.pieces for one in chunk):
-                choice = choose_for(self, chunk)
-                for doubt in doubts_about(self, chunk, choice):
-                    warnings.warn(doubt, TextWarning, stacklevel=2)  # whoever asks for the next alignment
-                if on_choice:
-                    on_choice((choice,))
-            place = choice.place if choice else None
-            yield from align_encoded(self.reader, chunk, place, self.batch_tokens, on_batch)
+        return align_stream(self.steps, number_pairs(pairs), on_choice, on_batch)
+
+    @property
+    def steps(self) -> Steps:
+        """What becomes of a buffer of pairs."""
+        return Steps(self._encode, self._choose, self._align, self.buffer, self.workers)
 
     def translate(
         self,
@@ -146,7 +152,7 @@ class Aligner:
         search: Search | None = None,
         on_choice: OnChoice | None = None,
         on_batch: OnBatch | None = None,
-    ) -> Iterator[Alignment]:
+    ) -> Generator[Alignment, None, None]:
         """Translate and align: one alignment with its translation for each sentence, in order, a buffer at a time.
 
             for alignment in aligner.translate(["Das Haus ist alt."], Search(beam=1)):
@@ -181,6 +187,19 @@ class Aligner:
         """
         encoded = [encode(self.recorder, pair, self.too_long) for pair in islice(number_pairs(sample), self.buffer)]
         return replace(self, choice=choose_for(self, encoded))
+
+    def _encode(self, pair: Pair) -> Encoded:
+        return encode(self.recorder, pair, self.too_long)
+
+    def _choose(self, encoded: Sequence[Encoded]) -> Chosen | None:
+        if not any(one.pieces for one in encoded):
+            return None
+        choice = choose_for(self, encoded)
+        return Chosen((choice,), doubts_about(self, encoded, choice))
+
+    def _align(self, encoded: Sequence[Encoded], choices: tuple[Choice, ...], on_batch: OnBatch | None) -> list[Found]:
+        links = _links(self.reader, encoded, choices[0].place, self.batch_tokens, on_batch) if choices else {}
+        return [(links.get(n, {}), one.skipped) for n, one in enumerate(encoded)]
 
     def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
         """The scores that links of this pair by itself are read off, `[J][I+1]`, the last column being `</s>`.

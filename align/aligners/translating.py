@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from align.aligners.stream import InOrder, OnChoice, align_stream, aligning, attempt, error_last
+from align.aligners.workers import Task, Workers
 from align.backends.base import Translator
 from align.errors import PairError, Remedy
 from align.text.batching import BLANK, OnBatch, chunks
@@ -13,11 +15,14 @@ from align.text.lines import number_sentences
 from align.types import Alignment, Pair, Search
 
 if TYPE_CHECKING:
-    from align.aligners.single import Aligner, OnChoice
+    from align.aligners.single import Aligner
     from align.aligners.two_way import TwoWayAligner
 
 Sentence = Pair | str | Sequence[str]
 """A string, whose words are between spaces, or words; of a pair the source and the number."""
+
+SEARCH_WORDS = 2000
+"""Words in a slice of sentences to translate, which takes far longer than to align."""
 
 TOGETHER = 100
 """Sentences of like length that are translated at a time: from within a translator nothing is heard."""
@@ -29,11 +34,14 @@ def translate(
     search: Search | None = None,
     on_choice: OnChoice | None = None,
     on_batch: OnBatch | None = None,
-) -> Iterator[Alignment]:
+) -> Generator[Alignment, None, None]:
     """Translate with the (forward) model of an aligner, and align; see `Aligner.translate`."""
+    return _translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
+
+
+def _translating(aligner: Aligner | TwoWayAligner, search: Search) -> _Translating:
     forward = aligner.directions[0]
-    translator = forward.recorder.translator(search or Search(), forward.batch_tokens)
-    return _Translating(aligner, translator).align(number_sentences(sentences), on_choice, on_batch)
+    return _Translating(aligner, forward.recorder.translator(search, forward.batch_tokens))
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,32 +56,50 @@ class _Translating:
     aligner: Aligner | TwoWayAligner
     translator: Translator
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _translating, (self.aligner, self.translator.search)
+
     def align(
         self, sentences: Iterable[Pair], on_choice: OnChoice | None, on_batch: OnBatch | None
-    ) -> Iterator[Alignment]:
+    ) -> Generator[Alignment, None, None]:
         """Translate and align: one alignment for each sentence, in order, a buffer at a time."""
-        for alignment in self.aligner(self._translated(sentences, on_batch), on_choice, on_batch):
-            pair = alignment.pair
-            if pair.source and not pair.target and self._too_long(self._pieces(pair)):
-                yield replace(alignment, skipped="too long")
-            else:
-                yield alignment
+        steps = self.aligner.steps
+        tasks: dict[str, Task] = {"align": aligning(steps), "translate": self._translate}
+        with Workers(steps.processes, tasks, on_batch) as workers:
+            for alignment in align_stream(steps, self._translated(sentences, workers), on_choice, on_batch, workers):
+                pair = alignment.pair
+                if pair.source and not pair.target and self._too_long(self._pieces(pair)):
+                    yield replace(alignment, skipped="too long")
+                else:
+                    yield alignment
 
     @property
     def _forward(self) -> Aligner:
         return self.aligner.directions[0]
 
-    def _translated(self, sentences: Iterable[Pair], on_batch: OnBatch | None) -> Iterator[Pair]:
+    def _translated(self, sentences: Iterable[Pair], workers: Workers) -> Iterator[Pair]:
         """Sentences with their translations, blank for those that are blank or too long."""
-        for chunk in chunks(((pair, self._encode(pair)) for pair in sentences), self._forward.buffer):
-            encoded = {n: pieces for n, (_, pieces) in enumerate(chunk) if pieces}
-            translations: dict[int, tuple[str, ...]] = {}
-            for some in chunks(sorted(encoded, key=lambda n: len(encoded[n])), TOGETHER):
-                translations |= zip(some, self.translator([encoded[n] for n in some]), strict=True)
-                if on_batch:
-                    on_batch(len(some))
-            for n, (pair, _) in enumerate(chunk):
-                yield Pair(pair.source, translations.get(n, ()), pair.id)
+        queue = InOrder(workers, "translate", SEARCH_WORDS)
+        for chunk in error_last(chunks(sentences, self._forward.buffer)):
+            if isinstance(chunk, Exception):
+                queue.put_error(chunk)
+                break
+            queue.put(chunk, chunk)
+            for pair, translation in queue.ready():
+                yield Pair(pair.source, translation, pair.id)
+        for pair, translation in queue.rest():
+            yield Pair(pair.source, translation, pair.id)
+
+    def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[tuple[str, ...] | PairError]:
+        """The task of translating a slice of sentences."""
+        found = [attempt(self._encode, pair) for pair in sentences]
+        encoded = {n: pieces for n, pieces in enumerate(found) if pieces and not isinstance(pieces, PairError)}
+        translations: dict[int, tuple[str, ...]] = {}
+        for some in chunks(sorted(encoded, key=lambda n: len(encoded[n])), TOGETHER):
+            translations |= zip(some, self.translator([encoded[n] for n in some]), strict=True)
+            if on_batch:
+                on_batch(len(some))
+        return [one if isinstance(one, PairError) else translations.get(n, ()) for n, one in enumerate(found)]
 
     def _pieces(self, pair: Pair) -> Sequence[int]:
         """A sentence's pieces, `</s>` at the end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -13,13 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from align.aligners.reader import LinkScores
-from align.aligners.single import Aligner, OnChoice, PairLike, choose_for, doubts_about
+from align.aligners.single import Aligner, PairLike, choose_for, doubts_about
+from align.aligners.stream import Chosen, Found, OnChoice, Steps, align_stream
 from align.aligners.translating import Sentence, translate
 from align.attention.soft import links_above, soft_scores
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, symmetrize
 from align.text.batching import Encoded, OnBatch, Terms, chunks, cut, encode, tell
 from align.text.lines import number_pairs
-from align.types import THRESHOLD, Alignment, Pair, Pieces, Place, Search, TextWarning
+from align.types import THRESHOLD, Alignment, Choice, Pair, Pieces, Place, Search, TextWarning
 
 GROUP = 32
 """Batches that go through one model and then, cut anew for its own lengths, through the other."""
@@ -33,8 +34,8 @@ class TwoWayAligner:
     """Word alignments out of two translation models: one for each direction, symmetrised.
 
     Attributes:
-        forward: aligns with a model that translates source to target; its buffer and sizes of batches are those of
-            both.
+        forward: aligns with a model that translates source to target; its buffer, sizes of batches and workers are
+            those of both.
         reverse: aligns with one that translates target to source.
         method: "soft", links whose `align.attention.soft.soft_scores` are above a threshold; a key of
             `align.links.symmetrize.METHODS`, on the links of either direction, each above its own aligner's threshold;
@@ -80,7 +81,7 @@ class TwoWayAligner:
 
     def __call__(
         self, pairs: Iterable[PairLike], on_choice: OnChoice | None = None, on_batch: OnBatch | None = None
-    ) -> Iterator[Alignment]:
+    ) -> Generator[Alignment, None, None]:
         """Align pairs: one alignment for each, in order, a buffer at a time.
 
         A link's score is the soft one, or, with a heuristic, the mean of what it has in either direction, 0 where it
@@ -96,25 +97,17 @@ class TwoWayAligner:
             TypeError, ValueError: an item that is not a source and a target.
             PairError: a pair that is longer than one of the models takes, unless that one's `too_long` is "blank";
                 the pairs before it come out first.
+            ChildProcessError: a worker was killed.
 
         Warns:
             TextWarning: the text does not look like what the models were trained on.
         """
-        places: tuple[Place, Place] | None = None
-        for chunk in chunks(map(self._encode, number_pairs(pairs)), self.forward.buffer):
-            forward, reverse = [both[0] for both in chunk], [both[1] for both in chunk]
-            if places is None and any(one.pieces for one in forward):
-                choices = choose_for(self.forward, forward), choose_for(self.reverse, reverse)
-                doubts = doubts_about(self.forward, forward, choices[0], self._terms[0])
-                doubts += doubts_about(self.reverse, reverse, choices[1], self._terms[1])
-                for doubt in doubts:
-                    warnings.warn(doubt, TextWarning, stacklevel=2)  # whoever asks for the next alignment
-                places = choices[0].place, choices[1].place
-                if on_choice:
-                    on_choice(choices)
-            links = self._link(forward, reverse, places, on_batch) if places else {}
-            for n, one in enumerate(forward):
-                yield Alignment(one.pair, links.get(n, {}), one.skipped)
+        return align_stream(self.steps, number_pairs(pairs), on_choice, on_batch)
+
+    @property
+    def steps(self) -> Steps:
+        """What becomes of a buffer of pairs."""
+        return Steps(self._encode, self._choose, self._align, self.forward.buffer, self.forward.workers)
 
     def translate(
         self,
@@ -122,7 +115,7 @@ class TwoWayAligner:
         search: Search | None = None,
         on_choice: OnChoice | None = None,
         on_batch: OnBatch | None = None,
-    ) -> Iterator[Alignment]:
+    ) -> Generator[Alignment, None, None]:
         """Translate with the forward model, and align with both: as `Aligner.translate`."""
         return translate(self, sentences, search, on_choice, on_batch)
 
@@ -152,6 +145,22 @@ class TwoWayAligner:
             return forward, reverse
         skipped = forward.skipped or reverse.skipped
         return Encoded(pair, None, skipped), Encoded(swapped, None, skipped)
+
+    def _choose(self, encoded: Sequence[tuple[Encoded, Encoded]]) -> Chosen | None:
+        forward, reverse = [both[0] for both in encoded], [both[1] for both in encoded]
+        if not any(one.pieces for one in forward):
+            return None
+        choices = choose_for(self.forward, forward), choose_for(self.reverse, reverse)
+        doubts = doubts_about(self.forward, forward, choices[0], self._terms[0])
+        return Chosen(choices, doubts + doubts_about(self.reverse, reverse, choices[1], self._terms[1]))
+
+    def _align(
+        self, encoded: Sequence[tuple[Encoded, Encoded]], choices: tuple[Choice, ...], on_batch: OnBatch | None
+    ) -> list[Found]:
+        forward, reverse = [both[0] for both in encoded], [both[1] for both in encoded]
+        places = [choice.place for choice in choices]
+        links = self._link(forward, reverse, (places[0], places[1]), on_batch) if places else {}
+        return [(links.get(n, {}), one.skipped) for n, one in enumerate(forward)]
 
     def _link(
         self,

@@ -1,5 +1,5 @@
 """Command lines: the only code that prints or exits."""
 
-from align.cli.signals import start_quietly
+from align.cli.start import start
 
-start_quietly()
+start()

@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from align.cli.common import Progress, open_output, run, say, show_warnings
@@ -88,14 +89,15 @@ class Extraction:
                 if options.search
                 else aligner(pairs, announce, progress.batch)
             )
-            for alignment in found:
-                reason = results.write(alignment)
-                counts[reason] += 1
-                progress.add()
-                if progress.lines % options.models.buffer == 0:
-                    results.flush()
-                    if part:
-                        part.save(progress.lines, counts, choices)
+            with closing(found):  # at once: workers end with it
+                for alignment in found:
+                    reason = results.write(alignment)
+                    counts[reason] += 1
+                    progress.add()
+                    if progress.lines % options.models.buffer == 0:
+                        results.flush()
+                        if part:
+                            part.save(progress.lines, counts, choices)
             results.flush()  # the results before what is said of them
         except PairError as error:
             raise text.placed(error) from None
@@ -119,7 +121,7 @@ class Extraction:
         elif options.outputs:
             became = f"{results.complete:,} of {plural(len(options.outputs), 'file')} written"
         elif options.output in (None, "-") or (os.path.exists(options.output) and not os.path.isfile(options.output)):
-            if isinstance(error, OSError):  # of writing, perhaps
+            if isinstance(error, OSError) and not isinstance(error, ChildProcessError):  # of writing, perhaps
                 return ""
             these = "these" if lines == done else f"the first {lines:,}"
             became = f"the results of {these} are written" if lines else "no results are written"
@@ -177,7 +179,7 @@ def go_on(
     part: Part, aligner: Aligner | TwoWayAligner, text: Text, options: Options
 ) -> tuple[Aligner | TwoWayAligner, Iterator[Pair]]:
     """An aligner that reads where the interrupted run did, and the pairs that are left to do."""
-    rest = part.begin(what_is_run(aligner, options), text, text.name)
+    rest = part.begin(what_is_run(aligner, options), text, text.name, options.models.buffer)
     text.bad.clear()  # those of the lines that are done
     if part.useless:
         say(f"{PROGRAM}: {part.path} is of no use: no line in it is known to be complete; beginning anew")

@@ -14,11 +14,13 @@ from align.cli.models import Models, requested_models
 from align.cli.options import (
     MODEL_IDLE,
     SIGNATURE_IDLE,
+    WORKERS_IDLE,
     add_model_options,
     add_null_option,
     add_quiet_option,
     add_signature_option,
     add_speed_options,
+    add_workers_option,
     new_parser,
     number_or,
     number_up_to,
@@ -53,6 +55,7 @@ combine-align symmetrises two files of links; baseline-align runs a statistical 
 
 
 IDLE = (
+    *WORKERS_IDLE,
     SIGNATURE_IDLE,
     MODEL_IDLE,
     Idle(("scores",), lambda args: args.format == "jsonl", "has no effect with -f jsonl, which always has them"),
@@ -116,10 +119,11 @@ def build_parser() -> Parser:
     _method_options(parser)
     _direction_options(parser)
     add_translate_options(parser)
-    add_speed_options(
+    group = add_speed_options(
         parser,
         "lines read ahead and sorted by length; up to 1,000 of the first choose layer and head; 1: every line at once",
     )
+    add_workers_option(group)
     return parser
 
 

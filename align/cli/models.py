@@ -10,6 +10,7 @@ from align.backends.model_folder import DEFAULT_MODEL, ModelOptions
 from align.cli.about import direction
 from align.cli.common import lacks_memory, say
 from align.errors import ModelError, Remedy, plural
+from align.text.batching import SHARED_BUFFER
 from align.types import Dtype, Settings
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class Models:
         reverse: translates target to source, where there is one.
         device: "auto", "cpu" or "cuda".
         dtype: of the arithmetic.
-        threads: of the CPU; None for all cores.
+        threads: of the CPU, in all; None for all cores.
+        workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
         batch_tokens: pieces in a batch.
         buffer: pairs to read ahead.
         too_long: "stop" or "blank".
@@ -60,6 +62,7 @@ class Models:
     device: str
     dtype: Dtype
     threads: int | None
+    workers: int | None
     batch_tokens: int
     buffer: int
     too_long: TooLong
@@ -83,6 +86,7 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
         device=args.device,
         dtype=args.dtype,
         threads=args.threads,
+        workers=getattr(args, "workers", 1) or (1 if args.buffer < SHARED_BUFFER else None),
         batch_tokens=args.batch_tokens,
         buffer=args.buffer,
         too_long=args.bad_lines,
@@ -117,10 +121,11 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
     try:
         import torch
 
-        from align.loading import load
+        from align.loading import load, pick_device
 
         if models.threads:
             torch.set_num_threads(models.threads)
+        workers = models.workers or (torch.get_num_threads() if pick_device(models.device) == "cpu" else 1)
         aligner = load(
             request.name,
             **asdict(request.settings),
@@ -130,6 +135,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
             buffer=models.buffer,
             batch_tokens=models.batch_tokens,
             too_long=models.too_long,
+            workers=workers,
         )
     except ModuleNotFoundError:
         raise

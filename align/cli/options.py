@@ -11,7 +11,7 @@ import align
 from align.backends.model_folder import DEFAULT_MODEL
 from align.cli.about import add_answers, add_list_models
 from align.cli.parser import Idle, Parser
-from align.text.batching import BATCH_TOKENS, BUFFER
+from align.text.batching import BATCH_TOKENS, BUFFER, SHARED_BUFFER
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.types import DTYPES, Null
 
@@ -172,8 +172,8 @@ def add_null_option(group: Any) -> None:
     )
 
 
-def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> None:
-    """Device, arithmetic and sizes."""
+def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> Any:
+    """Device, arithmetic and sizes; returns the group, for more of them."""
     group = parser.add_argument_group("speed")
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
     group.add_argument(
@@ -183,7 +183,7 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> None
         help="of the numbers in matrix products; bfloat16 and, on a CPU, int8 are faster and change a few links",
     )
     group.add_argument(
-        "--threads", type=whole_number(1, MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
+        "--threads", type=whole_number(1, MAX_THREADS), metavar="N", help="CPU threads in all (default: all cores)"
     )
     group.add_argument(
         "--batch-tokens",
@@ -193,3 +193,31 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> None
         help="pieces in a batch, padding included",
     )
     group.add_argument("--buffer", type=whole_number(1), default=BUFFER, metavar="N", help=buffer_help)
+    return group
+
+
+def add_workers_option(group: Any) -> None:
+    """How many processes share the work."""
+    group.add_argument(
+        "--workers",
+        type=whole_number(1, MAX_THREADS),
+        metavar="N",
+        help="processes that share the text, each with one of the threads; 1: one process with all of them (default: "
+        f"as many as threads; 1 on a GPU, at a keyboard, and with a --buffer under {SHARED_BUFFER})",
+    )
+
+
+def _shares_nothing(args: argparse.Namespace) -> bool:
+    return (args.workers or 1) > 1 and args.buffer < SHARED_BUFFER
+
+
+WORKERS_IDLE = (
+    Idle(("workers",), _shares_nothing, f"goes with a --buffer of {SHARED_BUFFER} or more: others are not shared"),
+    Idle(
+        ("workers",),
+        lambda args: args.threads and args.workers > args.threads,
+        "has no effect beyond --threads: each worker takes one",
+    ),
+    Idle(("workers",), lambda args: args.workers > 1 and args.device == "cuda", "has no effect on a GPU"),
+)
+"""Where workers would do nothing."""

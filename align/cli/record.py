@@ -9,6 +9,8 @@ import errno
 import json
 import os
 import stat
+import sys
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
@@ -30,10 +32,12 @@ class DigestedPairs:
 
     Attributes:
         lines: number of lines read so far.
+        every: from now on the digest of so many lines, and of each multiple, is kept until a later one is asked for.
     """
 
     def __init__(self, pairs: Iterator[Pair]) -> None:
         self._pairs, self.lines, self._digest = pairs, 0, blake2b(digest_size=32)
+        self.every, self._kept = sys.maxsize, deque[tuple[int, str]]()
 
     def __iter__(self) -> DigestedPairs:
         return self
@@ -42,7 +46,17 @@ class DigestedPairs:
         pair = next(self._pairs)
         self.lines += 1
         self._digest.update(f"{' '.join(pair.source)}\t{' '.join(pair.target)}\n".encode())
+        if self.lines % self.every == 0:
+            self._kept.append((self.lines, self.digest))
         return pair
+
+    def digest_of(self, lines: int) -> str:
+        """The digest of the first so many lines, a multiple of `every`, and no fewer than the last time."""
+        while self._kept[0][0] < lines:
+            self._kept.popleft()
+        kept, digest = self._kept[0]
+        assert kept == lines, "not a multiple"
+        return digest
 
     @property
     def digest(self) -> str:

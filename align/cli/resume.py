@@ -65,13 +65,14 @@ class Part:
         self._read = DigestedPairs(iter(()))
         self._last = time.monotonic()
 
-    def begin(self, run: Mapping[str, Any], pairs: Iterator[Pair], name: str) -> Iterator[Pair]:
+    def begin(self, run: Mapping[str, Any], pairs: Iterator[Pair], name: str, buffer: int) -> Iterator[Pair]:
         """Go on with what an interrupted run has left, or begin anew where it has left nothing.
 
         Args:
             run: what the output depends on, by name; it must be the same each time.
             pairs: all of the input.
             name: what to call it in messages.
+            buffer: of how many lines a multiple is ever saved.
 
         Returns:
             The pairs that are left to do.
@@ -92,6 +93,7 @@ class Part:
                 pass
             self._compare_input(name)
             self.useless = not self.saved.lines
+        rest.every = buffer
         for stream, length in ((self.out, self.saved.bytes), (self.listing, self.saved.listed), (self._journal, end)):
             if stream:
                 stream.truncate(length)
@@ -105,12 +107,11 @@ class Part:
         """Note that the output of so many lines is written; does nothing where that was noted a moment ago."""
         if time.monotonic() - self._last < SAVE_EVERY:
             return
-        assert lines == self._read.lines, "read further than written: the digest would be of other lines"
         _sync(self.out)
         if self.listing:
             _sync(self.listing)
         listed = self.listing.tell() if self.listing else 0
-        self.saved = Saved(lines, self.out.tell(), self._read.digest, dict(counts), chosen, listed)
+        self.saved = Saved(lines, self.out.tell(), self._read.digest_of(lines), dict(counts), chosen, listed)
         self._journal.write(write_saved(self.saved))
         self._journal.flush()
         self._last = time.monotonic()

@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-
-PROGRAMS = ("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align")
 
 unfinished: set[str] = set()
 """Files to remove where a run ends at once."""
@@ -53,9 +50,6 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 def start_quietly() -> None:
-    """Let Ctrl-C end one of our programs without a traceback, even during its first imports; others are left alone."""
-    package = getattr(sys.modules["__main__"], "__package__", None) or ""
-    name = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
-    ours = name in (*PROGRAMS, "-m") or package.startswith("align.")  # "-m" as long as python looks for the module
-    if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    """Let Ctrl-C end the program without a traceback, even during its first imports."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from align.errors import Argument, PairError, Remedy
@@ -22,6 +23,12 @@ BATCH_TOKENS = 2000
 
 SPREAD = 1.2
 """So many times longer, and a piece or two, is the longest pair of a batch at most: attention pays for pads squared."""
+
+SLICE_WORDS = 8000
+"""Words of both sides in a slice of a buffer, which goes through the model at one time and in one process."""
+
+SHARED_BUFFER = 500
+"""The least buffer that is shared among processes: smaller ones are for answers line by line."""
 
 TooLong = Literal["stop", "blank"]
 
@@ -125,6 +132,25 @@ def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
         raise
     if chunk:
         yield chunk
+
+
+def slices(pairs: Sequence[Pair], words: int) -> list[list[int]]:
+    """Share a buffer out in slices of like length and like cost: what a batch holds then depends on the buffer alone.
+
+    Args:
+        pairs: the buffer.
+        words: of both sides in each slice, about.
+
+    Returns:
+        Numbers of the pairs, from 0, in order in each slice, none of which is empty; every number once.
+    """
+    order = sorted(range(len(pairs)), key=lambda n: max(len(pairs[n].source), len(pairs[n].target)))
+    ends = list(accumulate(len(pairs[n].source) + len(pairs[n].target) for n in order))
+    count = max(1, round(ends[-1] / words)) if ends else 0
+    found: list[list[int]] = [[] for _ in range(count)]
+    for n, end in zip(order, ends, strict=True):
+        found[max(0, end * count - 1) // max(1, ends[-1])].append(n)
+    return [sorted(numbers) for numbers in found if numbers]
 
 
 def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[int]]:

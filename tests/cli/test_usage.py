@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -276,3 +277,14 @@ def test_completion_of_other_shells(run: Callable[..., Result], program: str) ->
         assert program in script.out.decode()
         if found := shutil.which(shell):
             subprocess.run([found, "-n"], input=script.out, check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"), [("extract-align", None, "passive"), ("-m", "active", "active"), ("host", None, None)]
+)
+def test_threads_that_wait_sleep_in_our_programs_alone(name: str, before: str | None, after: str | None) -> None:
+    script = f"import os, sys; sys.argv[0] = {name!r}; import align.cli; print(os.environ.get('OMP_WAIT_POLICY'))"
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+    environment |= {"PYTHONPATH": str(ROOT)} | ({"OMP_WAIT_POLICY": before} if before else {})
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert result.stdout == f"{after}\n"

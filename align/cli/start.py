@@ -1,0 +1,28 @@
+"""What a process of ours begins with, before all imports that take long; processes of others are left alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from align.cli.signals import start_quietly
+
+PROGRAMS = ("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align")
+
+
+def is_ours() -> bool:
+    """Whether this process is one of our programs, and not another one that has imported us."""
+    package = getattr(sys.modules["__main__"], "__package__", None) or ""
+    name = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
+    return name in (*PROGRAMS, "-m") or package.split(".")[0] == "align"  # "-m" as long as python looks for the module
+
+
+def start() -> None:
+    """Make Ctrl-C quiet, and let threads that wait for work sleep, where the user has not said how they are to wait.
+
+    OpenMP's threads would look for work all the time, and take the processor from all that have some. It looks at the
+    environment when torch is imported, and what we start inherits that.
+    """
+    if is_ours():
+        start_quietly()
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")

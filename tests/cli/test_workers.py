@@ -1,0 +1,262 @@
+"""`extract-align --workers`: the same bytes as one process writes, and all processes end with the run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from align.aligners import stream, translating, workers
+from align.cli import common, extract, resume
+from tests import toy
+from tests.cli.conftest import Result, failed
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FORWARD, REVERSE = "toys/de-en/checkpoint.pt", "toys/en-de"
+
+
+def random_lines(count: int) -> list[str]:
+    """Pairs of a few words; some lines are blank."""
+    numbers = random.Random(6)
+    sides = (toy.SOURCE_WORDS, toy.TARGET_WORDS)
+    lines = [
+        " ||| ".join(" ".join(numbers.choices(words, k=numbers.randrange(1, 9))) for words in sides)
+        for _ in range(count)
+    ]
+    lines[3] = lines[count // 2] = ""
+    return lines
+
+
+@pytest.fixture
+def run(
+    run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """The command with a toy model, and slices of which a buffer has several."""
+    monkeypatch.setattr(stream, "SLICE_WORDS", 1000)
+    monkeypatch.setattr(translating, "SEARCH_WORDS", 1000)
+    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    toy.save_model(tmp_path / "toys" / "de-en")
+    toy.save_reverse_model(tmp_path / "toys" / "en-de")
+    return partial(run_main, extract.main, "-m", FORWARD, "--buffer", 500, "--device", "cpu")
+
+
+def put(lines: list[str]) -> None:
+    """Write the input: both sides in a file, the source alone, and both sides in two files of different length."""
+    for name, some in (("text", lines), ("one", lines[:700]), ("two", lines[700:])):
+        Path(name).write_text("".join(f"{line}\n" for line in some), encoding="utf-8", errors="surrogateescape")
+    Path("de").write_text("".join(line.split(" ||| ")[0] + "\n" for line in lines[:600]), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("text", "--scores", "-o", "links"),
+        ("text", "-f", "jsonl", "--position", "both", "-o", "links.gz"),
+        ("one", "two", "--reverse-model", REVERSE, "--scores", "-o", "links/"),
+        ("text", "--reverse-model", REVERSE, "--symmetrize", "union", "-f", "naacl", "--layer", 1, "-o", "links"),
+        ("de", "--translate", "--beam", 1, "--max-len-b", 5, "-f", "jsonl", "-o", "links"),
+    ],
+)
+def test_the_same_bytes(run: Callable[..., Result], tmp_path: Path, arguments: tuple[object, ...]) -> None:
+    lines = random_lines(1300)
+    lines[600] = lines[1250] = " ".join(["das"] * 50) + " ||| the"
+    lines[700], lines[1299] = "\udcff ||| the", "no second side"
+    lines[500:560] = ["das ||| " + " ".join(["it"] * 30)] * 60
+    put(lines if "de" not in arguments else random_lines(1300))
+    found = []
+    for count in (1, 2):
+        bad = ("--bad-lines", "blank", "--bad-lines-file", f"bad{count}")
+        result = run(*arguments, *bad, "--workers", count)
+        assert (result.code, result.out) == (0, b"")
+        made = [path for path in tmp_path.rglob("*links*") if path.is_file()]
+        files = {str(path): path.read_bytes() for path in made}
+        counts, sign = result.err.splitlines()[-2:]
+        choices = [line for line in result.err.splitlines() if "layer 1" in line or "layer 2" in line]
+        found.append((files, Path(f"bad{count}").read_bytes(), choices, counts.rpartition(", ")[0], sign))
+        for path in made:
+            path.unlink()
+    assert found[0] == found[1]
+    assert sum(map(len, found[0][0].values())) > 1000
+
+
+@pytest.mark.parametrize(("at", "bad"), [(1100, "\udcff"), (300, "das " * 50 + "||| the"), (1300, "das")])
+def test_lines_before_a_bad_one_come_out(run: Callable[..., Result], at: int, bad: str) -> None:
+    lines = random_lines(1300)
+    lines[at - 1] = bad
+    put(lines)
+    one, two = (run("text", "-q", "--workers", count) for count in (1, 2))
+    failed(two, f"text, line {at}: ")
+    assert two == one
+    assert two.out.count(b"\n") == at - 1
+
+
+def test_a_run_goes_on_with_any_number_of_workers(run: Callable[..., Result], tmp_path: Path) -> None:
+    lines = random_lines(2600)
+    put(lines)
+    run("-q", "text", "--scores", "-o", "plain")
+    for at, count in ((1600, 2), (2200, 1), (2600, 2)):
+        put([*lines[: at - 1], "\udcff", *lines[at:]])
+        stdin = (tmp_path / "text").read_bytes()
+        again = ("-q", "--scores", "-o", "links", "--resume", "--workers", count)
+        failed(run(*again, stdin=stdin), f"line {at}: not UTF-8")
+        saved = (tmp_path / "links.part.json").read_text(encoding="utf-8").splitlines()
+        assert f'"lines": {(at - 1) // 500 * 500}' in saved[-1]
+    put(lines)
+    result = run("--scores", "-o", "links", "--resume", "--workers", 2, stdin=(tmp_path / "text").read_bytes())
+    assert "2,500 lines are done in links.part" in result.err
+    assert Path("links").read_bytes() == Path("plain").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--workers", "2", "--buffer", "499"), "--workers goes with a --buffer of 500 or more: others are not shared"),
+        (("--workers", "3", "--threads", "2"), "--workers has no effect beyond --threads: each worker takes one"),
+        (("--workers", "2", "--device", "cuda"), "--workers has no effect on a GPU"),
+        (("--workers", "0"), "'0' is not a number from 1 to 1,024"),
+    ],
+)
+def test_workers_that_would_have_nothing_to_do(
+    run_main: Callable[..., Result], arguments: tuple[str, ...], message: str
+) -> None:
+    result = run_main(extract.main, "text", *arguments)
+    assert result.code == 2
+    assert message in result.err
+
+
+@pytest.mark.parametrize("options", [("--buffer", "20"), ("--workers", "1"), ("--threads", "1")])
+def test_where_one_process_is_enough(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(workers.Workers, "_start", None)
+    put(random_lines(1300))
+    assert run("text", *options).code == 0
+
+
+# Processes of their own
+
+
+def children(process: subprocess.Popen[bytes]) -> list[int]:
+    """The processes that it has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = path.read_bytes().rpartition(b")")[2].split()[1]
+        except OSError:
+            continue
+        if int(parent) == process.pid:
+            found.append(int(path.parent.name))
+    return found
+
+
+def wait_until(what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def gone(process: int) -> bool:
+    """Whether a process has ended."""
+    try:
+        return b") Z " in Path(f"/proc/{process}/stat").read_bytes()
+    except OSError:
+        return True
+
+
+@contextmanager
+def working(tmp_path: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """The command with two workers, which have something to do, or wait for more to read; none is there at the end."""
+    toy.save_model(tmp_path / "toy")
+    (tmp_path / "text").write_text("\n".join(random_lines(4000)) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "align.cli.extract", "-m", "toy/checkpoint.pt", "--device", "cpu", *arguments]
+    command += ["--threads", "2", "--layer", "1", "--head", "1"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdin
+            process.stdin.write((tmp_path / "text").read_bytes())
+            process.stdin.flush()
+            wait_until(lambda: len(children(process)) == 2)
+            found = children(process)
+            yield process, found
+            wait_until(lambda: all(map(gone, found)))
+        finally:
+            process.kill()
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc says which processes there are")
+
+
+@linux
+def test_a_worker_that_is_killed_ends_the_run(tmp_path: Path) -> None:
+    with working(tmp_path, "-o", "links") as (process, found):
+        os.kill(found[1], signal.SIGKILL)
+        _, errors = process.communicate((tmp_path / "text").read_bytes() * 5, timeout=60)
+        assert process.returncode == 1
+    assert b"extract-align: error: a worker process was killed (SIGKILL); if memory is short, fewer workers" in errors
+    assert b"Traceback" not in errors
+    assert not (tmp_path / "links").exists()
+
+
+@linux
+@pytest.mark.parametrize(
+    ("number", "code", "group"),
+    [
+        (signal.SIGINT, common.INTERRUPTED, True),
+        (signal.SIGTERM, 143, False),
+        (signal.SIGTERM, 143, True),
+        (signal.SIGHUP, 129, True),
+    ],
+)
+def test_signals_end_all_processes(tmp_path: Path, number: int, code: int, group: bool) -> None:
+    with working(tmp_path, "-o", "links") as (process, _):
+        if group:  # as a terminal does it
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        assert process.wait(60) == code
+        assert process.stderr
+        errors = process.stderr.read()
+    assert b"Traceback" not in errors
+    assert errors.splitlines()[-1].startswith(b"extract-align: interrupted")
+    assert sorted(os.listdir(tmp_path)) == ["text", "toy"]
+
+
+@linux
+def test_killed_it_takes_its_workers_along_and_can_go_on_at_once(tmp_path: Path) -> None:
+    arguments = ("-o", "links", "--resume", "--buffer", "500")
+    with working(tmp_path, *arguments) as (process, _):
+        process.kill()
+        process.wait()
+    text = (tmp_path / "text").read_bytes()
+    for name in ("links", "plain"):
+        command = [sys.executable, "-m", "align.cli.extract", "-q", "-m", "toy/checkpoint.pt", "--device", "cpu"]
+        command += [*arguments[2:], "-o", name, "--threads", "2", "--layer", "1", "--head", "1"]
+        subprocess.run(command, cwd=tmp_path, input=text, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+@linux
+def test_a_reader_that_goes_away_ends_all_processes(tmp_path: Path) -> None:
+    with working(tmp_path) as (process, _):
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.stdin.close()
+        assert process.wait(60) == common.CLOSED_PIPE
+        assert b"Traceback" not in process.stderr.read()
