@@ -62,8 +62,8 @@ class Aligner:
     1,000 pairs of the first buffer decide. With under 50 there the model's stored calibration does, and without one the
     layer at a third of the depth. `fixed` makes an aligner that chooses no more.
 
-    Threads may share an aligner, and forked processes, a copy each. Pickled,
-    it is the path of its model and its settings: another process loads the same model again, once.
+    Threads may share an aligner, and forked processes, a copy each. Pickled, it is the path of its model and its
+    settings: another process loads the same model again, once.
 
     Attributes:
         recorder: the model.
