@@ -1,7 +1,7 @@
 """The parts of an encoder-decoder Transformer, which work on the pieces of a batch in a row, without pads.
 
-Letters: B batch, N pieces in all, S source pieces and T decoder steps of the longest pair, H heads, D model size,
-d = D/H.
+Letters: B batch, N rows (the pieces in all, and a few more: see `Layout`), S source pieces and T decoder steps of the
+longest pair, H heads, D model size, d = D/H.
 """
 
 from __future__ import annotations
@@ -17,15 +17,24 @@ from torch.nn import functional
 from align.backends.transformer.linear import Linear
 
 
+def round_up(rows: int) -> int:
+    """The next round number: a multiple of 8, and with more than 256 rows one of six binary digits and zeros."""
+    step = max(8, 1 << max(0, rows.bit_length() - 6))
+    return -(-rows // step) * step
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where the pieces of a padded batch are.
 
+    After the last piece the batch's first one is repeated until N is a round number: a product is prepared anew for each
+    number of rows that has not been met, which takes as long as multiplying some hundred of them.
+
     Attributes:
         size: (B, L), L being the longest row.
         positions: of each piece in its row, from 0 `[N]`.
-        places: of the pieces in the flattened batch `[N]`; None where nothing is padded.
-        pieces: the piece at each place, `[B L]`; pads repeat the piece before them.
+        places: of the pieces in the flattened batch `[N]`; None where these are the same.
+        pieces: the piece at each place, `[B L]`; pads repeat the piece before them. None as before.
         mask: what to add to scores of columns `[B, 1, 1, L]`, negative infinity for pads; None where nothing is padded.
     """
 
@@ -40,11 +49,15 @@ class Layout:
         """The layout of a batch `[B, L]` that is true where there is a piece; each row begins with one."""
         batch, length = kept.shape
         places = kept.flatten().nonzero()[:, 0]
-        if len(places) == batch * length:
+        count = len(places)
+        padded = count < batch * length
+        if count < round_up(count):
+            places = functional.pad(places, (0, round_up(count) - count))
+        elif not padded:
             return cls((batch, length), places % length)
         pieces = kept.flatten().cumsum(0).sub_(1)
         mask = torch.zeros(kept.shape, device=kept.device).masked_fill_(~kept, float("-inf"))
-        return cls((batch, length), places % length, places, pieces, mask[:, None, None])
+        return cls((batch, length), places % length, places, pieces, mask[:, None, None] if padded else None)
 
     def pad(self, flat: Tensor) -> Tensor:
         """`[N, C]` to `[B, L, C]`; pads have the numbers of the piece before them."""
