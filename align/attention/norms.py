@@ -25,9 +25,14 @@ def gram(values: Tensor, out_proj: Tensor) -> Tensor:
         `[B, S, H, H]`, symmetric, with `G[b,s,h,g] = f_h(x_s) . f_g(x_s)`.
     """
     batch, heads, length, size = values.shape
-    flat = values.transpose(0, 1).reshape(heads, batch * length, size)  # [H, B*S, d]
-    transformed = torch.bmm(flat, out_proj).transpose(0, 1)  # [B*S, H, D]
-    return torch.bmm(transformed, transformed.transpose(1, 2)).view(batch, length, heads, heads)
+    vectors = values.transpose(1, 2).reshape(batch * length, heads, size)  # [B*S, H, d]
+    products = torch.empty((batch * length, heads, heads), dtype=values.dtype, device=values.device)
+    for h in range(heads):  # with this head and those before it; G is symmetric
+        between = out_proj[h] @ out_proj[: h + 1].flatten(0, 1).T  # [d, (h+1)*d], W_O[h] W_O[g]^T side by side
+        row = (vectors[:, h] @ between).view(-1, h + 1, size).mul_(vectors[:, : h + 1]).sum(2)  # [B*S, h+1]
+        products[:, h, : h + 1] = row
+        products[:, : h + 1, h] = row
+    return products.view(batch, length, heads, heads)
 
 
 def vector_norms(weights: Tensor, gram: Tensor) -> Tensor:
