@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -207,6 +208,7 @@ def _work(tasks: Mapping[str, Task], connection: Connection, inherited: Sequence
     for other in inherited:  # a connection has ended when nobody has its other end
         other.close()
     torch.set_num_threads(1)
+    gc.freeze()  # looking through what the parent has made would copy that memory
     jobs: SimpleQueue[tuple[str, tuple[Any, ...]]] = SimpleQueue()
     threading.Thread(target=_receive, args=(connection, jobs), daemon=True).start()
     while True:
