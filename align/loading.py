@@ -15,7 +15,7 @@ from align.backends.base import Recorder
 from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, ModelOptions, find_model
 from align.errors import Argument, ModelError, Remedy, plural
-from align.text.batching import BATCH_TOKENS, BUFFER, TooLong
+from align.text.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings
 
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
@@ -73,7 +73,7 @@ def load(
     device: str = "auto",
     dtype: Dtype = "float32",
     buffer: int = BUFFER,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: int | None = None,
     too_long: TooLong = "stop",
     workers: int = 1,
     **unknown: NoReturn,
@@ -97,7 +97,7 @@ def load(
         device: "auto", "cpu", "cuda", or "cuda:0" and so on.
         dtype: of the numbers that the model's linear layers multiply: "float32", "bfloat16", or on a CPU "int8".
         buffer: pairs to read ahead.
-        batch_tokens: pieces in a batch.
+        batch_tokens: pieces in a batch; None for what suits the device.
         too_long: "stop" or "blank".
         workers: processes that share a text, with one CPU thread each.
         unknown: none.
@@ -125,6 +125,8 @@ def load(
     folder = find_model(os.fspath(model), options or ModelOptions(), files)
     recorder = BACKENDS[folder.backend].recorder(folder, pick_device(device), dtype)
     _check_recorder(recorder, folder)
+    if batch_tokens is None:
+        batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS
     return Aligner(
         recorder,
         settings,

@@ -52,7 +52,7 @@ class Models:
         dtype: of the arithmetic.
         threads: of the CPU, in all; None for all cores.
         workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
-        batch_tokens: pieces in a batch.
+        batch_tokens: pieces in a batch; None for what suits the device.
         buffer: pairs to read ahead.
         too_long: "stop" or "blank".
     """
@@ -63,7 +63,7 @@ class Models:
     dtype: Dtype
     threads: int | None
     workers: int | None
-    batch_tokens: int
+    batch_tokens: int | None
     buffer: int
     too_long: TooLong
 

@@ -11,7 +11,7 @@ import align
 from align.backends.model_folder import DEFAULT_MODEL
 from align.cli.about import add_answers, add_list_models
 from align.cli.parser import Idle, Parser
-from align.text.batching import BATCH_TOKENS, BUFFER, SHARED_BUFFER
+from align.text.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.types import DTYPES, Null
 
@@ -188,9 +188,8 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> Any:
     group.add_argument(
         "--batch-tokens",
         type=whole_number(1),
-        default=BATCH_TOKENS,
         metavar="N",
-        help="pieces in a batch, padding included",
+        help=f"pieces in a batch, padding included (default: {BATCH_TOKENS}, on a GPU {GPU_BATCH_TOKENS})",
     )
     group.add_argument("--buffer", type=whole_number(1), default=BUFFER, metavar="N", help=buffer_help)
     return group

@@ -347,7 +347,7 @@ def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
         ((), "scores was True, and is False"),
         (("--scores", "-f", "talp"), "format was pharaoh, and is talp"),
         (("--scores", "--buffer", 10), "buffer was 20, and is 10"),
-        (("--scores", "--batch-tokens", 10), "batch-tokens was 2000, and is 10"),
+        (("--scores", "--batch-tokens", 10), "batch-tokens was 1000, and is 10"),
         (("--scores", "--bad-lines", "blank"), "bad-lines was stop, and is blank"),
         (("--scores", "--null", "none"), "(settings was null:eos, and is null:none)"),
         (("--scores", "--layer", 1), "(settings was layer:auto, and is layer:1)"),

@@ -18,7 +18,7 @@ from align.backends.transformer.linear import Linear
 
 
 def round_up(rows: int) -> int:
-    """The next round number: a multiple of 8, and with more than 256 rows one of six binary digits and zeros."""
+    """The next round number: a multiple of 8, of which each power of two has at most 32."""
     step = max(8, 1 << max(0, rows.bit_length() - 6))
     return -(-rows // step) * step
 
@@ -27,8 +27,8 @@ def round_up(rows: int) -> int:
 class Layout:
     """Where the pieces of a padded batch are.
 
-    After the last piece the batch's first one is repeated until N is a round number: a product is prepared anew for each
-    number of rows that has not been met, which takes as long as multiplying some hundred of them.
+    After the last piece the batch's first place is repeated until N is a round number: a product is prepared anew for
+    each number of rows that has not been met, which takes as long as multiplying some hundred rows.
 
     Attributes:
         size: (B, L), L being the longest row.
