@@ -14,11 +14,11 @@ from weakref import WeakValueDictionary
 
 from torch import Tensor
 
+from align.backends.fairseq.builder import build_transformer, max_positions
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.dictionary import Dictionary, Vocabulary, parse_dictionary
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.fairseq.settings import model_settings, plain_dict, saved_settings, text_setting
-from align.backends.fairseq.weights import build_transformer, max_positions
 from align.backends.model_folder import ModelFolder
 from align.backends.transformer.forward import Transformer
 from align.errors import Argument, ModelError, Remedy, one_line, shorten

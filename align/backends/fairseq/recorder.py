@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from align.attention.merging import NULL
+from align.backends.fairseq.builder import build_transformer
 from align.backends.fairseq.dictionary import EOS, PAD, UNK
-from align.backends.fairseq.weights import build_transformer
 from align.backends.transformer.forward import Transformer
 from align.text.preprocess import Preprocessor
 from align.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
