@@ -95,8 +95,9 @@ def test_weighted_vectors_and_bias_add_up_to_the_modules_output(kind: str, tmp_p
 
 def own_tokenizers(kind: str, folder: Path) -> tuple[Any, Any]:
     """What cuts a source and a target into numbers of pieces, by transformers."""
-    import transformers as hf
+    import transformers
 
+    hf: Any = transformers
     if kind == "marian":
         files = {name: str(folder / f"{name}.spm") for name in ("source", "target")}
         own = hf.MarianTokenizer(files["source"], files["target"], str(folder / "vocab.json"))
@@ -138,7 +139,7 @@ def test_languages_of_m2m100_are_those_of_transformers(tmp_path: Path) -> None:
         str(folder / "vocab.json"), str(tmp_path / "marian" / "source.spm"), src_lang="de", tgt_lang="en"
     )
     own.save_pretrained(folder)
-    recorder = load(folder, options=ModelOptions(source_lang="de", target_lang="en")).recorder
+    recorder: Any = load(folder, options=ModelOptions(source_lang="de", target_lang="en")).recorder
     pieces = recorder.encode(PAIRS[0])
     expected = own(" ".join(PAIRS[0].source))["input_ids"]
     assert list(pieces.source)[:-1] == expected[:-1]  # this vocabulary's </s> is not the model's

@@ -24,7 +24,8 @@ from tests.hostile.code import repacked
 
 OTHER = (
     "only models of fairseq and of Hugging Face's transformers are read so far. To align its translations, or other "
-    'text in its languages, take another model (model="de-en" for German and English) or train one (scripts/train_model)'
+    'text in its languages, take another model (model="de-en" for German and English) or train one '
+    "(scripts/train_model)"
 )
 HUGGING = (
     "name its folder, with its weights in model.safetensors, in model.safetensors.index.json and the files that this "

@@ -17,6 +17,17 @@ from align.text.preprocess import Preprocessor, Segment, TextRules, sentencepiec
 
 Index = Callable[[str], "int | None"]
 
+M2M100_LANGUAGES = {
+    "m2m100": (
+        "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi "
+        "hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns "
+        "oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh "
+        "zu"
+    ).split(),  # noqa: SIM905
+    "wmt21": ["en", "ha", "is", "ja", "cs", "ru", "zh", "de"],
+}
+"""Language codes of two releases of M2M100, in the order of their pieces, which follow the vocabulary."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -76,25 +87,16 @@ def _marian(root: Path, languages: tuple[str, str], options: ModelOptions) -> Te
 
 def _m2m100(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
     known = _vocabulary(root / "vocab.json")
-    listed = _special_tokens(root)
-    codes = {token.strip("_"): token for token in listed if token.startswith("__") and token.endswith("__")}
-    known |= {token: len(known) + n for n, token in enumerate(codes.values()) if token not in known}
+    path = root / "tokenizer_config.json"
+    saved = Config(read_json(path) if path.is_file() else {}, str(path))
+    release = saved.word("language_codes", "m2m100")
+    if release not in M2M100_LANGUAGES:
+        raise ModelError(f"its language_codes are {release}, not one of {', '.join(M2M100_LANGUAGES)}", file=str(path))
+    codes = {code: f"__{code}__" for code in M2M100_LANGUAGES[release]}
+    known |= {token: len(known) + n for n, token in enumerate(codes.values())}
     path = root / "sentencepiece.bpe.model"
     segment = sentencepiece_segmenter(path)
     return _text(languages, options, (segment, segment), (known, known), codes, files=(path, path))
-
-
-def _special_tokens(root: Path) -> list[str]:
-    """Tokens beside the vocabulary, in the order of their numbers."""
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        if (root / name).is_file():
-            content = read_json(root / name)
-            for key in ("additional_special_tokens", "extra_special_tokens"):
-                listed = content.get(key)
-                if isinstance(listed, list) and listed:
-                    tokens = [token.get("content") if isinstance(token, dict) else token for token in listed]
-                    return [token for token in tokens if isinstance(token, str)]
-    return []
 
 
 def _fsmt(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
