@@ -23,8 +23,8 @@ M2M100_LANGUAGES = {
         "hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns "
         "oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh "
         "zu"
-    ).split(),  # noqa: SIM905
-    "wmt21": ["en", "ha", "is", "ja", "cs", "ru", "zh", "de"],
+    ),
+    "wmt21": "en ha is ja cs ru zh de",
 }
 """Language codes of two releases of M2M100, in the order of their pieces, which follow the vocabulary."""
 
@@ -92,7 +92,7 @@ def _m2m100(root: Path, languages: tuple[str, str], options: ModelOptions) -> Te
     release = saved.word("language_codes", "m2m100")
     if release not in M2M100_LANGUAGES:
         raise ModelError(f"its language_codes are {release}, not one of {', '.join(M2M100_LANGUAGES)}", file=str(path))
-    codes = {code: f"__{code}__" for code in M2M100_LANGUAGES[release]}
+    codes = {code: f"__{code}__" for code in M2M100_LANGUAGES[release].split()}
     known |= {token: len(known) + n for n, token in enumerate(codes.values())}
     path = root / "sentencepiece.bpe.model"
     segment = sentencepiece_segmenter(path)
