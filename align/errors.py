@@ -25,7 +25,7 @@ def shorten(text: str, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def one_line(error: Exception, most: int = 120) -> str:
+def one_line(error: BaseException, most: int = 120) -> str:
     """A library's message, which may quote a file, as one line that is not too long."""
     return shorten(" ".join(str(error).split()), most)
 

@@ -13,6 +13,8 @@ from align.aligners.choice import all_cells
 from align.aligners.single import Aligner
 from align.backends.base import Recorder
 from align.backends.fairseq.model import load_fairseq
+from align.backends.huggingface.files import FILES as HUGGING_FACE_FILES
+from align.backends.huggingface.model import load_huggingface
 from align.backends.model_folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, ModelOptions, find_model
 from align.errors import Argument, ModelError, Remedy, plural
 from align.text.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
@@ -33,7 +35,10 @@ class Backend(NamedTuple):
     recorder: Callable[[ModelFolder, str, Dtype], Recorder]
 
 
-BACKENDS = {"fairseq": Backend(FAIRSEQ_FILES, load_fairseq)}
+BACKENDS = {
+    "huggingface": Backend(HUGGING_FACE_FILES, load_huggingface),
+    "fairseq": Backend(FAIRSEQ_FILES, load_fairseq),
+}
 """By what the names of their recorders begin with; a folder is of the first whose checkpoint is in it."""
 
 

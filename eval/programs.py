@@ -103,8 +103,8 @@ def git(*arguments: object, tree: Path = ROOT) -> str:
 
 
 def revision(tree: Path = ROOT) -> str:
-    """The commit of a tree, and whether it has changes that are not committed."""
-    changed = git("status", "--porcelain", "--untracked-files=no", tree=tree)
+    """The commit of a tree, and whether it has changes that are not committed; results are none."""
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!eval/results", tree=tree)
     return git("rev-parse", "--short", "HEAD", tree=tree) + ("+changes" if changed else "")
 
 

@@ -10,7 +10,8 @@ from itertools import islice, permutations
 from pathlib import Path
 from typing import Any, get_args
 
-from align.backends.recognise import MOST_NAMES, OTHER_TOOLKIT, could_be_hub_name, recognise
+from align.backends.huggingface.hub import fetch_model
+from align.backends.recognise import MOST_NAMES, could_be_hub_name, recognise
 from align.errors import Argument, ModelError, Remedy, shorten, show_value
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS, TextRules
 from align.text.toml import check_names, parse_toml
@@ -205,22 +206,22 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     if not path.exists():
         known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
         what = f"no such file or folder, nor a bundled model (these are: {known})"
-        if could_be_hub_name(model):
-            raise ModelError(f"{what}; if a Hugging Face name is meant", file=model, remedy=OTHER_TOOLKIT)
-        raise ModelError(what, file=model)
+        if not could_be_hub_name(model):
+            raise ModelError(what, file=model)
+        path = fetch_model(model)
     root = path if path.is_dir() else path.parent
     stored, calibration = _read_toml(root / "model.toml")
     backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
-    if other := recognise(checkpoint):
+    if backend == "fairseq" and (other := recognise(checkpoint)):
         raise other
     given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
     return ModelFolder(checkpoint, root, replace(stored, **given), backend, calibration)
 
 
 def _backend_of(checkpoint: Path, files: Mapping[str, Sequence[str]]) -> str:
-    """The backend that a checkpoint's name is of, or else the first."""
+    """The backend that a checkpoint's name is of, or else fairseq."""
     named = (backend for backend, names in files.items() if any(checkpoint.match(name) for name in names))
-    return next(named, next(iter(files)))
+    return next(named, "fairseq")
 
 
 def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[str, Path]:

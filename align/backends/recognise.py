@@ -24,11 +24,17 @@ MOST_NAMES = 10_000
 """So many names of a folder are looked at."""
 
 OTHER_TOOLKIT = Remedy(
-    "only fairseq checkpoints are read so far. To align its translations, or other text in its languages, take another "
-    "model ({} for German and English) or train one (scripts/train_model)",
+    "only models of fairseq and of Hugging Face's transformers are read so far. To align its translations, or other "
+    "text in its languages, take another model ({} for German and English) or train one (scripts/train_model)",
     (Argument("model", "de-en"),),
 )
 """What to do with a translation model that is not fairseq's."""
+
+HUGGING_FACE = Remedy(
+    "name its folder, with its weights in model.safetensors, in model.safetensors.index.json and the files that this "
+    "names, or in pytorch_model.bin"
+)
+"""What to do with a Hugging Face model whose weights are elsewhere."""
 
 FOLDER_OF_CHECKPOINT = Remedy("name the folder or the checkpoint that it belongs to")
 ARCHIVES = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
@@ -62,7 +68,7 @@ def _of_folder(folder: Path) -> ModelError | None:
         return ModelError("a CTranslate2 model", file=str(folder), remedy=OTHER_TOOLKIT)
     if "config.json" in names and any(n in HUGGING_FACE_WEIGHTS or n.endswith(".safetensors") for n in names):
         kind = _model_type(folder / "config.json")
-        return ModelError(f"a Hugging Face model{kind and f' ({kind})'}", file=str(folder), remedy=OTHER_TOOLKIT)
+        return ModelError(f"a Hugging Face model{kind and f' ({kind})'}", file=str(folder), remedy=HUGGING_FACE)
     if any(name.endswith(".pt") for name in names):
         return None
     if any(name.endswith(".npz") for name in names):
@@ -85,7 +91,7 @@ def _of_file(path: Path) -> ModelError | None:
         what = "a numpy archive, as Marian's models are"
     elif len(head) > 8 and head[8:9] == b"{" and 0 < struct.unpack("<Q", head[:8])[0] <= path.stat().st_size - 8:
         kind = _model_type(path.parent / "config.json")
-        what = f"safetensors, as Hugging Face models are{kind and f' ({kind})'}"
+        what, remedy = f"safetensors, as Hugging Face models are{kind and f' ({kind})'}", HUGGING_FACE
     elif re.match(rb"\n.\n.[^\0]{1,40}\x15", head, re.DOTALL):  # a message, whose first part begins with a piece
         what, remedy = "a sentencepiece model, not a translation model", FOLDER_OF_CHECKPOINT
     elif lines := _text_lines(head):

@@ -130,7 +130,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "-m",
         "--model",
         metavar="MODEL",
-        help=f"a bundled model, a folder, or a fairseq checkpoint (default: {DEFAULT_MODEL})",
+        help=f"a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name (default: {DEFAULT_MODEL})",
     )
     add_list_models(group)
     group.add_argument("--source-lang", metavar="LANG", help="source language, as in dict.LANG.txt")

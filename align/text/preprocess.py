@@ -164,6 +164,7 @@ class Preprocessor:
         rules: how the side's text was prepared.
         index: id of a piece in the model's dictionary.
         known: the pieces of that dictionary.
+        segment: what cuts a token into pieces; None for what `rules` say.
 
     Attributes:
         rules: the same.
@@ -172,12 +173,18 @@ class Preprocessor:
         ValueError: the subword file cannot be read as what `rules` says it is.
     """
 
-    def __init__(self, rules: TextRules, index: Callable[[str], int], known: Container[str] = ()) -> None:
+    def __init__(
+        self,
+        rules: TextRules,
+        index: Callable[[str], int],
+        known: Container[str] = (),
+        segment: Segment | None = None,
+    ) -> None:
         self.rules = rules
         self._lower = rules.case == "lower"
         self._context = rules.tokenizer != "none"
         self._tokenize = TOKENIZERS[rules.tokenizer](rules.language)
-        self._segment = SUBWORDS[rules.subwords](rules.subword_file, known)
+        self._segment = segment or SUBWORDS[rules.subwords](rules.subword_file, known)
         self._index = index
         self._cached: dict[str | tuple[str, bool, str], tuple[int, ...]] = {}
 

@@ -13,7 +13,7 @@ import re
 import struct
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from align.backends.fairseq.index import TooMuch, Unsafe, checked_file
-from align.backends.recognise import OTHER_TOOLKIT
+from align.backends.recognise import HUGGING_FACE, OTHER_TOOLKIT
 from align.errors import ModelError, shorten
 
 _FORMATS = {"f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "b1": "?"}
@@ -109,6 +109,15 @@ def _name_of(allowed: Any) -> str:
     return allowed[1] if isinstance(allowed, tuple) else f"{allowed.__module__}.{allowed.__qualname__}"
 
 
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """Read a file of weights alone, as transformers saved them before safetensors; otherwise as `load_checkpoint`.
+
+    Raises:
+        ValueError: as there, or there is something else in it.
+    """
+    return _load(path, _weights_alone, "a file of weights")
+
+
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a fairseq checkpoint on the CPU, with torch's restricted unpickler.
 
@@ -123,13 +132,18 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         ValueError: there is no such file, or it is damaged, wants to run code, takes more memory than its size accounts
             for, or is not a fairseq checkpoint; says whose it is where that can be told.
     """
+    return _load(path, _checked, "a fairseq checkpoint")
+
+
+def _load(path: Path, checked: Callable[[Any, int], dict[str, Any]], wanted: str) -> dict[str, Any]:
+    """What is in a file, once it is found to be what is wanted."""
     if not path.is_file():
         raise ValueError(f"{path}: no such checkpoint")
     try:
         with warnings.catch_warnings(), only_checkpoint_classes(), checked_file(path, _NAMES) as content:
             warnings.simplefilter("ignore")  # torch's advice on pickle protocols is for whoever saved the file
             state = torch.load(content, map_location="cpu", weights_only=True)
-        return _checked(state, path.stat().st_size)
+        return checked(state, path.stat().st_size)
     except (PermissionError, MemoryError):
         raise
     except TooMuch as error:
@@ -143,14 +157,14 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         ) from None
     except ModelError as error:
         raise error.in_file(str(path)) from None
-    except _NotFairseq as error:
-        raise ValueError(f"{path}: not a fairseq checkpoint: {error}") from None
+    except _NotWanted as error:
+        raise ValueError(f"{path}: not {wanted}: {error}") from None
     except Exception:  # damaged pickles raise nearly anything: KeyError, EOFError, RuntimeError, ...
         raise ValueError(f"{path}: not a checkpoint that torch can read; it may be cut short or damaged") from None
 
 
-class _NotFairseq(Exception):
-    """The file was read, but is not what fairseq saves."""
+class _NotWanted(Exception):
+    """The file was read, but holds something else."""
 
 
 def _checked(state: Any, size: int) -> dict[str, Any]:
@@ -160,29 +174,31 @@ def _checked(state: Any, size: int) -> dict[str, Any]:
         isinstance(state.get("args"), argparse.Namespace) or isinstance(state.get("cfg"), dict)
     )
     if not (configured and isinstance(weights, dict)):
-        if other := _other_toolkit(state):
-            raise ModelError(other, remedy=OTHER_TOOLKIT)
-        raise _NotFairseq("no model with its configuration in it")
+        if isinstance(state, dict) and {"opt", "vocab"} <= state.keys():
+            raise ModelError("an OpenNMT-py model", remedy=OTHER_TOOLKIT)
+        if isinstance(state, dict) and state and all(isinstance(weight, Tensor) for weight in state.values()):
+            raise ModelError("weights alone, as Hugging Face models have them", remedy=HUGGING_FACE)
+        raise _NotWanted("no model with its configuration in it")
+    return {**state, "model": _plain_weights(weights, size)}
+
+
+def _weights_alone(state: Any, size: int) -> dict[str, Tensor]:
+    if not isinstance(state, dict):
+        raise _NotWanted("no weights by name in it")
+    return _plain_weights(state, size)
+
+
+def _plain_weights(weights: dict[Any, Any], size: int) -> dict[str, Tensor]:
+    """Weights by name, which fit into a file of this size."""
     plain = {_name(name): _plain(name, weight) for name, weight in weights.items()}
     if sum({(store := w.untyped_storage()).data_ptr(): store.nbytes() for w in plain.values()}.values()) > size:
         raise TooMuch(f"weights of more than its {size:,} bytes")
-    return {**state, "model": plain}
-
-
-def _other_toolkit(state: Any) -> str:
-    """Whose checkpoint it is by the names in it, if it is not fairseq's; else empty."""
-    if not isinstance(state, dict):
-        return ""
-    if {"opt", "vocab"} <= state.keys():
-        return "an OpenNMT-py model"
-    if state and all(isinstance(weight, Tensor) for weight in state.values()):
-        return "weights alone, as Hugging Face models have them"
-    return ""
+    return plain
 
 
 def _name(name: Any) -> str:
     if not (isinstance(name, str) and re.fullmatch(r"[\w.-]{1,200}", name)):
-        raise _NotFairseq("a weight without a proper name")
+        raise _NotWanted("a weight without a proper name")
     return name
 
 
@@ -192,10 +208,10 @@ def _plain(name: str, weight: Any) -> Tensor:
     torch's functions are called rather than the weight's methods, which the file may have replaced.
     """
     if type(weight) not in (Tensor, torch.nn.Parameter):
-        raise _NotFairseq(f"{name} is not a tensor")
+        raise _NotWanted(f"{name} is not a tensor")
     plain = torch.detach(weight)
     if plain.layout is not torch.strided or plain.device.type != "cpu" or plain.is_quantized or plain.is_complex():
-        raise _NotFairseq(f"{name} is not a dense tensor of real numbers")
+        raise _NotWanted(f"{name} is not a dense tensor of real numbers")
     if plain.numel() * plain.element_size() > plain.untyped_storage().nbytes():
         raise TooMuch(f"a tensor ({name}) of more numbers than it stores")
     if 0 in plain.shape and any(plain.shape):

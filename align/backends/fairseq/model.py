@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from torch import Tensor
 
-from align.backends.fairseq.builder import build_transformer, max_positions
+from align.backends.fairseq.architecture import fairseq_transformer, max_positions
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.dictionary import Dictionary, Vocabulary, parse_dictionary
 from align.backends.fairseq.recorder import FairseqRecorder
@@ -217,7 +217,7 @@ def _build(
         raise ValueError(what)
     try:
         settings = model_settings(saved, weights)
-        return build_transformer(settings, weights, device, dtype), max_positions(settings, weights)
+        return fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)
     except ValueError as error:
         raise ValueError(f"{checkpoint}: weights and configuration do not fit: {error}") from None
 

@@ -18,8 +18,8 @@ from torch import Tensor
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.compat import install
 from align.backends.fairseq.settings import model_settings, saved_settings
-from align.backends.fairseq.weights import stored_numbers
 from align.backends.model_folder import ModelFolder
+from align.backends.transformer.weights import stored_numbers
 from align.errors import one_line
 from align.types import Dtype
 

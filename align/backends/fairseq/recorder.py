@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from align.attention.merging import NULL
-from align.backends.fairseq.builder import build_transformer
+from align.backends.fairseq.architecture import fairseq_transformer
 from align.backends.fairseq.dictionary import EOS, PAD, UNK
-from align.backends.transformer.forward import Transformer
+from align.backends.transformer.forward import Padded, Transformer
 from align.text.preprocess import Preprocessor
 from align.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
 
@@ -52,13 +52,13 @@ class FairseqAttention:
         """
         weights = {key: weight.detach() for key, weight in model.state_dict().items()}
         device = str(next(model.parameters()).device)
-        return cls(build_transformer(_settings_of(model), weights, device), name=name)
+        return cls(fairseq_transformer(_settings_of(model), weights, device), name=name)
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         """Attention of the given layers (from 1), lowest first; see `Recorder.record`."""
-        steps = torch.nn.functional.pad(batch.target, (1, 0), value=EOS)  # [B, T+1]
         source = batch.source.to(self.device)
-        return self.transformer.record(source, steps.to(self.device), PAD, sorted(layers))
+        steps = torch.nn.functional.pad(batch.target, (1, 0), value=EOS).to(self.device)  # [B, T+1]
+        return self.transformer.record(Padded(source, source != PAD), Padded(steps, steps != PAD), sorted(layers))
 
 
 def _settings_of(model: Any) -> Namespace:

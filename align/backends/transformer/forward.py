@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from align import types
 from align.backends.forking import under_way
-from align.backends.transformer.layers import Block, CrossAttention, Embedding, Layout, Norm, SelfAttention
+from align.backends.transformer.layers import Block, CrossAttention, Embedding, Layout, Norm, RootNorm, SelfAttention
 from align.backends.transformer.linear import Linear
+
+
+class Padded(NamedTuple):
+    """Ids of a batch, and where there is one `[B, L]`: pads are at the end of each row."""
+
+    ids: Tensor
+    kept: Tensor
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Stack:
 
     embedding: Embedding
     layers: Sequence[Layer]
-    norm: Norm | None
+    norm: Norm | RootNorm | None
 
 
 @dataclass(frozen=True)
@@ -75,23 +83,22 @@ class Transformer:
             x = layer.feed(layer.attend(x, layout))
         return self.encoder.norm(x) if self.encoder.norm else x
 
-    def record(self, source: Tensor, steps: Tensor, pad: int, layers: Sequence[int]) -> Iterator[types.CrossAttention]:
+    def record(self, source: Padded, steps: Padded, layers: Sequence[int]) -> Iterator[types.CrossAttention]:
         """Cross-attention of some decoder layers, in one pass that ends with the last of them.
 
         Args:
-            source: ids `[B, S]`, on the model's device, pads at the end of each row.
-            steps: ids that the decoder reads `[B, T]`, likewise.
-            pad: the id that means nothing is here.
+            source: what the encoder reads `[B, S]`, on the model's device.
+            steps: what the decoder reads `[B, T]`, likewise.
             layers: from 1, lowest first.
         """
         with under_way():
-            return iter(self._record(source, steps, pad, layers))
+            return iter(self._record(source, steps, layers))
 
     @torch.inference_mode()
-    def _record(self, source: Tensor, steps: Tensor, pad: int, layers: Sequence[int]) -> list[types.CrossAttention]:
-        columns, rows = Layout.of(source != pad), Layout.of(steps != pad)
-        encoded = self.encode(columns.flatten(source[..., None])[:, 0], columns)
-        x = self.decoder.embedding(rows.flatten(steps[..., None])[:, 0], rows)
+    def _record(self, source: Padded, steps: Padded, layers: Sequence[int]) -> list[types.CrossAttention]:
+        columns, rows = Layout.of(source.kept), Layout.of(steps.kept)
+        encoded = self.encode(columns.flatten(source.ids[..., None])[:, 0], columns)
+        x = self.decoder.embedding(rows.flatten(steps.ids[..., None])[:, 0], rows)
         recorded: list[types.CrossAttention] = []
         for number, layer in enumerate(self.decoder.layers[: layers[-1]], 1):
             assert layer.cross

@@ -83,6 +83,17 @@ class Norm:
 
 
 @dataclass(frozen=True)
+class RootNorm:
+    """Layer normalisation by the root of the mean square alone (Zhang and Sennrich 2019)."""
+
+    weight: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`[N, D]` to `[N, D]`."""
+        return functional.rms_norm(x, self.weight.shape, self.weight, 1e-6)
+
+
+@dataclass(frozen=True)
 class Embedding:
     """Pieces and their positions to vectors.
 
@@ -115,11 +126,14 @@ class Embedding:
 class Sinusoids:
     """Positions as sines and cosines, counted from `first`; the table grows as it is needed.
 
-    Vaswani et al. (2017), section 3.5, with all sines before all cosines, as tensor2tensor and fairseq have them.
+    Vaswani et al. (2017), section 3.5, with all sines before all cosines. The wavelengths are a geometric progression
+    from 2 pi to 10,000 times as much: as tensor2tensor and fairseq have it, the last sine has the longest; in the
+    paper, and in Marian, the next one would have it.
     """
 
-    def __init__(self, size: int, first: int, device: str) -> None:
+    def __init__(self, size: int, first: int, device: str, beyond: bool = False) -> None:
         self._size, self._first, self._device = size, first, device
+        self._steps = size // 2 - (0 if beyond else 1)
         self._table = self._make(256)
 
     def __call__(self, length: int) -> Tensor:
@@ -131,7 +145,7 @@ class Sinusoids:
 
     def _make(self, length: int) -> Tensor:
         half = self._size // 2
-        speeds = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / (half - 1)))
+        speeds = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / self._steps))
         angles = torch.arange(self._first, self._first + length, dtype=torch.float)[:, None] * speeds
         table = torch.cat([angles.sin(), angles.cos()], 1)
         return functional.pad(table, (0, self._size % 2)).to(self._device)
@@ -145,22 +159,34 @@ class SelfAttention:
         query_key_value: the three projections in one.
         heads: H.
         causal: whether each step sees itself and those before it only.
+        bias: what is added to scores by position, for so many pieces `[1, H, L, L]`, if anything.
     """
 
     query_key_value: Linear
     heads: int
     causal: bool
+    bias: Callable[[int], Tensor] | None = None
 
     def __call__(self, x: Tensor, layout: Layout) -> Tensor:
         """`[N, D]` to `[N, D]`."""
         batch, length = layout.size
         padded = layout.pad(self.query_key_value(x)).view(batch, length, 3, self.heads, -1)
         query, key, value = padded.permute(2, 0, 3, 1, 4)  # [B, H, L, d] each
-        mask = None if self.causal else layout.mask
+        mask = self._mask(layout)
         context = functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, is_causal=self.causal, scale=1.0
+            query, key, value, attn_mask=mask, is_causal=self.causal and mask is None, scale=1.0
         )
         return layout.flatten(context.transpose(1, 2).reshape(batch, length, -1))
+
+    def _mask(self, layout: Layout) -> Tensor | None:
+        """What to add to scores, if that is more than that steps do not see those after them."""
+        length = layout.size[1]
+        if self.bias is None:
+            return None if self.causal else layout.mask
+        bias = self.bias(length)
+        if self.causal:
+            return bias + torch.full((length, length), float("-inf"), device=bias.device).triu(1)
+        return bias if layout.mask is None else bias + layout.mask
 
 
 @dataclass(frozen=True)
@@ -216,7 +242,7 @@ class Block:
         residual_scale: what the residual is multiplied with, if anything (`scale_resids`).
     """
 
-    norm: Norm
+    norm: Norm | RootNorm
     before: bool
     out: Linear
     inner_norm: Norm | None = None

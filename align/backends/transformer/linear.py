@@ -19,13 +19,14 @@ from torch.nn import functional
 from align.errors import Argument, ModelError, Remedy
 from align.types import Dtype
 
-Activation = Literal["none", "relu", "gelu", "gelu_tanh", "tanh"]
+Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu", "tanh"]
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
     "relu": torch.relu_,
     "gelu": functional.gelu,
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "silu": lambda x: functional.silu(x, inplace=True),
     "tanh": torch.tanh_,
 }
 
@@ -105,6 +106,18 @@ class PackedLinear:
         name, kind = self._fused
         found: Tensor = product(x.to(self._dtype), self._weight, self._bias, name, [], kind).float()
         return self._activate(found) if residual is None else found.add_(residual)
+
+
+class GatedLinear:
+    """Two linear layers of the same input, multiplied: the first with an activation (Shazeer 2020)."""
+
+    def __init__(self, gate: Linear, other: Linear) -> None:
+        self._gate, self._other = gate, other
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """See `Linear`; nothing is ever added to it."""
+        assert residual is None
+        return self._gate(x).mul_(self._other(x))
 
 
 class Int8Linear:

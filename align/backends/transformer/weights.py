@@ -1,22 +1,11 @@
-"""A fairseq checkpoint's weights, by name and shape."""
+"""A model's weights, by name and shape."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
-
-UNUSED = (
-    r"(en|de)coder\.version",
-    r"(en|de)coder\.embed_positions\.(_float_tensor|weights)",
-    r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)",  # fairseq 0.12 copies what a layer has
-    r"decoder\.(output_projection\.weight|output_projection\.bias|embed_out|project_out_dim\.weight)",
-    r"decoder\.adaptive_softmax\..*",
-    r"(en|de)coder\.layer_norm\.(weight|bias)",  # the decoder's, and those that fairseq before 0.5 did not use
-    r"classification_heads\..*",
-)
-"""Weights that attention does not depend on."""
 
 
 class Weights:
@@ -24,13 +13,14 @@ class Weights:
 
     Args:
         weights: by name.
+        unused: names of weights that attention does not depend on: regular expressions.
 
     Raises:
         ValueError: from any method: a weight is missing, or has another shape.
     """
 
-    def __init__(self, weights: Mapping[str, Tensor]) -> None:
-        self._weights = _upgraded(weights)
+    def __init__(self, weights: Mapping[str, Tensor], unused: Sequence[str] = ()) -> None:
+        self._weights, self._unused = weights, re.compile("|".join(unused) or "(?!)")
         self._asked: set[str] = set()
         self._room = 2 * stored_numbers(weights) + 1_000_000
 
@@ -75,8 +65,7 @@ class Weights:
 
     def left(self) -> list[str]:
         """Names of weights that attention may depend on, but that nobody has asked for."""
-        unused = re.compile("|".join(UNUSED))
-        return [name for name in self._weights if name not in self._asked and not unused.fullmatch(name)]
+        return [name for name in self._weights if name not in self._asked and not self._unused.fullmatch(name)]
 
 
 def stored_numbers(weights: Mapping[str, Tensor]) -> int:
@@ -85,26 +74,3 @@ def stored_numbers(weights: Mapping[str, Tensor]) -> int:
         w.untyped_storage().data_ptr(): w.untyped_storage().nbytes() // w.element_size() for w in weights.values()
     }
     return sum(stored.values())
-
-
-_OLD_NORMS = {
-    "encoder": ("self_attn_layer_norm", "final_layer_norm"),
-    "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
-}
-
-
-def _upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights by the names of fairseq 0.12: once layer norms had numbers, and three projections were one weight."""
-    renamed: dict[str, Tensor] = {}
-    for name, weight in weights.items():
-        if old := re.fullmatch(r"((en|de)coder)(\.layers\.\d+)\.layer_norms\.([0-2])(\.\w+)", name):
-            norms = _OLD_NORMS[old[1]]
-            new = norms[int(old[4])] if int(old[4]) < len(norms) else name
-            renamed[f"{old[1]}{old[3]}.{new}{old[5]}"] = weight
-        elif (old := re.fullmatch(r"(.*_attn)\.in_proj_(weight|bias)", name)) and weight.dim():
-            third = len(weight) // 3
-            for n, part in enumerate("qkv"):
-                renamed[f"{old[1]}.{part}_proj.{old[2]}"] = weight[n * third : (n + 1) * third if n < 2 else None]
-        else:
-            renamed[name] = weight
-    return renamed

@@ -1,0 +1,103 @@
+"""A model's config.json, which is not trusted: each value is asked for by name, and is of the kind asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from align.errors import ModelError, show_value
+
+JSON_BYTES = 64 << 20
+"""The most that a file of settings or of a vocabulary may have; NLLB's has 17 million."""
+
+
+def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
+    """An object out of a file.
+
+    Raises:
+        ModelError: there is no such file, it is far too long, or holds something else.
+    """
+    if not path.is_file():
+        raise ModelError("no such file", file=str(path))
+    with path.open("rb") as stream:
+        raw = stream.read(most + 1)
+    if len(raw) > most:
+        raise ModelError(f"more than {most:,} bytes", file=str(path))
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise ModelError("not JSON; it may be cut short or damaged", file=str(path)) from None
+    if not isinstance(content, dict):
+        raise ModelError("not a JSON object", file=str(path))
+    return content
+
+
+def lacks(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """What to say where a library is missing that only these models need."""
+    return ModuleNotFoundError(
+        f"{error.name} is not installed, which Hugging Face models need: "
+        "pip install safetensors tokenizers huggingface_hub"
+    )
+
+
+class Config:
+    """Settings by name.
+
+    Args:
+        content: as the file has them.
+        file: its name, for messages.
+
+    Raises:
+        ModelError: from any method: the value is missing, or of another kind.
+    """
+
+    def __init__(self, content: Mapping[str, Any], file: str) -> None:
+        self._content, self._file = content, file
+
+    @property
+    def kind(self) -> str:
+        """What the file calls its type of model; empty where it says nothing."""
+        return self.word("model_type", "")
+
+    def _wrong(self, name: str, wanted: str) -> ModelError:
+        return ModelError(f"its {name} is {show_value(self._content.get(name))}, not {wanted}", file=self._file)
+
+    def size(self, name: str, otherwise: int | None = None, least: int = 1, most: int = (1 << 31) - 1) -> int:
+        """A whole number."""
+        value = self._content.get(name)
+        if value is None and otherwise is not None:
+            return otherwise
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise self._wrong(name, f"a whole number from {least}" + (f" to {most}" if most < 1 << 30 else ""))
+        return value
+
+    def switch(self, name: str, otherwise: bool) -> bool:
+        """True or false."""
+        value = self._content.get(name)
+        if value is None:
+            return otherwise
+        if not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return value
+
+    def word(self, name: str, otherwise: str) -> str:
+        """A short string."""
+        value = self._content.get(name)
+        if value is None:
+            return otherwise
+        if not isinstance(value, str) or len(value) > 100:
+            raise self._wrong(name, "a word")
+        return value
+
+    def id(self, name: str) -> int | None:
+        """The number of a piece, if there is one; of several the first."""
+        value = self._content.get(name)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
+            raise self._wrong(name, "the number of a piece")
+        return value

@@ -1,0 +1,61 @@
+"""The weights of a model folder: safetensors, whole or in parts, or what torch saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor
+
+from align.backends.fairseq.checkpoint import load_weights
+from align.backends.huggingface.config import lacks, read_json
+from align.errors import ModelError, one_line, shorten
+
+INDEX = "model.safetensors.index.json"
+FILES = ("model.safetensors", INDEX, "pytorch_model.bin")
+"""What holds the weights, or says which files do, in the order in which they are looked for."""
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Weights by name.
+
+    Args:
+        path: one of FILES.
+
+    Raises:
+        ModelError: a file is missing, damaged, or names files outside of its folder.
+        ValueError: what torch saved is damaged, or wants to run code.
+    """
+    if path.suffix == ".bin":
+        return load_weights(path)
+    weights: dict[str, Tensor] = {}
+    for part in _parts(path) if path.name == INDEX else [path]:
+        weights |= _read(part)
+    return weights
+
+
+def _parts(index: Path) -> list[Path]:
+    """The files that an index names, each in the same folder."""
+    places = read_json(index).get("weight_map")
+    names = list(places.values()) if isinstance(places, dict) else []
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            raise ModelError(f"it names {shorten(repr(name))}, which is no file of weights beside it", file=str(index))
+    if not names:
+        raise ModelError("it names no files", file=str(index))
+    return [index.parent / name for name in sorted(set(names))]
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ModuleNotFoundError as error:
+        raise lacks(error) from None
+    if not path.is_file():
+        raise ModelError("no such file", file=str(path))
+    try:
+        weights: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, RuntimeError, ValueError, KeyError, AttributeError) as error:
+        what = f"not safetensors; it may be cut short or damaged ({one_line(error)})"
+        raise ModelError(what, file=str(path)) from None
+    return weights

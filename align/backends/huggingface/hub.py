@@ -1,0 +1,45 @@
+"""Models by their names on the Hugging Face hub: fetched by its own client, into its own cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from align.backends.huggingface.config import lacks
+from align.errors import ModelError, Remedy, one_line
+
+TEXT = ("*.json", "merges.txt", "*.spm", "*.model")
+"""What a model needs beside its weights."""
+
+WEIGHTS = (("*.safetensors",), ("pytorch_model.bin",))
+"""Weights, in the order in which they are looked for: the second is fetched only where there is none of the first."""
+
+
+def fetch_model(name: str) -> Path:
+    """The folder of the cache that holds a model, fetched if it is not there.
+
+    Args:
+        name: on the hub, such as Helsinki-NLP/opus-mt-de-en.
+
+    Raises:
+        ModelError: the client is not installed, or there is no such model, neither in the cache nor to be fetched.
+    """
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    except ModuleNotFoundError as error:
+        raise lacks(error) from None
+    try:
+        for files in WEIGHTS:
+            folder = Path(snapshot_download(name, allow_patterns=[*TEXT, *files]))
+            if any(path for pattern in files for path in folder.glob(pattern)):
+                break
+    except (LocalEntryNotFoundError, OSError) as error:
+        if isinstance(error, HfHubHTTPError):
+            what = f"the Hugging Face hub has no such model for you ({one_line(error)})"
+            raise ModelError(what, file=name) from None
+        remedy = Remedy(f"fetch it where there is a network: hf download {name}")
+        what = "no such file or folder, not in the Hugging Face cache, and the hub cannot be reached"
+        raise ModelError(what, file=name, remedy=remedy) from None
+    except HFValidationError:
+        raise ModelError("no such file or folder, and no name of the Hugging Face hub", file=name) from None
+    return folder

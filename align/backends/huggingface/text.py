@@ -1,0 +1,207 @@
+"""From a model folder's vocabularies and subword models to the pieces of a word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from align.backends.huggingface.config import JSON_BYTES, Config, lacks, read_json
+from align.backends.model_folder import ModelOptions
+from align.errors import Argument, ModelError, Remedy, one_line, shorten
+from align.text.preprocess import Preprocessor, Segment, TextRules, sentencepiece_segmenter, subword_nmt_segmenter
+
+Index = Callable[[str], "int | None"]
+
+M2M100_LANGUAGES = {
+    "m2m100": (
+        "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi "
+        "hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns "
+        "oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh "
+        "zu"
+    ),
+    "wmt21": "en ha is ja cs ru zh de",
+}
+"""Language codes of two releases of M2M100, in the order of their pieces, which follow the vocabulary."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """How a model's text is prepared.
+
+    Attributes:
+        sides: preprocessing of the source and of the target.
+        ids: the number of a special piece, such as a language's, on either side.
+        unk: the number of pieces that the model does not know.
+        codes: language codes that the model has a piece for, each with that piece.
+        rows: the largest number of a piece on either side, and one more.
+    """
+
+    sides: tuple[Preprocessor, Preprocessor]
+    ids: tuple[Index, Index]
+    unk: int
+    codes: dict[str, str]
+    rows: tuple[int, int]
+
+
+def read_text_rules(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
+    """The text processing of the model in a folder.
+
+    Args:
+        root: the folder.
+        languages: of the source and of the target.
+        options: case and tokeniser, where they are not what such a model has.
+
+    Raises:
+        ModelError: a file is missing or damaged.
+    """
+    if (root / "merges.txt").is_file() and (root / "vocab-src.json").is_file():
+        return _fsmt(root, languages, options)
+    if (root / "source.spm").is_file():
+        return _marian(root, languages, options)
+    if (root / "tokenizer.json").is_file():
+        return _tokenizer_json(root, languages, options)
+    if (root / "sentencepiece.bpe.model").is_file() and (root / "vocab.json").is_file():
+        return _m2m100(root, languages, options)
+    what = "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or merges.txt, "
+    raise ModelError(f"{what}vocab-src.json and vocab-tgt.json) in this folder", file=str(root))
+
+
+def _marian(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
+    source = _vocabulary(root / "vocab.json")
+    target = _vocabulary(root / "target_vocab.json") if (root / "target_vocab.json").is_file() else source
+    codes = {token[2:-2]: token for token in source if token.startswith(">>") and token.endswith("<<")}
+    return _text(
+        languages,
+        options,
+        (sentencepiece_segmenter(root / "source.spm"), sentencepiece_segmenter(root / "target.spm")),
+        (source, target),
+        codes,
+        files=(root / "source.spm", root / "target.spm"),
+    )
+
+
+def _m2m100(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
+    known = _vocabulary(root / "vocab.json")
+    path = root / "tokenizer_config.json"
+    saved = Config(read_json(path) if path.is_file() else {}, str(path))
+    release = saved.word("language_codes", "m2m100")
+    if release not in M2M100_LANGUAGES:
+        raise ModelError(f"its language_codes are {release}, not one of {', '.join(M2M100_LANGUAGES)}", file=str(path))
+    codes = {code: f"__{code}__" for code in M2M100_LANGUAGES[release].split()}
+    known |= {token: len(known) + n for n, token in enumerate(codes.values())}
+    path = root / "sentencepiece.bpe.model"
+    segment = sentencepiece_segmenter(path)
+    return _text(languages, options, (segment, segment), (known, known), codes, files=(path, path))
+
+
+def _fsmt(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
+    config = Config(read_json(root / "tokenizer_config.json"), str(root / "tokenizer_config.json"))
+    vocabularies = (_vocabulary(root / "vocab-src.json"), _vocabulary(root / "vocab-tgt.json"))
+    lower = config.switch("do_lower_case", False)
+    segment = subword_nmt_segmenter(root / "merges.txt", ())
+
+    def with_end(token: str, first: bool) -> list[str]:
+        """Pieces as this vocabulary writes them: a mark at a token's last, not at the others."""
+        return [piece[:-2] if piece.endswith("@@") else f"{piece}</w>" for piece in segment(token, first)]
+
+    return _text(
+        languages,
+        options,
+        (with_end, with_end),
+        vocabularies,
+        {},
+        case="lower" if lower else "keep",
+        tokenizer="moses-escaped-hyphens",
+        subwords="subword-nmt",
+        files=(root / "merges.txt", root / "merges.txt"),
+    )
+
+
+def _tokenizer_json(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
+    try:
+        from tokenizers import Tokenizer
+    except ModuleNotFoundError as error:
+        raise lacks(error) from None
+    path = root / "tokenizer.json"
+    if path.stat().st_size > JSON_BYTES:
+        raise ModelError(f"more than {JSON_BYTES:,} bytes", file=str(path))
+    try:
+        tokenizer: Any = Tokenizer.from_file(str(path))
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # of the library's own kinds, some of which are not Exceptions
+        raise ModelError(f"not a tokenizer ({one_line(error)})", file=str(path)) from None
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    known: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+    added = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
+    codes = {token: token for token in sorted(added) if not token.startswith("<")}
+
+    def pieces(text: str) -> list[str]:
+        return list(tokenizer.encode(text, add_special_tokens=False).tokens)
+
+    lead = next((lead for lead in ("", " ") if pieces("b a")[len(pieces("b")) :] == pieces(f"{lead}a")), "")
+
+    def segment(token: str, first: bool) -> list[str]:
+        return pieces(token if first else lead + token)
+
+    return _text(languages, options, (segment, segment), (known, known), codes, files=(path, path), special=added)
+
+
+def _text(
+    languages: tuple[str, str],
+    options: ModelOptions,
+    segments: tuple[Segment, Segment],
+    vocabularies: tuple[dict[str, int], dict[str, int]],
+    codes: dict[str, str],
+    *,
+    files: tuple[Path, Path],
+    case: str = "keep",
+    tokenizer: str = "none",
+    subwords: str = "sentencepiece",
+    special: Collection[str] = (),
+) -> Text:
+    if any("<unk>" not in vocabulary for vocabulary in vocabularies):
+        raise ModelError("its vocabulary has no <unk>", file=str(files[0].parent))
+    unknown = [vocabulary["<unk>"] for vocabulary in vocabularies]
+    codes = {code: piece for code, piece in codes.items() if re.fullmatch(r"[\w-]{1,30}", code)}
+    hidden = {"<s>", "</s>", "<pad>", "<unk>", "<mask>", *codes.values(), *special}
+    sides = []
+    for language, segment, vocabulary, unk, file in zip(languages, segments, vocabularies, unknown, files, strict=True):
+        usable = {piece: n for piece, n in vocabulary.items() if piece not in hidden}
+        rules = TextRules(language, options.case or case, options.tokenizer or tokenizer, subwords, file)
+        sides.append(Preprocessor(rules, partial(_id, usable, unk), segment=segment))
+    rows = [max(vocabulary.values()) + 1 for vocabulary in vocabularies]
+    ids = (vocabularies[0].get, vocabularies[1].get)
+    return Text((sides[0], sides[1]), ids, unknown[0], codes, (rows[0], rows[1]))
+
+
+def _id(vocabulary: Mapping[str, int], unk: int, piece: str) -> int:
+    return vocabulary.get(piece, unk)
+
+
+def _vocabulary(path: Path) -> dict[str, int]:
+    """Pieces and their numbers."""
+    content = read_json(path)
+    if not all(isinstance(n, int) and 0 <= n < len(content) + 1000 for n in content.values()):
+        raise ModelError("not a vocabulary: pieces with a number each", file=str(path))
+    return content
+
+
+def language_piece(text: Text, code: str | None, argument: str, file: str) -> str:
+    """The piece that stands for a language.
+
+    Raises:
+        ModelError: no language is given, or the model has no piece for it.
+    """
+    if code in text.codes:
+        return text.codes[code]
+    near = get_close_matches(code or "", text.codes, n=5, cutoff=0.4) or list(text.codes)[:10]
+    remedy = Remedy(f"give {{}}, such as {', '.join(map(shorten, near))}", (Argument(argument),))
+    what = "does not say its languages" if code is None else f"has no piece for the language {shorten(code)}"
+    raise ModelError(what, file=file, remedy=remedy)

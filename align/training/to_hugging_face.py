@@ -1,0 +1,128 @@
+"""From a fairseq model folder to one in the format of Hugging Face's transformers: an FSMT model.
+
+Its weights are the same, by the same names; FSMT computes what fairseq's Transformer does where that has layer norms
+after its sums, positions as sines, and no parts that came later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from align.backends.fairseq.architecture import UNUSED, upgraded
+from align.backends.fairseq.checkpoint import load_checkpoint
+from align.backends.fairseq.dictionary import EOS, PAD, parse_dictionary
+from align.backends.fairseq.settings import model_settings, saved_settings
+from align.backends.model_folder import ModelOptions, find_model
+
+OTHER_SHAPES = (
+    *(f"{side}_{name}" for side in ("encoder", "decoder") for name in ("normalize_before", "learned_pos")),
+    "no_token_positional_embeddings", "layernorm_embedding", "scale_attn", "scale_heads", "scale_fc", "scale_resids",
+    "cross_self_attention",
+)  # fmt: skip
+"""Settings of models that FSMT does not compute."""
+
+
+def convert(model: str, folder: Path) -> None:
+    """Write a fairseq model in the other format.
+
+    Args:
+        model: name of a bundled model, or a folder with a model.toml.
+        folder: where to; it is made.
+
+    Raises:
+        ValueError: it is a model that the other format cannot hold; or a file is missing or damaged.
+    """
+    from safetensors.torch import save_file
+
+    found = find_model(model, ModelOptions())
+    state = load_checkpoint(found.checkpoint)
+    settings = model_settings(saved_settings(state), state["model"])
+    if other := [name for name in OTHER_SHAPES if getattr(settings, name, False)]:
+        raise ValueError(f"{model}: FSMT has no {other[0]}")
+    languages = (found.options.source_lang or "", found.options.target_lang or "")
+    rules = [found.rules(language, None) for language in languages]
+    if not all(languages) or any(rule.subwords != "sentencepiece" for rule in rules):
+        raise ValueError(f"{model}: its model.toml has to name languages and sentencepiece models")
+    folder.mkdir(parents=True, exist_ok=True)
+    unused = re.compile("|".join(UNUSED))
+    weights = {name: weight for name, weight in upgraded(state["model"]).items() if not unused.fullmatch(name)}
+    kept = {f"model.{name}": weight.clone().contiguous() for name, weight in weights.items()}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    sizes = []
+    for language, rule, vocabulary, spm in zip(
+        languages, rules, VOCABULARIES, ("source.spm", "target.spm"), strict=True
+    ):
+        dictionary = parse_dictionary(found.dictionary(language).read_text(encoding="utf-8").splitlines())
+        _write_json(folder / vocabulary, {piece: n for n, piece in enumerate(dictionary.pieces)})
+        sizes.append(len(dictionary))
+        assert rule.subword_file
+        shutil.copyfile(rule.subword_file, folder / spm)
+    _write_json(folder / "config.json", _config(settings, languages, sizes, weights))
+    _write_json(folder / "tokenizer_config.json", {"source_lang": languages[0], "target_lang": languages[1]})
+    source, target = languages
+    lines = [f'source = "{source}"', f'target = "{target}"', "", "[text]"]
+    lines += [f'case = "{rules[0].case}"', f'tokenizer = "{rules[0].tokenizer}"', ""]
+    for (score, position), cell in found.calibration.items():
+        head = '"all"' if cell.head == "all" else cell.head
+        lines += [f"[calibration.{position}.{score}]", f"layer = {cell.layer}", f"head = {head}", ""]
+    (folder / "model.toml").write_text("\n".join(lines), encoding="utf-8")
+
+
+VOCABULARIES = ("vocab.json", "target_vocab.json")
+
+
+def _config(
+    settings: Namespace, languages: tuple[str, str], sizes: list[int], weights: dict[str, Tensor]
+) -> dict[str, Any]:
+    """What config.json has to say."""
+    return {
+        "model_type": "fsmt",
+        "architectures": ["FSMTForConditionalGeneration"],
+        "langs": list(languages),
+        "src_vocab_size": sizes[0],
+        "tgt_vocab_size": sizes[1],
+        "d_model": weights["encoder.embed_tokens.weight"].shape[1],
+        "encoder_layers": settings.encoder_layers,
+        "decoder_layers": settings.decoder_layers,
+        "encoder_attention_heads": settings.encoder_attention_heads,
+        "decoder_attention_heads": settings.decoder_attention_heads,
+        "encoder_ffn_dim": weights["encoder.layers.0.fc1.weight"].shape[0],
+        "decoder_ffn_dim": weights["decoder.layers.0.fc1.weight"].shape[0],
+        "activation_function": getattr(settings, "activation_fn", "relu"),
+        "scale_embedding": not getattr(settings, "no_scale_embedding", False),
+        "max_position_embeddings": getattr(settings, "max_source_positions", 1024),
+        "pad_token_id": PAD,
+        "eos_token_id": EOS,
+        "bos_token_id": 0,
+        "decoder_start_token_id": EOS,
+        "tie_word_embeddings": False,
+    }
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """`scripts/convert_to_hf`."""
+    parser = argparse.ArgumentParser(prog="convert_to_hf", description=__doc__.partition("\n")[0])
+    parser.add_argument("model", help="name of a bundled model, or a folder with a model.toml")
+    parser.add_argument("folder", type=Path, help="where to")
+    arguments = parser.parse_args()
+    try:
+        convert(arguments.model, arguments.folder)
+    except ValueError as error:
+        sys.exit(f"convert_to_hf: {error}")
+
+
+if __name__ == "__main__":
+    main()

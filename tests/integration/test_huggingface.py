@@ -1,0 +1,239 @@
+"""Hugging Face models from their folder to links: fairseq's own with the same weights, and a clear word otherwise."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from align import Aligner, Pair, load, read_text
+from align.backends.model_folder import ModelOptions
+from align.training.to_hugging_face import convert
+from tests import hugging
+from tests.conftest import EXAMPLES, SHARED
+from tests.hostile.code import pickles
+
+WORDS = (("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."))
+PAIRS = [WORDS, (("wir", "sehen"), ("we",)), (("</s>", "deu_Latn", "das"), ("<pad>", "we", "eng_Latn", "see"))] * 3
+LANGUAGES = ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn")
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled German–English model in the other format."""
+    folder = tmp_path_factory.mktemp("moved") / "de-en"
+    convert("de-en", folder)
+    return folder
+
+
+@pytest.fixture
+def marian(tmp_path: Path) -> Path:
+    """A tiny model."""
+    hugging.save_model("marian", tmp_path / "marian")
+    return tmp_path / "marian"
+
+
+def open_model(folder: Path, **more: Any) -> Aligner:
+    """An aligner of a tiny model, which has languages or does without."""
+    kind = json.loads((folder / "config.json").read_text())["model_type"]
+    return load(folder, options=LANGUAGES if kind in hugging.MULTILINGUAL else None, **more)
+
+
+def links(aligner: Aligner, pairs: Sequence[Any] = PAIRS) -> list[str]:
+    """What comes out, without warnings of what random weights make of it."""
+    return [str(alignment) for alignment in aligner(pairs)]
+
+
+def test_the_same_weights_give_the_same_links(moved: Path) -> None:
+    lines = EXAMPLES.read_text(encoding="utf-8").splitlines()
+    pairs = [tuple(line.partition(" ||| ")[::2]) for line in lines]
+    assert links(load(moved), pairs) == links(load("de-en"), pairs)
+
+
+@pytest.mark.skipif(not (SHARED / "train.de").is_file(), reason="needs ../shared/data")
+def test_the_same_weights_give_the_same_links_on_real_text(moved: Path) -> None:
+    pairs = list(islice(read_text(str(SHARED / "train.de"), str(SHARED / "train.en")), 500))
+    assert links(load(moved), pairs) == links(load("de-en"), pairs)
+
+
+@pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+@pytest.mark.parametrize("kind", hugging.VOCABULARIES)
+def test_links_do_not_depend_on_neighbours(tmp_path: Path, kind: str) -> None:
+    hugging.save_model(kind, tmp_path)
+    aligner = open_model(tmp_path)
+    assert links(aligner) == links(open_model(tmp_path, batch_tokens=1))
+    assert links(pickle.loads(pickle.dumps(aligner))) == links(aligner)
+    assert any(links(aligner))
+
+
+@pytest.mark.parametrize("kind", hugging.VOCABULARIES)
+def test_no_word_of_a_text_becomes_a_special_piece(tmp_path: Path, kind: str) -> None:
+    hugging.save_model(kind, tmp_path)
+    recorder = open_model(tmp_path).recorder
+    plain = recorder.encode(Pair(("das",), ("the",), 1))
+    hostile = recorder.encode(Pair(("das", "</s>", "<pad>", "deu_Latn", "<s>"), ("the", "</s>", "eng_Latn"), 1))
+    around = [n for n, word in zip(plain.source, plain.source_words, strict=True) if word < 0]
+    assert [n for n, word in zip(hostile.source, hostile.source_words, strict=True) if word < 0] == around
+    special = {*range(3), *around}
+    assert not special & {n for n, word in zip(hostile.source, hostile.source_words, strict=True) if word >= 0} - {
+        recorder.unk
+    }
+    assert not special & set(hostile.target) - {recorder.unk}
+
+
+def test_what_torch_saved_is_read_too(marian: Path) -> None:
+    expected = links(open_model(marian))
+    torch.save(load_file(marian / "model.safetensors"), marian / "pytorch_model.bin")
+    (marian / "model.safetensors").unlink()
+    assert links(open_model(marian)) == expected
+
+
+def test_what_torch_saved_runs_no_code(marian: Path, tmp_path: Path) -> None:
+    (marian / "model.safetensors").unlink()
+    for _, content in pickles(tmp_path / "mark"):
+        (marian / "pytorch_model.bin").write_bytes(content)
+        with pytest.raises(ValueError, match=r"pytorch_model\.bin"):
+            open_model(marian)
+    assert not (tmp_path / "mark").exists()
+
+
+def test_weights_in_parts(marian: Path) -> None:
+    expected = links(open_model(marian))
+    weights = load_file(marian / "model.safetensors")
+    (marian / "model.safetensors").unlink()
+    names = sorted(weights)
+    for part, some in (("a", names[::2]), ("b", names[1::2])):
+        save_file({name: weights[name] for name in some}, marian / f"{part}.safetensors")
+    index = {name: f"{'ab'[n % 2]}.safetensors" for n, name in enumerate(names)}
+    (marian / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    assert links(open_model(marian)) == expected
+
+
+def test_a_language_that_the_model_has_no_piece_for(tmp_path: Path) -> None:
+    hugging.save_model("m2m_100", tmp_path)
+    for options, message in (
+        (None, "does not say its languages: give source_lang, such as deu_Latn"),
+        (ModelOptions(source_lang="deu", target_lang="eng_Latn"), "no piece for the language deu: give .* deu_Latn"),
+        (ModelOptions(source_lang="deu_Latn", target_lang="en"), "no piece for the language en: give target_lang"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load(tmp_path, options=options)
+
+
+def change(folder: Path, name: str, **values: Any) -> None:
+    """Other values in a JSON file."""
+    content = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps({**content, **values}))
+
+
+def cut(path: Path) -> None:
+    """Leave half of a file."""
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+WRONG: list[tuple[Callable[[Path], object], str]] = [
+    (lambda f: change(f, "config.json", model_type="gpt2"), "a model of type gpt2: links need an encoder-decoder"),
+    (lambda f: change(f, "config.json", model_type="bert"), "a model of type bert: links need an encoder-decoder"),
+    (lambda f: change(f, "config.json", model_type=["marian"]), "its model_type is .*, not a word"),
+    (lambda f: change(f, "config.json", d_model=32), "weights and configuration do not fit"),
+    (lambda f: change(f, "config.json", d_model="16"), "its d_model is '16', not a whole number from 1"),
+    (
+        lambda f: change(f, "config.json", encoder_layers=10**9),
+        "its encoder_layers is 1000000000, not .* from 1 to 512",
+    ),
+    (lambda f: change(f, "config.json", encoder_layers=500), "it has no encoder.layers.2"),
+    (lambda f: change(f, "config.json", encoder_layers=1), "encoder.layers.1.*, which is no part"),
+    (lambda f: change(f, "config.json", decoder_attention_heads=5), "its decoder is 16 wide"),
+    (lambda f: change(f, "config.json", activation_function="eval"), "its activation_function is eval"),
+    (lambda f: change(f, "config.json", eos_token_id=10**6), "pieces on the source's side, but .* trained with"),
+    (lambda f: change(f, "config.json", scale_embedding=1), "its scale_embedding is 1, not true or false"),
+    (lambda f: change(f, "vocab.json", new=500), "pieces on the source's side, but .* trained with"),
+    (lambda f: change(f, "vocab.json", new="1"), "vocab.json: not a vocabulary"),
+    (lambda f: cut(f / "config.json"), "config.json: not JSON"),
+    (lambda f: (f / "config.json").write_text("[" * 10**6), "config.json: not JSON"),
+    (lambda f: (f / "config.json").unlink(), "config.json: no such file"),
+    (lambda f: (f / "vocab.json").unlink(), "vocab.json: no such file"),
+    (lambda f: (f / "source.spm").unlink(), "no vocabulary that can be read"),
+    (lambda f: cut(f / "source.spm"), "source.spm: not a sentencepiece model"),
+    (lambda f: cut(f / "model.safetensors"), "model.safetensors: not safetensors; it may be cut short"),
+    (lambda f: (f / "model.safetensors").write_bytes(b"\xff" * 100), "model.safetensors: not safetensors"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_what_is_wrong_with_a_folder_is_said(marian: Path, spoil: Callable[[Path], object], message: str) -> None:
+    spoil(marian)
+    with pytest.raises(ValueError, match=message) as error:
+        load(marian)
+    assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize("place", ["../model.safetensors", "/dev/zero", ["x"], {}, "a.bin", ""])
+def test_weights_elsewhere_are_not_read(marian: Path, place: object) -> None:
+    (marian / "model.safetensors").rename(marian.parent / "model.safetensors")
+    (marian / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": place}}))
+    with pytest.raises(ValueError, match="which is no file of weights beside it"):
+        load(marian)
+
+
+def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None:
+    mark = tmp_path / "mark"
+    (marian / "modeling_own.py").write_text(f"open({str(mark)!r}, 'w')\n")
+    own = {
+        "AutoConfig": "modeling_own.C",
+        "AutoModelForSeq2SeqLM": "modeling_own.M",
+        "AutoTokenizer": ["modeling_own.T"],
+    }
+    change(marian, "config.json", auto_map=own)
+    (marian / "tokenizer_config.json").write_text(json.dumps({"auto_map": own, "tokenizer_class": "Own"}))
+    assert links(open_model(marian))
+    assert not mark.exists()
+
+
+def test_a_damaged_tokenizer(tmp_path: Path) -> None:
+    hugging.save_model("t5", tmp_path)
+    cut(tmp_path / "tokenizer.json")
+    with pytest.raises(ValueError, match=r"tokenizer.json: not a tokenizer \("):
+        load(tmp_path)
+
+
+def test_a_line_of_ten_thousand_words(tmp_path: Path) -> None:
+    hugging.save_model("bart", tmp_path)
+    with pytest.raises(ValueError, match="source has 10,002 pieces with </s>, the model takes 40"):
+        open_model(tmp_path, layer=1, head=1, output_layer=1, output_head=1).align("das " * 10_000, "the")
+
+
+def test_translating_is_left_to_transformers(marian: Path) -> None:
+    with pytest.raises(ValueError, match="cannot translate here; translate with transformers, and align"):
+        list(open_model(marian).translate(["das haus"]))
+
+
+def in_cache(name: str, folder: Path, cache: Path) -> None:
+    """Put a model where the hub's client keeps what it has fetched."""
+    home = cache / f"models--{name.replace('/', '--')}"
+    shutil.copytree(folder, home / "snapshots" / "abc")
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text("abc")
+
+
+def test_a_name_of_the_hub(tmp_path: Path, marian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ValueError, match="hub cannot be reached: fetch it where there is a network: hf download some/model"
+    ):
+        load("some/model")
+    in_cache("some/model", marian, tmp_path / "cache")
+    assert links(load("some/model")) == links(load(marian))
