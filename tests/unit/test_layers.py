@@ -11,12 +11,12 @@ from align.backends.transformer.layers import Layout, round_up
 
 @given(st.integers(1, 100_000))
 def test_round_numbers_are_near(rows: int) -> None:
-    assert rows <= round_up(rows) <= max(rows + 7, rows * 33 / 32)
+    assert rows <= round_up(rows) <= max(rows + 31, rows * 17 / 16)
     assert round_up(round_up(rows)) == round_up(rows)
 
 
 def test_round_numbers_are_few() -> None:
-    assert len({round_up(rows) for rows in range(1, 4097)}) == 5 * 32
+    assert len({round_up(rows) for rows in range(1, 4097)}) == 32 + 2 * 16
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=40))

@@ -18,8 +18,8 @@ from align.backends.transformer.linear import Linear
 
 
 def round_up(rows: int) -> int:
-    """The next round number: a multiple of 8, of which each power of two has at most 32."""
-    step = max(8, 1 << max(0, rows.bit_length() - 6))
+    """The next round number: a multiple of 32, of which each power of two has at most 16."""
+    step = max(32, 1 << max(0, rows.bit_length() - 5))
     return -(-rows // step) * step
 
 
@@ -28,7 +28,7 @@ class Layout:
     """Where the pieces of a padded batch are.
 
     After the last piece the batch's first place is repeated until N is a round number: a product is prepared anew for
-    each number of rows that has not been met, which takes as long as multiplying some hundred rows.
+    each number of rows that has not been met, which takes as long as multiplying some hundred rows, and is kept.
 
     Attributes:
         size: (B, L), L being the longest row.
