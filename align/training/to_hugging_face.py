@@ -11,7 +11,6 @@ import json
 import re
 import shutil
 import sys
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +79,7 @@ def convert(model: str, folder: Path) -> None:
 VOCABULARIES = ("vocab.json", "target_vocab.json")
 
 
-def _config(
-    settings: Namespace, languages: tuple[str, str], sizes: list[int], weights: dict[str, Tensor]
-) -> dict[str, Any]:
+def _config(settings: Any, languages: tuple[str, str], sizes: list[int], weights: dict[str, Tensor]) -> dict[str, Any]:
     """What config.json has to say."""
     return {
         "model_type": "fsmt",
