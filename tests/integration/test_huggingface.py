@@ -199,6 +199,15 @@ def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None
     assert not mark.exists()
 
 
+def test_languages_of_the_tokenizer(tmp_path: Path) -> None:
+    hugging.save_model("fsmt", tmp_path)
+    assert load(tmp_path).recorder.languages == ("de", "en")
+    for wrong in (["../../de", "en"], ["de", 1], ["\x1b[31m", "en"]):
+        change(tmp_path, "tokenizer_config.json", langs=wrong)
+        with pytest.raises(ValueError, match=r"tokenizer_config\.json: .* is not a language code"):
+            load(tmp_path)
+
+
 def test_a_damaged_tokenizer(tmp_path: Path) -> None:
     hugging.save_model("t5", tmp_path)
     cut(tmp_path / "tokenizer.json")

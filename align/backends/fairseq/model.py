@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import warnings
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -19,6 +18,7 @@ from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.dictionary import Dictionary, Vocabulary, parse_dictionary
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.fairseq.settings import model_settings, plain_dict, saved_settings, text_setting
+from align.backends.fingerprint import fingerprint
 from align.backends.model_folder import ModelFolder
 from align.backends.transformer.forward import Transformer
 from align.errors import Argument, ModelError, Remedy, one_line, shorten
@@ -73,7 +73,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         warnings.warn(f"{folder.checkpoint}: {doubt}", TextWarning, stacklevel=3)  # whoever calls align.load
     subword_files = [rule.subword_file for rule in rules if rule.subword_file is not None]
     spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
-    fingerprint = _fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
+    mark = fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
     source, target = (
         Preprocessor(rule, known.__getitem__, known)
         for rule, known in zip(rules, map(Vocabulary, dictionaries), strict=True)
@@ -82,7 +82,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         transformer,
         (source, target),
         positions,
-        name=f"fairseq:{'-'.join(languages)}@{fingerprint}",
+        name=f"fairseq:{'-'.join(languages)}@{mark}",
         text=", ".join(map(str, rules)),
         origin=(folder.absolute(), device, dtype),
     )
@@ -220,13 +220,3 @@ def _build(
         return fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)
     except ValueError as error:
         raise ValueError(f"{checkpoint}: weights and configuration do not fit: {error}") from None
-
-
-def _fingerprint(files: Iterable[Path], text: str) -> str:
-    """Seven hex digits that change whenever a file or rule changes that the links depend on."""
-    digest = hashlib.sha256(text.encode())
-    for path in files:
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()[:7]

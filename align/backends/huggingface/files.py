@@ -28,13 +28,21 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".bin":
         return load_weights(path)
     weights: dict[str, Tensor] = {}
-    for part in _parts(path) if path.name == INDEX else [path]:
+    for part in weight_files(path):
         weights |= _read(part)
     return weights
 
 
+def weight_files(path: Path) -> list[Path]:
+    """The files that hold the weights: one of FILES itself, or those that an index names, each in the same folder.
+
+    Raises:
+        ModelError: the index names no files, or others.
+    """
+    return _parts(path) if path.name == INDEX else [path]
+
+
 def _parts(index: Path) -> list[Path]:
-    """The files that an index names, each in the same folder."""
     places = read_json(index).get("weight_map")
     names = list(places.values()) if isinstance(places, dict) else []
     for name in names:

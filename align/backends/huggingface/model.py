@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from align.backends.fingerprint import fingerprint
 from align.backends.huggingface.config import Config, read_json
 from align.backends.huggingface.families import FAMILIES, Family, transformer_of
-from align.backends.huggingface.files import read_weights
+from align.backends.huggingface.files import read_weights, weight_files
 from align.backends.huggingface.recorder import HuggingFaceRecorder
 from align.backends.huggingface.text import Text, language_piece, read_text_rules
 from align.backends.model_folder import ModelFolder
 from align.backends.transformer.forward import Transformer
-from align.errors import ModelError, Remedy
+from align.errors import ModelError, Remedy, show_value
 from align.types import Dtype
+
+VOCABULARIES = ("vocab.json", "target_vocab.json", "vocab-src.json", "vocab-tgt.json")
+"""Files that give pieces their numbers, where that is not done by the file of subwords."""
 
 SINUSOIDS = 100_000
 """The most positions that are computed."""
@@ -49,7 +53,10 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     _check_vocabulary(transformer, text, (*before, *after), start, folder)
     most = config.size("max_position_embeddings", SINUSOIDS) if family.positions == "learned" else SINUSOIDS
     pad = config.id("pad_token_id")
-    parts = [folder.checkpoint, *(side.rules.subword_file for side in text.sides if side.rules.subword_file)]
+    rules = [side.rules for side in text.sides]
+    named = [root / "config.json", *(root / name for name in VOCABULARIES), *(rule.subword_file for rule in rules)]
+    files = [*weight_files(folder.checkpoint), *(path for path in named if path and path.is_file())]
+    spec = before, after, start, [(rule.language, rule.case, rule.tokenizer) for rule in rules]
     return HuggingFaceRecorder(
         transformer,
         text.sides,
@@ -58,7 +65,7 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         pad=pad if pad is not None else text.unk,
         unk=text.unk,
         max_positions=(most, most),
-        name=f"huggingface:{'-'.join(known)}@{_fingerprint(parts, repr((before, after, start)))}",
+        name=f"huggingface:{'-'.join(known)}@{fingerprint(files, repr(spec))}",
         languages=known,
         origin=(folder.absolute(), device, dtype),
     )
@@ -111,12 +118,27 @@ def _family(config: Config, root: Path) -> Family:
 
 
 def _languages(folder: ModelFolder) -> tuple[str | None, str | None]:
-    """Source and target, as the user says, or the tokenizer's settings."""
+    """Source and target, as the user says, or the tokenizer's settings.
+
+    Raises:
+        ModelError: the settings have something that is not a language code.
+    """
     path = folder.root / "tokenizer_config.json"
-    saved = Config(read_json(path), str(path)) if path.is_file() else Config({}, str(path))
-    source = folder.options.source_lang or saved.word("source_lang", "") or saved.word("src_lang", "")
-    target = folder.options.target_lang or saved.word("target_lang", "") or saved.word("tgt_lang", "")
-    return source or None, target or None
+    content = read_json(path) if path.is_file() else {}
+    saved, pair = Config(content, str(path)), content.get("langs")
+    both = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)  # as FSMT has it
+    found = []
+    for n, (given, names) in enumerate(
+        (
+            (folder.options.source_lang, ("source_lang", "src_lang")),
+            (folder.options.target_lang, ("target_lang", "tgt_lang")),
+        )
+    ):
+        code = given or next((word for name in names if (word := saved.word(name, ""))), both[n])
+        if code is not None and not (isinstance(code, str) and re.fullmatch(r"[\w.-]{1,100}", code)):
+            raise ModelError(f"{show_value(code)} is not a language code", file=str(path))
+        found.append(code)
+    return found[0], found[1]
 
 
 def _surroundings(
@@ -145,13 +167,3 @@ def _surroundings(
     if family is FAMILIES["marian"] and text.codes:  # a model of many target languages: the source says which
         before.insert(0, id_of("target", 0))
     return before, after, [id_of(what, 1) for what in family.steps]
-
-
-def _fingerprint(files: Iterable[Path], text: str) -> str:
-    """Seven hex digits that change whenever a file changes that the links depend on."""
-    digest = hashlib.sha256(text.encode())
-    for path in files:
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()[:7]
