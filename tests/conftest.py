@@ -42,8 +42,11 @@ torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) == signal.SIG_IGN:  # as under nohup and in a shell's background, and so would programs
         signal.signal(number, handler)
-hypothesis.settings.register_profile("patient", deadline=None)  # the first call of an operation may take a second
-hypothesis.settings.load_profile("patient")
+# no deadline: the first call of an operation may take a second; the same examples in every run, so that no change is
+# refused by chance: `pytest --hypothesis-profile random` draws new ones
+hypothesis.settings.register_profile("random", deadline=None)
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("same")
 
 WHY_NO_SYSTRAN = "needs systran-align, which PyPI has for Linux on x86-64 and Python up to 3.11 only"
 needs_systran = pytest.mark.skipif(not find_spec("systran_align"), reason=WHY_NO_SYSTRAN)

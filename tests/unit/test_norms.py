@@ -24,12 +24,16 @@ def test_equal_to_vectors_written_out(batch: int, heads: int, steps: int, length
     inner = gram(values, out_proj)
     expected = torch.einsum("bhso,bgso->bshg", transformed, transformed)
     torch.testing.assert_close(inner.double(), expected, rtol=1e-4, atol=1e-4)
-    together = vector_norms(weights, inner).double()
-    # a sum that cancels loses digits in the square: the tolerance is relative to the vectors, not to their sum
-    scale = weighted.norm(dim=-1).sum(1)
-    assert ((together - weighted.sum(1).norm(dim=-1)).abs() <= 1e-3 * scale + 1e-6).all()
-    torch.testing.assert_close(head_norms(weights, inner).double(), weighted.norm(dim=-1), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(source_norms(inner).double(), transformed.norm(dim=-1), rtol=1e-4, atol=1e-5)
+    # a sum that cancels loses digits in its square: the tolerance is relative to the terms, not to their sum
+    terms = values.norm(dim=-1) * out_proj.norm(dim=(-2, -1))[None, :, None]  # [B, H, S], at least |f_h(x_s)|
+    weighted_terms = weights * terms.unsqueeze(2)
+    assert_squares_close(vector_norms(weights, inner), weighted.sum(1).norm(dim=-1), weighted_terms.sum(1))
+    assert_squares_close(head_norms(weights, inner), weighted.norm(dim=-1), weighted_terms)
+    assert_squares_close(source_norms(inner), transformed.norm(dim=-1), terms)
+
+
+def assert_squares_close(found: torch.Tensor, expected: torch.Tensor, scale: torch.Tensor) -> None:
+    assert ((found.double() ** 2 - expected**2).abs() <= 2e-6 * scale.double() ** 2).all()
 
 
 def test_vectors_that_cancel_have_nearly_no_norm_and_never_nan() -> None:
