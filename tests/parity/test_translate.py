@@ -10,7 +10,10 @@ import pytest
 import torch
 
 from align import Aligner, Pair, PairError, TwoWayAligner, load
+from align.backends.fairseq.own_model import load_own_model
+from align.backends.fairseq.packed import PackedModule, pack
 from align.backends.fairseq.translator import FairseqTranslator
+from align.backends.model_folder import DEFAULT_MODEL, ModelOptions, find_model
 from align.types import Search
 from tests import toy
 from tests.conftest import example_pairs, plain
@@ -34,23 +37,27 @@ def sentences() -> list[tuple[str, ...]]:
 
 
 def fairseq_translations(recorder: Any, search: Search) -> list[tuple[str, ...]]:
-    """By the task's own `build_generator`, a sentence at a time, joined as fairseq's programs join it."""
+    """By the task's own `build_generator`, a sentence at a time, joined as fairseq's programs join it.
+
+    The model is loaded for that by itself: the translator's has other linear layers.
+    """
     from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizerConfig
     from fairseq.dataclass.configs import GenerationConfig
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-    dictionaries = recorder.own_model().encoder.dictionary, recorder.own_model().decoder.dictionary
+    model = load_own_model(find_model(DEFAULT_MODEL, ModelOptions()), recorder.languages)
+    dictionaries = model.encoder.dictionary, model.decoder.dictionary
     task = TranslationTask(TranslationConfig(source_lang="de", target_lang="en"), *dictionaries)
     options = GenerationConfig(
         beam=search.beam, lenpen=search.length_penalty, max_len_a=search.max_len_a, max_len_b=search.max_len_b
     )
-    generator = task.build_generator([recorder.own_model()], options)
+    generator = task.build_generator([model], options)
     moses = MosesTokenizer(MosesTokenizerConfig(source_lang="de", target_lang="en", moses_no_escape=True))
     found = []
     for words in sentences():
         tokens = torch.tensor([recorder.encode(Pair(words, (), 1)).source])
         sample = {"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([tokens.shape[1]])}}
-        best = task.inference_step(generator, [recorder.own_model()], sample)[0][0]["tokens"]
+        best = task.inference_step(generator, [model], sample)[0][0]["tokens"]
         found.append(tuple(moses.decode(dictionaries[1].string(best, "sentencepiece")).split(" ")))
     return found
 
@@ -62,6 +69,25 @@ def test_fairseqs_own_translations(bundled: Any, search: Search) -> None:
     together = translator(pieces)
     assert together == fairseq_translations(bundled, search)
     assert FairseqTranslator(bundled, search, batch_tokens=1)(pieces) == together
+
+
+def test_linear_layers_are_replaced_once_by_the_quicker_product() -> None:
+    inner = torch.nn.Sequential(torch.nn.Linear(6, 4))
+    model = torch.nn.Sequential(inner, torch.nn.LayerNorm(4))
+    x = torch.randn(3, 7, 6)
+    expected = model(x)
+    pack(model)
+    packed = inner[0]
+    assert isinstance(packed, PackedModule)
+    torch.testing.assert_close(model(x), expected)
+    pack(model)
+    assert inner[0] is packed
+
+
+def test_layers_in_bfloat16_are_left_alone() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(6, 4)).bfloat16()
+    pack(model)
+    assert type(model[0]) is torch.nn.Linear
 
 
 def test_links_are_those_of_the_same_text_from_a_file(bundled: Any) -> None:

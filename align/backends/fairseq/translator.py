@@ -7,6 +7,7 @@ from itertools import groupby
 
 import torch
 
+from align.backends.fairseq.packed import pack
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.forking import under_way
 from align.text.batching import BATCH_TOKENS, batches
@@ -27,6 +28,7 @@ class FairseqTranslator:
         self, recorder: FairseqRecorder, search: Search | None = None, batch_tokens: int = BATCH_TOKENS
     ) -> None:
         model = recorder.own_model()  # which mends fairseq
+        pack(model)
         from fairseq.sequence_generator import SequenceGenerator
 
         self.search = search or Search()
