@@ -85,6 +85,13 @@ def calibration(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lines", type=int, default=12_000, help="to draw from")
 
 
+def positions(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+    parser.add_argument("--models", nargs="*", default=[], metavar="FOLDER", help="more fairseq models to choose for")
+    parser.add_argument("--pairs", type=int, default=2_000, help="of the training text's last, to train a head")
+
+
 def quality(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("prefix", type=Path)
@@ -153,6 +160,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "dtypes": dtypes,
     "variants": variants,
     "calibration": calibration,
+    "positions": positions,
     "quality": quality,
     "benchmark": benchmark,
     "benchmark-peers": benchmark_peers,

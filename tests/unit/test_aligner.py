@@ -46,6 +46,23 @@ def test_auto_finds_the_one_right_head_and_gives_the_first_buffer_its_links(scor
         assert alignment.links == expected
 
 
+class GuidedRecorder(KnownRecorder):
+    """A head of the last layer is right too, in the step that predicts, as where a model was trained to align."""
+
+    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
+        copies = (batch.target.unsqueeze(2) == batch.source.unsqueeze(1)).float()
+        for attention in super().record(batch, layers):
+            if attention.layer == self.layers:
+                attention.weights[:, 0] = torch.nn.functional.pad(copies, (0, 0, 0, 1)) + 1e-3
+            yield attention
+
+
+def test_a_head_of_the_last_layer_that_was_trained_to_align_is_found_beside_another() -> None:
+    settings = replace(plain(), position="both")
+    _, (choice,) = align_and_choose(Aligner(GuidedRecorder(), settings), pairs(60))
+    assert choice.place == Place(RIGHT, Cell(3, 1))
+
+
 @pytest.mark.parametrize(("settings", "cell"), [(plain(layer=2), Cell(2, 3)), (plain(head=3), Cell(2, 3))])
 def test_what_is_fixed_stays_fixed(settings: Settings, cell: Cell) -> None:
     _, (choice,) = align_and_choose(Aligner(KnownRecorder(), settings), pairs(60))
