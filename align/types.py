@@ -110,12 +110,15 @@ class CrossAttention:
             where the rows of one position are left.
         values: value vectors with their bias `[B, H, S, d]`.
         out_proj: each head's share of the output projection, without its bias `[H, d, D]`.
+        products: what `align.attention.norms.head_products` makes of that, in float32, where the model keeps it: it
+            costs as much as D source pieces do.
     """
 
     layer: int
     weights: Tensor
     values: Tensor
     out_proj: Tensor
+    products: Sequence[Tensor] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -36,12 +36,13 @@ class Timed(NamedTuple):
     cpu: float
 
 
-def run_python(arguments: Sequence[object], tree: Path = ROOT) -> Timed:
+def run_python(arguments: Sequence[object], tree: Path = ROOT, environment: Mapping[str, str] | None = None) -> Timed:
     """Run Python on the modules of a tree, with threads as the program itself decides.
 
     Args:
         arguments: of Python; paths in them are absolute.
         tree: a checkout of this repository, where it runs.
+        environment: variables to add.
 
     Raises:
         ChildProcessError: it failed; says how.
@@ -53,7 +54,7 @@ def run_python(arguments: Sequence[object], tree: Path = ROOT) -> Timed:
         subprocess.Popen(
             command,
             cwd=tree,
-            env=_environment(tree),
+            env=_environment(tree) | dict(environment or {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -72,9 +73,11 @@ def run_python(arguments: Sequence[object], tree: Path = ROOT) -> Timed:
     return Timed(first, seconds, _cpu_seconds() - before)
 
 
-def run_program(name: str, *arguments: object, tree: Path = ROOT) -> Timed:
+def run_program(
+    name: str, *arguments: object, tree: Path = ROOT, environment: Mapping[str, str] | None = None
+) -> Timed:
     """Run a module of a tree as a program; see `run_python`."""
-    return run_python(["-m", name, *arguments], tree)
+    return run_python(["-m", name, *arguments], tree, environment)
 
 
 def _environment(tree: Path) -> dict[str, str]:

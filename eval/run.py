@@ -25,6 +25,9 @@ PEERS = (
 )
 """What `benchmark-peers` measures by default; its module says what each is."""
 
+SHAPES = ("marian", "nllb")
+"""What `benchmark-huggingface` measures by default, likewise."""
+
 
 def experiment_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """Where the data is, and which of the experiments to run."""
@@ -129,6 +132,24 @@ def benchmark_peers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="keep runs of the same versions, and add what lacks")
 
 
+def benchmark_waiting(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    text_options(parser, lines=3_000, rounds=3)
+    parser.add_argument("--load", type=int, default=2, help="busy processes to run beside it, too")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+
+
+def benchmark_huggingface(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("-s", "--source", required=True)
+    parser.add_argument("-t", "--target", required=True)
+    parser.add_argument("--lines", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="SHAPE", help=f"default: {' '.join(SHAPES)}")
+    parser.add_argument("--vocabulary", type=int, metavar="PIECES", help="at most so many, where memory is short")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+
+
 def benchmark_memory(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     text_options(parser, lines=2_000, rounds=3)
@@ -164,6 +185,8 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "quality": quality,
     "benchmark": benchmark,
     "benchmark-peers": benchmark_peers,
+    "benchmark-waiting": benchmark_waiting,
+    "benchmark-huggingface": benchmark_huggingface,
     "benchmark-memory": benchmark_memory,
     "benchmark-evaluator": benchmark_evaluator,
     "benchmark-training": benchmark_training,

@@ -16,7 +16,7 @@ from torch import Tensor
 from align import Aligner, Pair
 from align.attention.consistency import LinkedWords
 from align.attention.merging import collate, merge_words
-from align.attention.norms import gram, head_norms
+from align.attention.norms import gram, head_norms, head_products
 from align.attention.scores import TINY, best_words, cell_scores, hide_eos, shares, target_rows
 from align.attention.soft import soft_scores
 from align.backends.fairseq.recorder import FairseqRecorder
@@ -51,7 +51,7 @@ def summed_norms(attention: CrossAttention, cell: Cell) -> Tensor:
     """The sum of all heads' norms, in place of the norm of their sum `[1, T, S]`; of one head there is but one."""
     if cell.head != "all":
         return norms(attention, cell)
-    return head_norms(attention.weights, gram(attention.values, attention.out_proj)).sum(1)
+    return head_norms(attention.weights, gram(attention.values, head_products(attention.out_proj))).sum(1)
 
 
 def norms(attention: CrossAttention, cell: Cell) -> Tensor:

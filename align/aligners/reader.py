@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -70,7 +70,7 @@ def _layer_scores(
     weights = target_rows(attention.weights, only) if only else attention.weights  # [B, H, T, S], or T+1 rows for both
     if null == "mask":
         weights = hide_eos(weights, source_words)
-    kept = CrossAttention(attention.layer, weights, attention.values, attention.out_proj)
+    kept = replace(attention, weights=weights)
     heads = list(dict.fromkeys(cell.head for cells in wanted.values() for cell in cells))
     scored = [cell_scores(kept, heads, score) for score in scores]
     pieces = scored[0] if len(scored) == 1 else torch.cat(scored, dim=1)  # [B, scores x heads, T or T+1, S]

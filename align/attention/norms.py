@@ -10,29 +10,42 @@ Letters: B batch, H heads, T target steps, S source pieces, d head size, D model
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 
-def gram(values: Tensor, out_proj: Tensor) -> Tensor:
+def head_products(out_proj: Tensor) -> list[Tensor]:
+    """What `gram` needs of a layer's output projection, whatever the text.
+
+    Args:
+        out_proj: each head's output projection, without bias `[H, d, D]`.
+
+    Returns:
+        For each head h `[d, (h+1)*d]`: `W_O[h] W_O[g]^T` of the heads g up to it, side by side.
+    """
+    return [out_proj[h] @ out_proj[: h + 1].flatten(0, 1).T for h in range(len(out_proj))]
+
+
+def gram(values: Tensor, products: Sequence[Tensor]) -> Tensor:
     """Inner products of a source piece's transformed vectors, for every pair of heads.
 
     Args:
         values: value vectors with their bias `[B, H, S, d]`.
-        out_proj: each head's output projection, without bias `[H, d, D]`.
+        products: those of the heads' output projections, as `head_products` has them.
 
     Returns:
         `[B, S, H, H]`, symmetric, with `G[b,s,h,g] = f_h(x_s) . f_g(x_s)`.
     """
     batch, heads, length, size = values.shape
     vectors = values.transpose(1, 2).reshape(batch * length, heads, size)  # [B*S, H, d]
-    products = torch.empty((batch * length, heads, heads), dtype=values.dtype, device=values.device)
-    for h in range(heads):  # with this head and those before it; G is symmetric
-        between = out_proj[h] @ out_proj[: h + 1].flatten(0, 1).T  # [d, (h+1)*d], W_O[h] W_O[g]^T side by side
+    found = torch.empty((batch * length, heads, heads), dtype=values.dtype, device=values.device)
+    for h, between in enumerate(products):  # with this head and those before it; G is symmetric
         row = (vectors[:, h] @ between).view(-1, h + 1, size).mul_(vectors[:, : h + 1]).sum(2)  # [B*S, h+1]
-        products[:, h, : h + 1] = row
-        products[:, : h + 1, h] = row
-    return products.view(batch, length, heads, heads)
+        found[:, h, : h + 1] = row
+        found[:, : h + 1, h] = row
+    return found.view(batch, length, heads, heads)
 
 
 def vector_norms(weights: Tensor, gram: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from align.attention.norms import gram, head_norms, vector_norms
+from align.attention.norms import gram, head_norms, head_products, vector_norms
 from align.types import CrossAttention, Head, Null, Position, Score
 
 TINY = torch.finfo(torch.float32).tiny
@@ -47,8 +47,8 @@ def norm_scores(attention: CrossAttention, heads: Sequence[Head]) -> Tensor:
     weights, values, out_proj = (x.float() for x in (attention.weights, attention.values, attention.out_proj))
     if "all" not in heads:
         single = [head - 1 for head in heads if head != "all"]
-        return head_norms(weights[:, single], gram(values[:, single], out_proj[single]))  # [B, C, T, S]
-    inner = gram(values, out_proj)  # [B, S, H, H]
+        return head_norms(weights[:, single], gram(values[:, single], head_products(out_proj[single])))  # [B, C, T, S]
+    inner = gram(values, attention.products or head_products(out_proj))  # [B, S, H, H]
     together = vector_norms(weights, inner)  # [B, T, S]
     by_head = head_norms(weights, inner) if len(heads) > 1 else weights  # [B, H, T, S]
     return torch.stack([together if head == "all" else by_head[:, head - 1] for head in heads], dim=1)

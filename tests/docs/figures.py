@@ -146,14 +146,41 @@ def against_table() -> str:
     return table_of(heads, lines, sign)
 
 
+def waiting_table() -> str:
+    """Uses of the cores and ways to wait, beside what extract-align does by default."""
+    sign, rows = read_speed("benchmark_waiting")
+    heads = ["", "waiting", "arithmetic", "busy processes beside it", "lines/s", "ratio to the default (min–max)"]
+    lines = [
+        [
+            *(row[key] for key in ("what", "waiting", "dtype", "load")),
+            plain(float(row["rate"])),
+            f"{float(row['ratio']):.2f} ({row['ratio_spread'].replace(' to ', '–')})",
+        ]
+        for row in rows
+    ]
+    return table_of(heads, lines, sign)
+
+
+def with_unit(row: dict[str, str]) -> str:
+    """A value as pages show it."""
+    return f"{plain(float(row['value']))} {row['unit'].replace('x', '×')}"
+
+
+def huggingface_table() -> str:
+    """Extraction beside transformers' forward pass, a column for each kind of model."""
+    sign, rows = read_speed("benchmark_huggingface")
+    names = list(dict.fromkeys(row["part"] for row in rows))
+    found = {(row["part"], row["what"]): with_unit(row) for row in rows}
+    lines = [
+        [what, *(found.get((name, what), "") for name in names)] for what in dict.fromkeys(what for _, what in found)
+    ]
+    return table_of(["", *names], lines, sign)
+
+
 def parts_table() -> str:
     """Ratios, shares and peaks."""
     tables = [read_speed(name) for name in ("benchmark", "benchmark_memory")]
-    lines = [
-        [row["what"], f"{plain(float(row['value']))} {row['unit'].replace('x', '×')}"]
-        for _, rows in tables
-        for row in rows
-    ]
+    lines = [[row["what"], with_unit(row)] for _, rows in tables for row in rows]
     return table_of(["", ""], lines, *(sign for sign, _ in tables))
 
 
@@ -173,6 +200,12 @@ def speed_in_short() -> str:
 
 SPEED: dict[Path, dict[str, Callable[[], str]]] = {
     README: {"speed": speed_in_short},
-    PAGE: {"peers": peers_table, "against": against_table, "parts": parts_table},
+    PAGE: {
+        "peers": peers_table,
+        "against": against_table,
+        "waiting": waiting_table,
+        "huggingface": huggingface_table,
+        "parts": parts_table,
+    },
 }
 """By page, what stands between its marks."""

@@ -83,6 +83,16 @@ directions\trevision\tdtype\tstart_up\trate\trate_ratio\trate_spread\tother
 one direction\tabc\tfloat32\t3.21\t700\t1\t1 to 1\t0
 one direction\tdef\tint8\t1.2\t2800\t4.0\t3.9 to 4.25\t12
 """
+WAITING = """# python eval/run.py benchmark-waiting
+what\twaiting\tdtype\tload\trate\tratio\tratio_spread
+one process with 2 threads\tunset\tfloat32\t2\t123\t0.4\t0.3 to 0.5
+"""
+HUGGING_FACE = """# python eval/run.py benchmark-huggingface
+part\twhat\tvalue\tunit
+marian\tlinks by norm\t0.51\tx
+nllb\tlinks by norm\t0.42\tx
+nllb\tforward pass\t1.25\tpairs/s
+"""
 
 
 def test_tables_of_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +110,13 @@ def test_tables_of_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     assert "`python eval/run.py benchmark-peers; 2 threads`" in peers
     assert "| one direction | def | int8 | 1.2 s | 2,800 | 4.00 (3.9–4.25) | 12 |\n" in figures.against_table()
+    (tmp_path / "benchmark_waiting.tsv").write_text(WAITING, encoding="utf-8")
+    (tmp_path / "benchmark_huggingface.tsv").write_text(HUGGING_FACE, encoding="utf-8")
+    assert "| one process with 2 threads | unset | float32 | 2 | 123 | 0.40 (0.3–0.5) |\n" in figures.waiting_table()
+    assert figures.huggingface_table().split("\n")[2:4] == [
+        "| links by norm | 0.51 × | 0.42 × |",
+        "| forward pass |  | 1.25 pairs/s |",
+    ]
     assert figures.speed_in_short().endswith("included: ours, int8: 9.87.\n")
 
 

@@ -14,7 +14,8 @@ from tests.eval.conftest import Result
 
 COMMANDS = (
     "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "quality",
-    "benchmark", "benchmark-peers", "benchmark-memory", "benchmark-evaluator", "benchmark-training",
+    "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface", "benchmark-memory",
+    "benchmark-evaluator", "benchmark-training",
 )  # fmt: skip
 
 

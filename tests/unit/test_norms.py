@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.attention.norms import gram, head_norms, source_norms, vector_norms
+from align.attention.norms import gram, head_norms, head_products, source_norms, vector_norms
 
 sizes = st.integers(1, 5)
 
@@ -21,7 +21,7 @@ def test_equal_to_vectors_written_out(batch: int, heads: int, steps: int, length
     weights, values, out_proj = make(batch, heads, steps, length, size, model)
     transformed = torch.einsum("bhsd,hdo->bhso", values.double(), out_proj.double())
     weighted = torch.einsum("bhts,bhso->bhtso", weights.double(), transformed)
-    inner = gram(values, out_proj)
+    inner = gram(values, head_products(out_proj))
     expected = torch.einsum("bhso,bgso->bshg", transformed, transformed)
     torch.testing.assert_close(inner.double(), expected, rtol=1e-4, atol=1e-4)
     # a sum that cancels loses digits in its square: the tolerance is relative to the terms, not to their sum
@@ -38,7 +38,7 @@ def assert_squares_close(found: torch.Tensor, expected: torch.Tensor, scale: tor
 
 def test_vectors_that_cancel_have_nearly_no_norm_and_never_nan() -> None:
     out_proj = torch.tensor([[[3.0, 1.0]], [[-3.0, -1.0]]])
-    inner = gram(torch.full((1, 2, 4, 1), 0.1), out_proj)
+    inner = gram(torch.full((1, 2, 4, 1), 0.1), head_products(out_proj))
     norms = vector_norms(torch.rand(1, 1, 3, 4).expand(1, 2, 3, 4), inner)
     assert (norms < 1e-3).all()  # also false for NaN, which the root of a square below 0 would give
 
@@ -46,7 +46,7 @@ def test_vectors_that_cancel_have_nearly_no_norm_and_never_nan() -> None:
 @pytest.mark.parametrize("function", [vector_norms, head_norms])
 def test_arguments_are_left_alone(function) -> None:  # type: ignore[no-untyped-def]
     weights, values, out_proj = make(2, 3, 4, 5, 2, 6)
-    inner = gram(values, out_proj)
+    inner = gram(values, head_products(out_proj))
     copies = weights.clone(), inner.clone()
     function(weights, inner)
     assert torch.equal(weights, copies[0])

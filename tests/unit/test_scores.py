@@ -1,11 +1,13 @@
 """Cells, rows, NULL and the argmax."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 import torch
 
 from align.aligners.swept import SCORES
+from align.attention.norms import head_products
 from align.attention.scores import CELL_SCORES, best_words, cell_scores, hide_eos, target_rows
 from align.types import CrossAttention, Head, Score
 
@@ -24,6 +26,12 @@ def test_cells_come_as_asked_whatever_is_asked_beside_them(score: str, heads: li
     assert scores.shape == (2, len(heads), 4, 5)
     for c, head in enumerate(heads):
         torch.testing.assert_close(scores[:, c], cell_scores(recorded, [head], score)[:, 0])  # type: ignore[arg-type]
+
+
+def test_products_that_a_model_keeps_change_no_digit() -> None:
+    recorded = attention()
+    kept = replace(recorded, products=head_products(recorded.out_proj))
+    assert torch.equal(cell_scores(kept, ["all", 2], "norm"), cell_scores(recorded, ["all", 2], "norm"))
 
 
 def test_every_score_has_a_function() -> None:

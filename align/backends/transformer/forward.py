@@ -107,7 +107,8 @@ class Transformer:
             entered = layer.cross_block.enter(x)
             weights, values = layer.cross.weights(entered, rows, encoded, columns)
             if number in layers:
-                recorded.append(types.CrossAttention(number, weights, values, layer.cross.out_proj))
+                cross = layer.cross
+                recorded.append(types.CrossAttention(number, weights, values, cross.out_proj, cross.products))
             if number < layers[-1]:
                 context = layer.cross.context(weights, values, rows)
                 x = layer.feed(layer.cross_block.leave(context, x))

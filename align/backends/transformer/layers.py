@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from align.attention.norms import head_products
 from align.backends.transformer.linear import Linear
 
 
@@ -204,6 +206,11 @@ class CrossAttention:
     key_value: Linear
     heads: int
     out_proj: Tensor
+
+    @cached_property
+    def products(self) -> list[Tensor]:
+        """Of its heads' output projections; see `align.attention.norms.head_products`."""
+        return head_products(self.out_proj)
 
     def weights(self, x: Tensor, steps: Layout, source: Tensor, columns: Layout) -> tuple[Tensor, Tensor]:
         """Attention weights `[B, H, T, S]` and value vectors `[B, H, S, d]`.
