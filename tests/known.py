@@ -16,6 +16,8 @@ RIGHT = Cell(2, HEAD)
 class KnownTranslator:
     """Translates numbers into the same numbers, the last one first."""
 
+    longest = 100
+
     def __init__(self, search: Search) -> None:
         self.search = search
 

@@ -162,7 +162,7 @@ class Aligner:
 
         Args:
             sentences: of any number.
-            search: how to search; fairseq's defaults with a beam of 5.
+            search: how to search; fairseq's defaults with a beam of 5, whatever the model.
             on_choice: is told where the alignments are read.
             on_batch: is told how many sentences have been translated, some at a time, and how many aligned.
 

@@ -70,9 +70,11 @@ class Translator(Protocol):
 
     Attributes:
         search: how.
+        longest: the most pieces of a source that it takes, `</s>` included.
     """
 
     search: Search
+    longest: int
 
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
         """Translate sentences, given as the pieces of `Recorder.encode`: the words of each, in order.

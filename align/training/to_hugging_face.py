@@ -54,6 +54,9 @@ def convert(model: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     unused = re.compile("|".join(UNUSED))
     weights = {name: weight for name, weight in upgraded(state["model"]).items() if not unused.fullmatch(name)}
+    own = (state["model"].get(f"decoder.{name}") for name in ("output_projection.weight", "embed_out"))
+    last = next((weight for weight in own if weight is not None), weights["decoder.embed_tokens.weight"])
+    weights["decoder.output_projection.weight"] = last  # which transformers needs to translate
     kept = {f"model.{name}": weight.clone().contiguous() for name, weight in weights.items()}
     save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
     sizes = []
