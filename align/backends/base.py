@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from align.text.ids import IdPair
 from align.types import Batch, CrossAttention, Pair, Pieces, Search
 
 
@@ -58,6 +59,10 @@ class Recorder(AttentionRecorder, Protocol):
 
         A word that the model does not know becomes `unk`: whatever the words are, this raises nothing.
         """
+        ...
+
+    def given(self, pair: IdPair) -> Pieces:
+        """The pieces of a pair that is given as this model's ids; see `IdPair.pieces`."""
         ...
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:

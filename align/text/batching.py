@@ -8,6 +8,7 @@ from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from align.errors import Argument, PairError, Remedy
+from align.text.ids import IdPair
 from align.types import Pair, Pieces
 
 if TYPE_CHECKING:
@@ -70,11 +71,11 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
         terms: for messages.
 
     Raises:
-        PairError: more pieces than the model takes.
+        PairError: more pieces than the model takes, or ids that are not this model's.
     """
     if pair.blank:
         return Encoded(pair, None)
-    pieces = recorder.encode(pair)
+    pieces = recorder.given(pair) if isinstance(pair, IdPair) else recorder.encode(pair)
     lengths = len(pieces.source), len(pieces.target) + 1
     if not pieces.target or max(pieces.source_words) < 0:
         return Encoded(pair, None)

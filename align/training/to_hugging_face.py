@@ -69,8 +69,9 @@ def convert(model: str, folder: Path) -> None:
         assert rule.subword_file
         shutil.copyfile(rule.subword_file, folder / spm)
     _write_json(folder / "config.json", _config(settings, languages, sizes, weights))
-    _write_json(folder / "tokenizer_config.json", {"source_lang": languages[0], "target_lang": languages[1]})
     source, target = languages
+    tokenizer = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": True}  # which reads files of these names
+    _write_json(folder / "tokenizer_config.json", {**tokenizer, "source_lang": source, "target_lang": target})
     lines = [f'source = "{source}"', f'target = "{target}"', "", "[text]"]
     lines += [f'case = "{rules[0].case}"', f'tokenizer = "{rules[0].tokenizer}"', ""]
     for (score, position), cell in found.calibration.items():

@@ -13,6 +13,7 @@ from align.attention.merging import NULL
 from align.attention.merging import PAD as PAD_WORD
 from align.backends.huggingface.text import Text
 from align.backends.transformer.forward import Padded, Transformer
+from align.text.ids import IdPair
 from align.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
 
 if TYPE_CHECKING:
@@ -111,6 +112,12 @@ class HuggingFaceRecorder:
         words = len(pair.source), len(pair.target)
         source_words = [*(NULL for _ in before), *source_words, *(NULL for _ in after)]
         return Pieces([*before, *source, *after], source_words, target, target_words, words)
+
+    def given(self, pair: IdPair) -> Pieces:
+        """The pieces of a pair that is given as ids."""
+        stacks = self._transformer.encoder, self._transformer.decoder
+        rows = len(stacks[0].embedding.pieces), len(stacks[1].embedding.pieces)
+        return pair.pieces(self.prepared.special, self.pad, self.start, rows)
 
     def own_model(self) -> Any:
         """The same model as transformers' own module; loaded when it is first asked for.

@@ -40,6 +40,7 @@ class Text:
         unk: the number of pieces that the model does not know.
         codes: language codes that the model has a piece for, each with that piece.
         rows: the largest number of a piece on either side, and one more.
+        special: numbers of pieces that are part of no word, on either side.
         known: pieces of the target's words, with their numbers.
         join: what makes tokens of these pieces.
     """
@@ -49,6 +50,7 @@ class Text:
     unk: int
     codes: dict[str, str]
     rows: tuple[int, int]
+    special: tuple[frozenset[int], frozenset[int]]
     known: Mapping[str, int]
     join: Join
 
@@ -189,7 +191,20 @@ def _text(
         known.append(usable)
     rows = [max(vocabulary.values()) + 1 for vocabulary in vocabularies]
     ids = (vocabularies[0].get, vocabularies[1].get)
-    return Text((sides[0], sides[1]), ids, unknown[0], codes, (rows[0], rows[1]), known[1], join)
+    reserved = [
+        frozenset(vocabulary.values()) - frozenset(usable.values()) - {unk}
+        for vocabulary, usable, unk in zip(vocabularies, known, unknown, strict=True)
+    ]
+    return Text(
+        (sides[0], sides[1]),
+        ids,
+        unknown[0],
+        codes,
+        (rows[0], rows[1]),
+        (reserved[0], reserved[1]),
+        known[1],
+        join,
+    )
 
 
 def _id(vocabulary: Mapping[str, int], unk: int, piece: str) -> int:
