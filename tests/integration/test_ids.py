@@ -140,6 +140,12 @@ def test_two_models_have_no_ids_in_common() -> None:
         list(TwoWayAligner(aligner, aligner)([IdPair.of([13, 2], [13])]))
 
 
+def test_ids_are_not_translated() -> None:
+    aligner = Aligner(KnownRecorder(), plain(layer=2, head=3))
+    with pytest.raises(TypeError, match="sentence 2 is given in ids"):
+        list(aligner.translate(["1 2", IdPair.of([13, 2], [13])]))
+
+
 def test_words_of_pieces_and_of_offsets() -> None:
     pieces = ["deu_Latn", "\u2581das", "\u2581ha", "us", "\u2581", ".", "</s>"]
     assert words_of_pieces(pieces, ["deu_Latn", "</s>"]) == [None, 0, 1, 1, 2, 2, None]

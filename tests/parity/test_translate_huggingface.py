@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from align import Pair, load
+from align import Pair, TwoWayAligner, load
 from align.backends.huggingface.translator import HuggingFaceTranslator
 from align.training.to_hugging_face import convert
 from align.types import Search
@@ -69,6 +70,27 @@ def test_pieces_are_those_of_generate(kind: str, tmp_path: Path, monkeypatch: py
         assert all(expected)
 
 
+@pytest.mark.parametrize("setting", ["tie_word_embeddings", "scale_decoder_outputs"])
+def test_a_later_t5_does_not_scale_what_its_decoder_puts_out(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import T5ForConditionalGeneration
+
+    hugging.save_model("t5", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["scale_decoder_outputs"]
+    (tmp_path / "config.json").write_text(json.dumps({**config, setting: False}))
+    model: Any = T5ForConditionalGeneration.from_pretrained(tmp_path)
+    assert not model.config.scale_decoder_outputs
+    monkeypatch.setattr(HuggingFaceTranslator, "_words", lambda self, ids: tuple(ids[: ids.index(2)]))
+    recorder: Any = load(tmp_path).recorder
+    assert not recorder.own_model().config.scale_decoder_outputs
+    source = list(recorder.encode(Pair(("das", "haus"), (), 1)).source)
+    for search in SEARCHES:
+        expected = [tuple(generated("t5", model, source, search))]
+        assert HuggingFaceTranslator(recorder, search)([source]) == expected
+
+
 @pytest.fixture(scope="module")
 def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundled German–English model in the other format."""
@@ -94,3 +116,25 @@ def test_order_is_kept_by_workers_and_pickles(moved: Path) -> None:
     assert [pair.id for pair in expected] == [*range(1, 501)]
     shared = pickle.loads(pickle.dumps(replace(aligner, workers=2, buffer=500)))
     assert [alignment.pair for alignment in shared.translate(lines, search)] == expected
+
+
+def test_in_two_directions(moved: Path, tmp_path: Path) -> None:
+    convert("en-de", tmp_path)
+    lines = ["das haus ist alt .", "", "wir haben heute zeit ."]
+    both, theirs = (
+        TwoWayAligner(load(forward, device="cpu"), load(reverse, device="cpu"))
+        for forward, reverse in ((moved, tmp_path), ("de-en", "en-de"))
+    )
+    found = list(both.translate(lines))
+    assert [(one.pair, one.links) for one in found] == [(one.pair, one.links) for one in theirs.translate(lines)]
+    assert [bool(one.links) for one in found] == [True, False, True]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_in_other_arithmetic(moved: Path, dtype: Any) -> None:
+    aligner = load(moved, device="cpu", dtype=dtype)
+    (found,) = aligner.translate(["das haus ist alt ."])
+    assert found.pair.target == ("the", "house", "is", "old.")
+    kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
+    recorder: Any = aligner.recorder
+    assert next(recorder.own_model().parameters()).dtype == kind

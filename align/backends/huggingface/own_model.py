@@ -38,7 +38,7 @@ SIZES = (
     "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "relative_attention_num_buckets",
     "relative_attention_max_distance",
 )  # fmt: skip
-SWITCHES = ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings")
+SWITCHES = ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings", "scale_decoder_outputs")
 WORDS = ("activation_function", "feed_forward_proj")
 IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 

@@ -13,6 +13,7 @@ from align.attention.merging import NULL
 from align.attention.merging import PAD as PAD_WORD
 from align.backends.huggingface.text import Text
 from align.backends.transformer.forward import Padded, Transformer
+from align.errors import shorten
 from align.text.ids import IdPair
 from align.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
 
@@ -77,7 +78,7 @@ class HuggingFaceRecorder:
         self.languages = languages
         self.text = ", ".join(str(side.rules) for side in text.sides)
         if prefix:
-            self.text += f", after {' '.join(prefix)!r}"
+            self.text += f", after {shorten(' '.join(prefix))!r}"
         self.max_positions = (max_positions[0], max_positions[1] - len(start) + 1)  # counted with one start
 
     def __reduce__(self) -> tuple[Any, ...]:
