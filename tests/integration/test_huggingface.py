@@ -244,7 +244,11 @@ def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_p
     search = Search(max_len_b=3)
     assert len(list(open_model(marian).translate(["das haus"], search))) == 1
     assert not mark.exists()
-    change(marian, "config.json", vocab_size=10**9)
+    untied = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
+    change(marian, "config.json", **untied, decoder_vocab_size=10**9)
+    with pytest.raises(ValueError, match=r"its decoder_vocab_size is 1000000000, not a whole number from 1 to \d\d"):
+        open_model(marian).translate(["das haus"])
+    change(marian, "config.json", decoder_vocab_size=20)
     with pytest.raises(ValueError, match="transformers cannot build this model"):
         open_model(marian).translate(["das haus"])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -32,11 +33,11 @@ CLASSES = {
 }
 """transformers' settings and module for each `model_type`."""
 
+VOCABULARIES = ("vocab_size", "decoder_vocab_size", "src_vocab_size", "tgt_vocab_size")
 SIZES = (
-    "vocab_size", "decoder_vocab_size", "src_vocab_size", "tgt_vocab_size", "d_model", "encoder_layers",
-    "decoder_layers", "encoder_attention_heads", "decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim",
-    "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "relative_attention_num_buckets",
-    "relative_attention_max_distance",
+    "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
+    "encoder_ffn_dim", "decoder_ffn_dim", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads",
+    "relative_attention_num_buckets", "relative_attention_max_distance",
 )  # fmt: skip
 SWITCHES = ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings", "scale_decoder_outputs")
 WORDS = ("activation_function", "feed_forward_proj")
@@ -70,13 +71,14 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
     hf = _transformers()
     config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
     settings_class, module_class = (getattr(hf, name) for name in CLASSES[config.kind])
-    settings = settings_class(**_settings(config, learned))
     weights = read_weights(folder.checkpoint)
+    most = max(weight.shape[0] for weight in weights.values() if weight.dim() == 2)
+    settings = _settings(config, learned, most)
     kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
     try:
         with _silent(hf.logging):
             model, found = module_class.from_pretrained(
-                None, config=settings, state_dict=weights, dtype=kind, output_loading_info=True
+                None, config=settings_class(**settings), state_dict=weights, dtype=kind, output_loading_info=True
             )
     except Exception as error:  # whatever an unusual setting makes transformers raise
         if isinstance(error, MemoryError):
@@ -107,8 +109,11 @@ def _transformers() -> Any:
     return transformers
 
 
-def _settings(config: Config, learned: bool) -> dict[str, Any]:
-    """What transformers is told of a model: numbers, switches and words that describe its arithmetic."""
+def _settings(config: Config, learned: bool, most: int) -> dict[str, Any]:
+    """What transformers is told of a model: numbers, switches and words that describe its arithmetic.
+
+    A vocabulary has at most so many pieces: transformers would make room for any number where a weight is missing.
+    """
 
     def switch(name: str) -> bool:
         return config.switch(name, False)
@@ -117,6 +122,7 @@ def _settings(config: Config, learned: bool) -> dict[str, Any]:
         return config.word(name, "")
 
     readers: list[tuple[tuple[str, ...], Callable[[str], Any]]] = [
+        (VOCABULARIES, partial(config.size, most=most)),
         (SIZES, config.size),
         (SWITCHES, switch),
         (WORDS, word),
