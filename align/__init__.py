@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from align.links.metrics import aer, count_all
     from align.links.symmetrize import symmetrize
     from align.loading import load
+    from align.text.ids import IdPair, words_of_offsets, words_of_pieces
     from align.text.lines import read_text
     from align.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, Search, Settings, TextWarning
     from align.view.grid import error_grid, grid, heat_grid
@@ -39,6 +40,7 @@ _HOMES = {
     "Choice": "align.types",
     "DataError": "align.errors",
     "Gold": "align.types",
+    "IdPair": "align.text.ids",
     "Links": "align.types",
     "LinksError": "align.errors",
     "ModelError": "align.errors",
@@ -63,6 +65,8 @@ _HOMES = {
     "read_hypotheses": "align.links.gold",
     "read_text": "align.text.lines",
     "symmetrize": "align.links.symmetrize",
+    "words_of_offsets": "align.text.ids",
+    "words_of_pieces": "align.text.ids",
 }
 
 __all__ = [
@@ -72,6 +76,7 @@ __all__ = [
     "Choice",
     "DataError",
     "Gold",
+    "IdPair",
     "Links",
     "LinksError",
     "ModelError",
@@ -97,6 +102,8 @@ __all__ = [
     "read_hypotheses",
     "read_text",
     "symmetrize",
+    "words_of_offsets",
+    "words_of_pieces",
 ]
 
 

@@ -70,8 +70,8 @@ class Pair:
 class Pieces:
     """What a model reads for one pair: dictionary ids, and for each id the word it is a part of.
 
-    The last source id is `</s>`, whose word is -1; the target has no special ids. `words` counts the pair's
-    source and target words, (I, J): the last of them may have no piece.
+    The last source id is `</s>`, whose word is -1; the target has no special ids but those, of word -1, that are given
+    between others. `words` counts the pair's source and target words, (I, J): the last of them may have no piece.
     """
 
     source: Sequence[int]

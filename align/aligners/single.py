@@ -16,6 +16,7 @@ from align.aligners.translating import Sentence, translate
 from align.backends.base import Recorder
 from align.errors import ModelError
 from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, OnBatch, Terms, TooLong, cut, encode, tell
+from align.text.ids import IdPair
 from align.text.lines import number_pairs
 from align.types import Alignment, Choice, Pair, Place, Search, Settings
 
@@ -120,6 +121,34 @@ class Aligner:
         """Align one pair of sentences, given as strings (words at spaces) or as words."""
         return next(self([(source, target)]))
 
+    def align_ids(
+        self,
+        source: Iterable[int],
+        target: Iterable[int],
+        source_words: Iterable[int | None] | None = None,
+        target_words: Iterable[int | None] | None = None,
+    ) -> Alignment:
+        """Align pieces that were read and generated elsewhere, with the same model.
+
+            inputs = tokenizer("Das Haus ist alt.", return_tensors="pt")
+            output = model.generate(**inputs)
+            aligner.align_ids(inputs.input_ids[0], output[0])
+
+        For many of them, aligners take `IdPair`s as they take other pairs.
+
+        Args:
+            source: ids as the encoder reads them, special pieces and padding included.
+            target: ids as `generate` has put them out.
+            source_words: the word of each, from 0, and None for special pieces; without it links count the ids
+                themselves, and special pieces have no link. See `words_of_pieces` and `words_of_offsets`.
+            target_words: likewise.
+
+        Raises:
+            TypeError, ValueError: what is no list of ids, or not a word for each of them.
+            PairError: ids that are not this model's, or more than it takes.
+        """
+        return next(self([IdPair.of(source, target, source_words, target_words)]))
+
     def __call__(
         self, pairs: Iterable[PairLike], on_choice: OnChoice | None = None, on_batch: OnBatch | None = None
     ) -> Generator[Alignment, None, None]:
@@ -162,7 +191,7 @@ class Aligner:
 
         Args:
             sentences: of any number.
-            search: how to search; fairseq's defaults with a beam of 5.
+            search: how to search; fairseq's defaults with a beam of 5, whatever the model.
             on_choice: is told where the alignments are read.
             on_batch: is told how many sentences have been translated, some at a time, and how many aligned.
 
@@ -217,6 +246,7 @@ class Aligner:
 def doubts_about(aligner: Aligner, encoded: Sequence[Encoded], choice: Choice, terms: Terms | None = None) -> list[str]:
     """What in a text that begins with these pairs looks as if it were not this model's text: warnings."""
     recorder, cells = aligner.recorder, candidates(aligner.recorder, aligner.settings)
+    encoded = [one for one in encoded if not isinstance(one.pair, IdPair)]  # which no recorder can cut anew
     return [
         *doubts_about_text(recorder, encoded, terms),
         *doubts_about_choice(recorder, aligner.reader, choice, encoded, cells, terms),

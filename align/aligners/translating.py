@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from align.aligners.stream import InOrder, OnChoice, align_stream, aligning, attempt, error_last
 from align.aligners.workers import Task, Workers
+from align.attention.merging import NULL
 from align.backends.base import Translator
 from align.errors import PairError, Remedy
 from align.text.batching import BLANK, OnBatch, chunks
 from align.text.lines import number_sentences
-from align.types import Alignment, Pair, Search
+from align.types import Alignment, Pair, Pieces, Search
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
@@ -68,7 +69,7 @@ class _Translating:
         with Workers(steps.processes, tasks, on_batch) as workers:
             for alignment in align_stream(steps, self._translated(sentences, workers), on_choice, on_batch, workers):
                 pair = alignment.pair
-                if pair.source and not pair.target and self._too_long(self._pieces(pair)):
+                if pair.source and not pair.target and self._too_long(self._pieces(pair).source):
                     yield replace(alignment, skipped="too long")
                 else:
                     yield alignment
@@ -101,12 +102,12 @@ class _Translating:
                 on_batch(len(some))
         return [one if isinstance(one, PairError) else translations.get(n, ()) for n, one in enumerate(found)]
 
-    def _pieces(self, pair: Pair) -> Sequence[int]:
-        """A sentence's pieces, `</s>` at the end."""
-        return self._forward.recorder.encode(Pair(pair.source, (), pair.id)).source
+    def _pieces(self, pair: Pair) -> Pieces:
+        """A sentence's pieces, and none of its translation."""
+        return self._forward.recorder.encode(Pair(pair.source, (), pair.id))
 
     def _too_long(self, pieces: Sequence[int]) -> bool:
-        return len(pieces) > self._forward.recorder.max_positions[0]
+        return len(pieces) > self.translator.longest
 
     def _encode(self, pair: Pair) -> Sequence[int] | None:
         """A sentence's pieces, None if there is nothing to translate, or too much.
@@ -114,17 +115,17 @@ class _Translating:
         Raises:
             PairError: more pieces than the model takes.
         """
-        pieces = self._pieces(pair)
-        if len(pieces) < 2:
+        encoded = self._pieces(pair)
+        if max(encoded.source_words) == NULL:
             return None
+        pieces = encoded.source
         if not self._too_long(pieces):
             return pieces
         if self._forward.too_long == "stop":
-            most = self._forward.recorder.max_positions[0]
             forward = f"the forward model ({self._forward.recorder.name})"
             name = "the model" if len(self.aligner.directions) == 1 else forward
             raise PairError(
-                f"source has {len(pieces):,} pieces with </s>, {name} takes {most:,}",
+                f"source has {len(pieces):,} pieces with </s>, {name} takes {self.translator.longest:,}",
                 line=pair.id,
                 remedy=Remedy("shorten it, or leave such lines without translation ({})", (BLANK,)),
             )

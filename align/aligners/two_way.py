@@ -19,6 +19,7 @@ from align.aligners.translating import Sentence, translate
 from align.attention.soft import links_above, soft_scores
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, symmetrize
 from align.text.batching import Encoded, OnBatch, Terms, chunks, cut, encode, tell
+from align.text.ids import IdPair
 from align.text.lines import number_pairs
 from align.types import THRESHOLD, Alignment, Choice, Pair, Pieces, Place, Search, TextWarning
 
@@ -94,7 +95,7 @@ class TwoWayAligner:
             on_batch: is told of each batch of either model how many pairs are done with it.
 
         Raises:
-            TypeError, ValueError: an item that is not a source and a target.
+            TypeError, ValueError: an item that is not a source and a target, or is one in ids.
             PairError: a pair that is longer than one of the models takes, unless that one's `too_long` is "blank";
                 the pairs before it come out first.
             ChildProcessError: a worker was killed.
@@ -138,6 +139,8 @@ class TwoWayAligner:
 
     def _encode(self, pair: Pair) -> tuple[Encoded, Encoded]:
         """A pair as either model reads it; pieces for both or for none."""
+        if isinstance(pair, IdPair):
+            raise TypeError("ids are those of one model: align them with an Aligner, or their text with two")
         forward = encode(self.forward.recorder, pair, self.forward.too_long, self._terms[0])
         swapped = Pair(pair.target, pair.source, pair.id)
         reverse = encode(self.reverse.recorder, swapped, self.reverse.too_long, self._terms[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from align.text.ids import IdPair
 from align.types import Batch, CrossAttention, Pair, Pieces, Search
 
 
@@ -60,6 +61,10 @@ class Recorder(AttentionRecorder, Protocol):
         """
         ...
 
+    def given(self, pair: IdPair) -> Pieces:
+        """The pieces of a pair that is given as this model's ids; see `IdPair.pieces`."""
+        ...
+
     def translator(self, search: Search, batch_tokens: int) -> Translator:
         """What translates with this model, in batches of so many source pieces."""
         ...
@@ -70,9 +75,11 @@ class Translator(Protocol):
 
     Attributes:
         search: how.
+        longest: the most pieces of a source that it takes, `</s>` included.
     """
 
     search: Search
+    longest: int
 
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
         """Translate sentences, given as the pieces of `Recorder.encode`: the words of each, in order.

@@ -47,6 +47,8 @@ class ModelOptions:
         tokenizer: a key of `align.text.preprocess.TOKENIZERS`.
         subwords: a key of `align.text.preprocess.SUBWORDS`.
         subword_files: sentencepiece model or BPE codes, one for both sides, or the source's and the target's.
+        source_prefix: text that a Hugging Face model reads before each source, such as T5's
+            "translate English to German: "; "" for none. Its words count as NULL.
 
     Raises:
         ValueError: another word for case, tokenizer or subwords.
@@ -61,11 +63,14 @@ class ModelOptions:
     tokenizer: str | None = None
     subwords: str | None = None
     subword_files: Sequence[Path | str] | None = None
+    source_prefix: str | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             if (value := getattr(self, name)) not in (None, *allowed):
                 raise ValueError(f"{name} is one of {', '.join(allowed)}; not {value!r}")
+        if self.source_prefix is not None and not isinstance(self.source_prefix, str):
+            raise TypeError(f"source_prefix is a text; not {show_value(self.source_prefix)}")
         if isinstance(self.subword_files, str | Path):
             raise TypeError(f"subword_files is a list of one file or two; not {str(self.subword_files)!r}")
         if self.subword_files is not None and not 1 <= len(self.subword_files) <= 2:
@@ -264,18 +269,19 @@ def _read_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], C
         text, stored = content.get("text", {}), content.get("calibration", {})
         for table, where, known in (
             (content, "the file", ("source", "target", "text", "calibration")),
-            (text, "[text]", (*_CHOICES, "subwords_file")),
+            (text, "[text]", (*_CHOICES, "subwords_file", "source_prefix")),
             (stored, "[calibration]", get_args(Position)),
             *((cells, f"[calibration.{shorten(position)}]", get_args(Score)) for position, cells in stored.items()),
         ):
             check_names(where, table, known)
         files = _files_in(path.parent, text.pop("subwords_file", None))
+        prefix = text.pop("source_prefix", None)
         for name, value in text.items():
             if not isinstance(value, str) or value not in _CHOICES[name]:
                 hint = "; fastBPE's codes are subword-nmt" if "fastbpe" in str(value)[:40].lower() else ""
                 raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {show_value(value)}{hint}")
         languages = (_language(content["source"]), _language(content["target"]))
-        options = ModelOptions(*languages, **text, subword_files=files)
+        options = ModelOptions(*languages, **text, subword_files=files, source_prefix=prefix)
         calibration = {
             (score, position): Cell(_counted(cell["layer"]), "all" if cell["head"] == "all" else _counted(cell["head"]))
             for position, cells in stored.items()

@@ -159,6 +159,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="sentencepiece model or BPE codes of both sides; given twice: the source's, then the target's",
     )
+    group.add_argument(
+        "--source-prefix",
+        metavar="TEXT",
+        help="what a Hugging Face model reads before each source, such as T5's `translate English to German: `; its "
+        "words count as NULL (default: model.toml's, or T5's own for --source-lang and --target-lang)",
+    )
 
 
 def add_null_option(group: Any) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from align.errors import Argument, PairError, Remedy
+from align.text.ids import IdPair
 from align.types import Pair, Pieces
 
 if TYPE_CHECKING:
@@ -70,13 +71,13 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
         terms: for messages.
 
     Raises:
-        PairError: more pieces than the model takes.
+        PairError: more pieces than the model takes, or ids that are not this model's.
     """
     if pair.blank:
         return Encoded(pair, None)
-    pieces = recorder.encode(pair)
+    pieces = recorder.given(pair) if isinstance(pair, IdPair) else recorder.encode(pair)
     lengths = len(pieces.source), len(pieces.target) + 1
-    if min(lengths) < 2:
+    if not pieces.target or max(pieces.source_words) < 0:
         return Encoded(pair, None)
     most = recorder.max_positions
     if lengths[0] <= most[0] and lengths[1] <= most[1]:
@@ -179,3 +180,20 @@ def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[in
         batch.append(position)
     if batch:
         yield batch
+
+
+def of_one_length(lengths: Sequence[int], tokens: int, times: int = 1) -> Iterator[list[int]]:
+    """Cut items into batches that need no padding at all.
+
+    Args:
+        lengths: of each item, in pieces.
+        tokens: the most that a batch may hold.
+        times: how often each item counts, as in a beam search.
+
+    Yields:
+        Positions in `lengths`, of items of the same length; every position once, the shortest items first.
+    """
+    for length, group in groupby(sorted(range(len(lengths)), key=lengths.__getitem__), key=lengths.__getitem__):
+        positions = list(group)
+        for batch in batches([(length * times, 0)] * len(positions), tokens):
+            yield [positions[n] for n in batch]

@@ -11,6 +11,9 @@ from align.quiet import quietly
 from align.text.lines import split_words
 from align.text.preprocess import TextRules
 
+Join = Callable[[Sequence[str]], str]
+"""Pieces to tokens with spaces between them."""
+
 _BARS = re.compile(r"\|{3,}")
 
 
@@ -22,13 +25,13 @@ def _join_subword_nmt(pieces: Sequence[str]) -> str:
     return (" ".join(pieces) + " ").replace("@@ ", "")
 
 
-JOINS: dict[str, Callable[[Sequence[str]], str]] = {
+JOINS: dict[str, Join] = {
     "sentencepiece": _join_sentencepiece,
     "subword-nmt": _join_subword_nmt,
     "subword-nmt-vocabulary": _join_subword_nmt,
     "none": " ".join,
 }
-"""Pieces to tokens with spaces between them, for each of `align.text.preprocess.SUBWORDS`."""
+"""For each of `align.text.preprocess.SUBWORDS`."""
 
 
 class Detokenizer:
@@ -36,10 +39,11 @@ class Detokenizer:
 
     Args:
         rules: how text was prepared for the model; its case stays as the model writes it.
+        join: what makes tokens of its pieces; None for what `rules` say.
     """
 
-    def __init__(self, rules: TextRules) -> None:
-        self._join = JOINS[rules.subwords]
+    def __init__(self, rules: TextRules, join: Join | None = None) -> None:
+        self._join = join or JOINS[rules.subwords]
         self._unescape = rules.tokenizer.startswith("moses-escaped")
         self._moses: Any = None
         if rules.tokenizer != "none":

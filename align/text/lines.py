@@ -18,6 +18,7 @@ from itertools import zip_longest
 from typing import Any, BinaryIO, TypeAlias
 
 from align.errors import DataError, LineError, Remedy, shorten
+from align.text.ids import IdPair
 from align.types import Pair, TextWarning
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
@@ -255,12 +256,15 @@ def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterato
     """Sentences as pairs without a target; of pairs the source and the number.
 
     Raises:
-        TypeError: there is one sentence in place of several, or one that is neither a string nor a sequence of words.
+        TypeError: there is one sentence in place of several, or one that is neither a string nor a sequence of words,
+            or is in ids.
         ValueError: a word of a sequence is not a word.
     """
     if isinstance(sentences, str | bytes):
         raise TypeError(f"{shorten(repr(sentences))} is one sentence: give a list of sentences")
     for number, one in enumerate(sentences, 1):
+        if isinstance(one, IdPair):
+            raise TypeError(f"sentence {number} is given in ids: only text can be translated")
         if isinstance(one, Pair):
             yield Pair(one.source, (), one.id)
         else:

@@ -54,6 +54,9 @@ def convert(model: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     unused = re.compile("|".join(UNUSED))
     weights = {name: weight for name, weight in upgraded(state["model"]).items() if not unused.fullmatch(name)}
+    own = (state["model"].get(f"decoder.{name}") for name in ("output_projection.weight", "embed_out"))
+    last = next((weight for weight in own if weight is not None), weights["decoder.embed_tokens.weight"])
+    weights["decoder.output_projection.weight"] = last  # which transformers needs to translate
     kept = {f"model.{name}": weight.clone().contiguous() for name, weight in weights.items()}
     save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
     sizes = []
@@ -66,8 +69,9 @@ def convert(model: str, folder: Path) -> None:
         assert rule.subword_file
         shutil.copyfile(rule.subword_file, folder / spm)
     _write_json(folder / "config.json", _config(settings, languages, sizes, weights))
-    _write_json(folder / "tokenizer_config.json", {"source_lang": languages[0], "target_lang": languages[1]})
     source, target = languages
+    tokenizer = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": True}  # which reads files of these names
+    _write_json(folder / "tokenizer_config.json", {**tokenizer, "source_lang": source, "target_lang": target})
     lines = [f'source = "{source}"', f'target = "{target}"', "", "[text]"]
     lines += [f'case = "{rules[0].case}"', f'tokenizer = "{rules[0].tokenizer}"', ""]
     for (score, position), cell in found.calibration.items():

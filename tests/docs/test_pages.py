@@ -22,7 +22,7 @@ NOT_RUN = {
         "installs from a package index",
         "writes into your home folder",
     ],
-    "hugging-face.md": ["installs from a package index", "downloads a model", "downloads a model"],
+    "hugging-face.md": ["installs from a package index", "downloads a model"],
     "train.md": ["trains for hours"],
     "two-directions.md": ["eflomal draws random samples"],
     "your-model.md": ["needs a model of your own", "needs a model of your own"],

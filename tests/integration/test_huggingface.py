@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from align import Aligner, Pair, load, read_text
+from align import Aligner, Pair, Search, load, read_text
 from align.backends.model_folder import ModelOptions
 from align.training.to_hugging_face import convert
 from tests import hugging
@@ -221,9 +222,57 @@ def test_a_line_of_ten_thousand_words(tmp_path: Path) -> None:
         open_model(tmp_path, layer=1, head=1, output_layer=1, output_head=1).align("das " * 10_000, "the")
 
 
-def test_translating_is_left_to_transformers(marian: Path) -> None:
-    with pytest.raises(ValueError, match="cannot translate here; translate with transformers, and align"):
-        list(open_model(marian).translate(["das haus"]))
+def test_translating_needs_transformers(marian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transformers, "__version__", "4.57.1")
+        with pytest.raises(ModuleNotFoundError, match=r"transformers 4\.57\.1 is .* needs 5 or later"):
+            open_model(marian).translate(["das haus"])
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ModuleNotFoundError, match=r"transformers is not installed.*: pip install 'transformers>=5'"):
+        open_model(marian).translate(["das haus"])
+
+
+def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    mark = tmp_path / "mark"
+    (marian / "modeling_own.py").write_text(f"open({str(mark)!r}, 'w')\n")
+    settings = {"attn_implementation": "some/kernel", "quantization_config": {"quant_method": "awq"}, "dtype": "x"}
+    own = {"AutoConfig": "modeling_own.C", "AutoModelForSeq2SeqLM": "modeling_own.M"}
+    change(marian, "config.json", auto_map=own, **settings)
+    search = Search(max_len_b=3)
+    assert len(list(open_model(marian).translate(["das haus"], search))) == 1
+    assert not mark.exists()
+    untied = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
+    change(marian, "config.json", **untied, decoder_vocab_size=10**9)
+    with pytest.raises(ValueError, match=r"its decoder_vocab_size is 1000000000, not a whole number from 1 to \d\d"):
+        open_model(marian).translate(["das haus"])
+    change(marian, "config.json", decoder_vocab_size=20)
+    with pytest.raises(ValueError, match="transformers cannot build this model"):
+        open_model(marian).translate(["das haus"])
+
+
+def test_what_only_translating_needs(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    hugging.save_model("fsmt", tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    save_file(
+        {name: weight for name, weight in weights.items() if "output_projection" not in name},
+        tmp_path / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    with pytest.raises(ValueError, match=r"no model\.decoder\.output_projection\.weight, which translating needs"):
+        open_model(tmp_path).translate(["das haus"])
+
+
+def test_too_long_a_sentence_and_a_blank_one(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    hugging.save_model("m2m_100", tmp_path)
+    found = list(open_model(tmp_path, too_long="blank").translate(["", "das " * 100, "das"], Search(max_len_b=3)))
+    assert [(alignment.pair.target, alignment.skipped) for alignment in found[:2]] == [((), ""), ((), "too long")]
+    with pytest.raises(ValueError, match="source has 102 pieces with </s>, the model takes 40"):
+        list(open_model(tmp_path).translate(["das " * 100]))
 
 
 def in_cache(name: str, folder: Path, cache: Path) -> None:

@@ -143,4 +143,4 @@ def test_languages_of_m2m100_are_those_of_transformers(tmp_path: Path) -> None:
     pieces = recorder.encode(PAIRS[0])
     expected = own(" ".join(PAIRS[0].source))["input_ids"]
     assert list(pieces.source)[:-1] == expected[:-1]  # this vocabulary's </s> is not the model's
-    assert recorder._start.tolist()[0][1] == own.get_lang_id("en")
+    assert recorder.start[1] == own.get_lang_id("en")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.text.batching import BATCH_TOKENS, BUFFER, SPREAD, batches, chunks
+from align.text.batching import BATCH_TOKENS, BUFFER, SPREAD, batches, chunks, of_one_length
 
 
 @given(st.lists(st.integers()), st.integers(1, 7))
@@ -60,3 +60,12 @@ def test_pads_are_few_where_the_sides_differ_in_length() -> None:
     padded = sum(len(batch) * max(lengths[n][side] for n in batch) for batch in found for side in (0, 1))
     assert padded / sum(map(sum, lengths)) < 1.15
     assert len(found) < 1.4 * sum(map(max, lengths)) / BATCH_TOKENS
+
+
+@given(st.lists(st.integers(1, 6)), st.integers(1, 30), st.integers(1, 3))
+def test_batches_of_one_length_hold_every_item_once_and_no_pads(lengths: list[int], tokens: int, times: int) -> None:
+    found = list(of_one_length(lengths, tokens, times))
+    assert sorted(position for batch in found for position in batch) == list(range(len(lengths)))
+    for batch in found:
+        (length,) = {lengths[position] for position in batch}
+        assert len(batch) == 1 or len(batch) * length * times <= tokens

@@ -10,6 +10,9 @@ SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 
 PAD, EOS, UNK = 1, 2, 3
 
+SPECIAL_IDS = frozenset((0, PAD, EOS))
+"""Pieces that are part of no word."""
+
 _AGAIN = "#fairseq:overwrite"
 """What lets a line name a piece that is there already, so that a text may hold a word `<s>`."""
 

@@ -49,6 +49,9 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     Warns:
         TextWarning: the dictionaries hold tokens that the tokeniser does not make.
     """
+    if folder.options.source_prefix:
+        remedy = Remedy("leave out {}", (Argument("source_prefix"),))
+        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), remedy=remedy)
     state = load_checkpoint(folder.checkpoint)
     weights: dict[str, Tensor] = state["model"]
     args = saved_settings(state)

@@ -11,8 +11,9 @@ import torch
 
 from align.attention.merging import NULL
 from align.backends.fairseq.architecture import fairseq_transformer
-from align.backends.fairseq.dictionary import EOS, PAD, UNK
+from align.backends.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK
 from align.backends.transformer.forward import Padded, Transformer
+from align.text.ids import IdPair
 from align.text.preprocess import Preprocessor
 from align.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
 
@@ -131,6 +132,11 @@ class FairseqRecorder(FairseqAttention):
         target, target_words = self._sides[1](pair.target)
         words = len(pair.source), len(pair.target)
         return Pieces([*source, EOS], [*source_words, NULL], target, target_words, words)
+
+    def given(self, pair: IdPair) -> Pieces:
+        """The pieces of a pair that is given as ids."""
+        rows = len(self.transformer.encoder.embedding.pieces), len(self.transformer.decoder.embedding.pieces)
+        return pair.pieces((SPECIAL_IDS, SPECIAL_IDS), PAD, [EOS], rows)
 
     def own_model(self) -> Any:
         """The same model as fairseq's own modules; loaded when it is first asked for.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 import torch
 
 from align.backends.fairseq.packed import pack
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.forking import under_way
-from align.text.batching import BATCH_TOKENS, batches
+from align.text.batching import BATCH_TOKENS, of_one_length
 from align.text.detokenize import Detokenizer
 from align.types import Search
 
@@ -32,6 +31,7 @@ class FairseqTranslator:
         from fairseq.sequence_generator import SequenceGenerator
 
         self.search = search or Search()
+        self.longest = recorder.max_positions[0]
         self._recorder = recorder
         self._batch_tokens = batch_tokens
         self._detokenize = Detokenizer(recorder.rules[1])
@@ -52,14 +52,9 @@ class FairseqTranslator:
         but no translation shall depend on its neighbours.
         """
         translations: list[tuple[str, ...]] = [()] * len(sources)
-        order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
-        for length, group in groupby(order, key=lambda place: len(sources[place])):
-            places = list(group)
-            for batch in batches([(length * self.search.beam, 0)] * len(places), self._batch_tokens):
-                batch_places = [places[n] for n in batch]
-                translated = self._translate([sources[place] for place in batch_places])
-                for place, words in zip(batch_places, translated, strict=True):
-                    translations[place] = words
+        for places in of_one_length([len(source) for source in sources], self._batch_tokens, self.search.beam):
+            for place, words in zip(places, self._translate([sources[place] for place in places]), strict=True):
+                translations[place] = words
         return translations
 
     def _translate(self, sources: Sequence[Sequence[int]]) -> Iterator[tuple[str, ...]]:

@@ -61,6 +61,10 @@ class Config:
         """What the file calls its type of model; empty where it says nothing."""
         return self.word("model_type", "")
 
+    def has(self, name: str) -> bool:
+        """Whether the file has anything but null for this."""
+        return self._content.get(name) is not None
+
     def _wrong(self, name: str, wanted: str) -> ModelError:
         return ModelError(f"its {name} is {show_value(self._content.get(name))}, not {wanted}", file=self._file)
 
@@ -81,6 +85,11 @@ class Config:
         if not isinstance(value, bool):
             raise self._wrong(name, "true or false")
         return value
+
+    def inner(self, name: str) -> Config:
+        """The settings that stand under a name; none where it has no such."""
+        value = self._content.get(name)
+        return Config(value if isinstance(value, dict) else {}, self._file)
 
     def word(self, name: str, otherwise: str) -> str:
         """A short string."""

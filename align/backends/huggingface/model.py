@@ -8,13 +8,14 @@ from pathlib import Path
 
 from align.backends.fingerprint import fingerprint
 from align.backends.huggingface.config import Config, read_json
-from align.backends.huggingface.families import FAMILIES, Family, transformer_of
+from align.backends.huggingface.families import FAMILIES, T5, Family, transformer_of
 from align.backends.huggingface.files import read_weights, weight_files
 from align.backends.huggingface.recorder import HuggingFaceRecorder
 from align.backends.huggingface.text import Text, language_piece, read_text_rules
-from align.backends.model_folder import ModelFolder
+from align.backends.model_folder import ModelFolder, ModelOptions
 from align.backends.transformer.forward import Transformer
 from align.errors import ModelError, Remedy, show_value
+from align.text.lines import split_words
 from align.types import Dtype
 
 VOCABULARIES = ("vocab.json", "target_vocab.json", "vocab-src.json", "vocab-tgt.json")
@@ -56,19 +57,29 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     rules = [side.rules for side in text.sides]
     named = [root / "config.json", *(root / name for name in VOCABULARIES), *(rule.subword_file for rule in rules)]
     files = [*weight_files(folder.checkpoint), *(path for path in named if path and path.is_file())]
-    spec = before, after, start, [(rule.language, rule.case, rule.tokenizer) for rule in rules]
+    prefix = split_words(_prefix(family, config, folder.options, languages))
+    spec = before, after, start, prefix, [(rule.language, rule.case, rule.tokenizer) for rule in rules]
     return HuggingFaceRecorder(
         transformer,
-        text.sides,
+        text,
         (before, after),
         start,
+        prefix,
         pad=pad if pad is not None else text.unk,
-        unk=text.unk,
+        learned=family.positions == "learned",
         max_positions=(most, most),
         name=f"huggingface:{'-'.join(known)}@{fingerprint(files, repr(spec))}",
         languages=known,
         origin=(folder.absolute(), device, dtype),
     )
+
+
+def _prefix(family: Family, config: Config, options: ModelOptions, languages: tuple[str | None, str | None]) -> str:
+    """What stands before each source: as the user says, or as a T5's configuration has it for these languages."""
+    if options.source_prefix is not None or family is not T5:
+        return options.source_prefix or ""
+    task = "translation_{}_to_{}".format(*languages)
+    return config.inner("task_specific_params").inner(task).word("prefix", "")
 
 
 def _check_vocabulary(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ import torch
 
 from align.attention.merging import NULL
 from align.attention.merging import PAD as PAD_WORD
+from align.backends.huggingface.text import Text
 from align.backends.transformer.forward import Padded, Transformer
-from align.errors import ModelError
-from align.text.preprocess import Preprocessor
+from align.errors import shorten
+from align.text.ids import IdPair
 from align.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
 
 if TYPE_CHECKING:
@@ -27,43 +29,56 @@ class HuggingFaceRecorder:
 
     Args:
         transformer: the model.
-        sides: preprocessing of the source and of the target.
+        text: how its text is prepared.
         surroundings: ids before and after a source's pieces; at least one in all.
         start: ids that the decoder reads before a target's pieces; one or more.
+        prefix: words that every source begins with.
         pad: the id of padding.
-        unk: the id of pieces that the model does not know.
+        learned: whether its positions are weights.
         max_positions: the most pieces that the model takes on either side, what surrounds them included.
         name: for the signature.
         languages: codes of the source's and the target's language.
         origin: the folder, device and dtype that the same is loaded from again.
+
+    Attributes:
+        prepared: how its text is prepared.
+        start: ids that the decoder reads before a target's pieces.
+        turn: to be held while transformers' own module is used.
     """
 
     def __init__(
         self,
         transformer: Transformer,
-        sides: tuple[Preprocessor, Preprocessor],
+        text: Text,
         surroundings: tuple[Sequence[int], Sequence[int]],
         start: Sequence[int],
+        prefix: Sequence[str] = (),
         *,
         pad: int,
-        unk: int,
+        learned: bool,
         max_positions: tuple[int, int],
         name: str,
         languages: tuple[str, str],
         origin: tuple[ModelFolder, str, Dtype],
     ) -> None:
         self._transformer = transformer
-        self._sides, self._surroundings = sides, surroundings
-        self._start = torch.tensor([start])
+        self.prepared, self._surroundings = text, surroundings
+        self.start = tuple(start)
+        self._prefix = tuple(prefix)
         self._origin = origin
+        self._learned = learned
+        self._own_model: Any = None
+        self.turn = threading.RLock()
         self.name = name
         self.layers = len(transformer.decoder.layers)
         self.heads = transformer.heads
         self.device = str(transformer.device)
         self.dtype: str = origin[2]
-        self.pad, self.unk = pad, unk
+        self.pad, self.unk = pad, text.unk
         self.languages = languages
-        self.text = ", ".join(str(side.rules) for side in sides)
+        self.text = ", ".join(str(side.rules) for side in text.sides)
+        if prefix:
+            self.text += f", after {shorten(' '.join(prefix))!r}"
         self.max_positions = (max_positions[0], max_positions[1] - len(start) + 1)  # counted with one start
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -78,7 +93,7 @@ class HuggingFaceRecorder:
         Of several ids that the decoder begins with, the last one takes the part of `</s>`: the row that reads it
         predicts the first piece.
         """
-        start = self._start.expand(len(batch.target), -1)
+        start = torch.tensor(self.start).expand(len(batch.target), -1)
         steps = torch.cat((start, batch.target), 1)
         kept = torch.cat((torch.ones_like(start, dtype=torch.bool), batch.target_words != PAD_WORD), 1)
         source = Padded(batch.source.to(self.device), (batch.source_words != PAD_WORD).to(self.device))
@@ -89,14 +104,39 @@ class HuggingFaceRecorder:
             yield replace(found, weights=found.weights[:, :, first:]) if first else found
 
     def encode(self, pair: Pair) -> Pieces:
-        """The model's pieces of one pair; what surrounds the source's is no word."""
+        """The model's pieces of one pair; what surrounds the source's, a prefix among it, is no word."""
         before, after = self._surroundings
-        source, source_words = self._sides[0](pair.source)
-        target, target_words = self._sides[1](pair.target)
+        source, source_words = self.prepared.sides[0]((*self._prefix, *pair.source))
+        if own := len(self._prefix):
+            source_words = [word - own if word >= own else NULL for word in source_words]
+        target, target_words = self.prepared.sides[1](pair.target)
         words = len(pair.source), len(pair.target)
         source_words = [*(NULL for _ in before), *source_words, *(NULL for _ in after)]
         return Pieces([*before, *source, *after], source_words, target, target_words, words)
 
+    def given(self, pair: IdPair) -> Pieces:
+        """The pieces of a pair that is given as ids."""
+        stacks = self._transformer.encoder, self._transformer.decoder
+        rows = len(stacks[0].embedding.pieces), len(stacks[1].embedding.pieces)
+        return pair.pieces(self.prepared.special, self.pad, self.start, rows)
+
+    def own_model(self) -> Any:
+        """The same model as transformers' own module; loaded when it is first asked for.
+
+        Raises:
+            ModelError: transformers cannot build it.
+            ModuleNotFoundError: transformers 5 or later is not installed.
+        """
+        from align.backends.huggingface.own_model import load_own_model  # which imports transformers
+
+        with self.turn:
+            if self._own_model is None:
+                folder, device, dtype = self._origin
+                self._own_model = load_own_model(folder, learned=self._learned, device=device, dtype=dtype)
+        return self._own_model
+
     def translator(self, search: Search, batch_tokens: int) -> Translator:
-        """Hugging Face models do not translate here."""
-        raise ModelError(f"{self.name} cannot translate here; translate with transformers, and align what comes out")
+        """What translates with this model, by transformers' beam search."""
+        from align.backends.huggingface.translator import HuggingFaceTranslator  # which is made of a recorder
+
+        return HuggingFaceTranslator(self, search, batch_tokens)

@@ -13,6 +13,7 @@ from typing import Any
 from align.backends.huggingface.config import JSON_BYTES, Config, lacks, read_json
 from align.backends.model_folder import ModelOptions
 from align.errors import Argument, ModelError, Remedy, one_line, shorten
+from align.text.detokenize import JOINS, Join
 from align.text.preprocess import Preprocessor, Segment, TextRules, sentencepiece_segmenter, subword_nmt_segmenter
 
 Index = Callable[[str], "int | None"]
@@ -39,6 +40,9 @@ class Text:
         unk: the number of pieces that the model does not know.
         codes: language codes that the model has a piece for, each with that piece.
         rows: the largest number of a piece on either side, and one more.
+        special: numbers of pieces that are part of no word, on either side.
+        known: pieces of the target's words, with their numbers.
+        join: what makes tokens of these pieces.
     """
 
     sides: tuple[Preprocessor, Preprocessor]
@@ -46,6 +50,9 @@ class Text:
     unk: int
     codes: dict[str, str]
     rows: tuple[int, int]
+    special: tuple[frozenset[int], frozenset[int]]
+    known: Mapping[str, int]
+    join: Join
 
 
 def read_text_rules(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
@@ -119,6 +126,7 @@ def _fsmt(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text
         tokenizer="moses-escaped-hyphens",
         subwords="subword-nmt",
         files=(root / "merges.txt", root / "merges.txt"),
+        join=lambda pieces: "".join(pieces).replace("</w>", " ").strip(),
     )
 
 
@@ -150,7 +158,10 @@ def _tokenizer_json(root: Path, languages: tuple[str, str], options: ModelOption
     def segment(token: str, first: bool) -> list[str]:
         return pieces(token if first else lead + token)
 
-    return _text(languages, options, (segment, segment), (known, known), codes, files=(path, path), special=added)
+    join = tokenizer.decoder.decode if tokenizer.decoder else JOINS["sentencepiece"]
+    return _text(
+        languages, options, (segment, segment), (known, known), codes, files=(path, path), special=added, join=join
+    )
 
 
 def _text(
@@ -165,20 +176,35 @@ def _text(
     tokenizer: str = "none",
     subwords: str = "sentencepiece",
     special: Collection[str] = (),
+    join: Join = JOINS["sentencepiece"],
 ) -> Text:
     if any("<unk>" not in vocabulary for vocabulary in vocabularies):
         raise ModelError("its vocabulary has no <unk>", file=str(files[0].parent))
     unknown = [vocabulary["<unk>"] for vocabulary in vocabularies]
     codes = {code: piece for code, piece in codes.items() if re.fullmatch(r"[\w-]{1,30}", code)}
     hidden = {"<s>", "</s>", "<pad>", "<unk>", "<mask>", *codes.values(), *special}
-    sides = []
+    sides, known = [], []
     for language, segment, vocabulary, unk, file in zip(languages, segments, vocabularies, unknown, files, strict=True):
         usable = {piece: n for piece, n in vocabulary.items() if piece not in hidden}
         rules = TextRules(language, options.case or case, options.tokenizer or tokenizer, subwords, file)
         sides.append(Preprocessor(rules, partial(_id, usable, unk), segment=segment))
+        known.append(usable)
     rows = [max(vocabulary.values()) + 1 for vocabulary in vocabularies]
     ids = (vocabularies[0].get, vocabularies[1].get)
-    return Text((sides[0], sides[1]), ids, unknown[0], codes, (rows[0], rows[1]))
+    reserved = [
+        frozenset(vocabulary.values()) - frozenset(usable.values()) - {unk}
+        for vocabulary, usable, unk in zip(vocabularies, known, unknown, strict=True)
+    ]
+    return Text(
+        (sides[0], sides[1]),
+        ids,
+        unknown[0],
+        codes,
+        (rows[0], rows[1]),
+        (reserved[0], reserved[1]),
+        known[1],
+        join,
+    )
 
 
 def _id(vocabulary: Mapping[str, int], unk: int, piece: str) -> int:

@@ -1,0 +1,155 @@
+"""Pairs that are given as ids have the links of their text, whichever special pieces stand around them."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from align import Aligner, IdPair, Pair, TwoWayAligner, load, words_of_offsets, words_of_pieces
+from align.aligners.single import choose_for
+from align.training.to_hugging_face import convert
+from align.types import Pieces
+from tests import hugging
+from tests.conftest import example_pairs, plain
+from tests.known import KnownRecorder
+from tests.parity.test_huggingface import PAIRS, options, own_tokenizers
+
+AT: dict[str, Any] = {"layer": 1, "head": "all", "output_layer": 1, "output_head": "all"}
+
+
+def as_ids(recorder: Any, pair: Pair, start: list[int], end: int) -> IdPair:
+    """A pair's own pieces, with what a decoder begins and ends with, and padding."""
+    pieces = recorder.encode(pair)
+    source = [*pieces.source, recorder.pad, recorder.pad]
+    target = [*start, *pieces.target, end, recorder.pad]
+    source_words = [None if word < 0 else word for word in [*pieces.source_words, -1, -1]]
+    return IdPair.of(source, target, source_words, [*(None for _ in start), *pieces.target_words, None, None], pair.id)
+
+
+@pytest.mark.parametrize("kind", hugging.VOCABULARIES)
+def test_links_are_those_of_the_text(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    hugging.save_model(kind, tmp_path)
+    aligner = load(tmp_path, options=options(kind), **AT)
+    recorder: Any = aligner.recorder
+    for pair in PAIRS:
+        expected = aligner.align(pair.source, pair.target)
+        end = 0 if kind == "marian" else 2
+        for start in ([], list(recorder.start[-1:]), list(recorder.start)):
+            found = next(aligner([as_ids(recorder, pair, start, end)]))
+            assert found.scores == pytest.approx(expected.scores, abs=1e-6)
+            assert (len(found.pair.source), len(found.pair.target)) == (len(pair.source), len(pair.target))
+
+
+def test_what_generate_has_put_out_of_a_tiny_model(tmp_path: Path) -> None:
+    """Ids of transformers' own tokenizer and `generate`, as they come; random weights cut words as nobody would."""
+    pytest.importorskip("transformers")
+    model = hugging.save_model("marian", tmp_path)
+    tokenizer, _ = own_tokenizers("marian", tmp_path)
+    aligner = load(tmp_path, **AT)
+    inputs = tokenizer(["das haus ist alt .", "wir sehen"], return_tensors="pt", padding=True)
+    output = model.generate(**inputs, num_beams=2, max_new_tokens=8, bad_words_ids=[[model.config.pad_token_id]])
+    for source, target in zip(inputs.input_ids, output, strict=True):
+        found = aligner.align_ids(source, target)
+        own = [n for n in target.tolist() if n not in (0, model.config.pad_token_id)]
+        first = target.tolist().index(own[0])
+        read = [n for n in source.tolist() if n != model.config.pad_token_id]
+        pieces = Pieces(read, [*range(len(read) - 1), -1], own, range(len(own)), (len(read) - 1, len(own)))
+        (expected,) = aligner.reader.links([pieces], choose_for(aligner, []).place)
+        assert {(i, j - first): score for (i, j), score in found.scores.items()} == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_generate_has_put_out_of_a_real_model(tmp_path: Path) -> None:
+    """A sentence, its translation by transformers alone, and the links of both as text."""
+    transformers: Any = pytest.importorskip("transformers")
+    convert("de-en", tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    aligner = load(tmp_path).fixed()
+    for text in ("das haus , das ich gestern sah , war groß und alt .", "wir haben heute zeit ."):
+        inputs = tokenizer(text, return_tensors="pt")
+        output = model.generate(**inputs, num_beams=5, max_new_tokens=50)
+        pieces = [*tokenizer.tokenize(text), "</s>"], tokenizer.convert_ids_to_tokens(output[0])
+        source, target = (words_of_pieces(side, ["</s>"]) for side in pieces)
+        translation = tokenizer.decode(output[0], skip_special_tokens=True)
+        expected = aligner.align(text, translation)
+        assert expected.links
+        assert aligner.align_ids(inputs.input_ids[0], output[0], source, target).scores == pytest.approx(
+            expected.scores
+        )
+
+
+def test_many_in_a_stream_with_the_bundled_model() -> None:
+    aligner = load("de-en", device="cpu", batch_tokens=200)
+    pairs = [pair for pair in example_pairs() if not pair.blank] * 20
+    given = [as_ids(aligner.recorder, pair, [2], 2) for pair in pairs]
+    expected = [alignment.links for alignment in aligner(pairs)]
+    assert [alignment.links for alignment in aligner(given)] == expected
+    assert pickle.loads(pickle.dumps(given)) == given
+    shared = replace(aligner, workers=2)
+    assert [alignment.links for alignment in shared(given)] == expected
+
+
+def test_without_words_links_count_the_ids() -> None:
+    aligner = Aligner(KnownRecorder(), plain(layer=2, head=3))
+    alignment = aligner.align_ids(torch.tensor([13, 14, 15, 2, 1]), np.array([2, 15, 13, 2, 14, 2]))
+    assert str(alignment) == "0-2 1-4 2-1"
+    assert alignment.pair.target == ("2", "15", "13", "2", "14", "2")
+    words = aligner.align_ids([13, 14, 15, 2], [15, 13, 14], [0, 0, 2, None], [0, 1, 1])
+    assert (str(words), words.pair.source, words.pair.target) == ("0-1 2-0", ("13,14", "-", "15"), ("15", "13,14"))
+    assert str(aligner.align_ids([2], [2])) == str(aligner.align_ids([], [15])) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([13, 2000, 2], [13]), "line 1: the source has id 2,000, the model has 1,000, from 0"),
+        (([13, 2], [1000]), "the target has id 1,000, the model has 1,000"),
+        (([13], [13]), "the source has no special piece, such as </s>"),
+        (([13, 2], [5, 2, 13], None, [None, None, 0]), ""),
+        (([13, 2], [2, 5, 13], None, [None, None, 0]), r"the target begins with \[5\], the model's with \[2\]"),
+        (([13, 2], [13], [0]), "source_words has 1 items for 2 ids"),
+        (([13, 2], [-1]), "target_ids has -1; ids are numbers from 0"),
+        (([13, 2] * 60, [13]), "source has 120 pieces with </s>, the model takes 100"),
+    ],
+)
+def test_what_is_no_pair_of_this_model(arguments: Any, message: str) -> None:
+    aligner = Aligner(KnownRecorder(), plain(layer=2, head=3))
+    if not message:
+        assert str(aligner.align_ids(*arguments)) == "0-0"
+        return
+    with pytest.raises(ValueError, match=message):
+        aligner.align_ids(*arguments)
+
+
+@pytest.mark.parametrize("ids", ["13 2", 13, [1.5], [[13, 2]], None])
+def test_what_is_no_list_of_ids(ids: Any) -> None:
+    with pytest.raises(TypeError, match=r"source_ids is .*, not a list of whole numbers"):
+        IdPair.of(ids, [13])
+
+
+def test_two_models_have_no_ids_in_common() -> None:
+    aligner = Aligner(KnownRecorder(), plain(layer=2, head=3))
+    with pytest.raises(TypeError, match="ids are those of one model"):
+        list(TwoWayAligner(aligner, aligner)([IdPair.of([13, 2], [13])]))
+
+
+def test_ids_are_not_translated() -> None:
+    aligner = Aligner(KnownRecorder(), plain(layer=2, head=3))
+    with pytest.raises(TypeError, match="sentence 2 is given in ids"):
+        list(aligner.translate(["1 2", IdPair.of([13, 2], [13])]))
+
+
+def test_words_of_pieces_and_of_offsets() -> None:
+    pieces = ["deu_Latn", "\u2581das", "\u2581ha", "us", "\u2581", ".", "</s>"]
+    assert words_of_pieces(pieces, ["deu_Latn", "</s>"]) == [None, 0, 1, 1, 2, 2, None]
+    assert words_of_pieces(["The", "\u0120hou", "se"]) == [0, 1, 1]
+    offsets = [(0, 0), (0, 3), (3, 6), (6, 8), (8, 9), (9, 11), (0, 0)]
+    assert words_of_offsets("das haus\t .", offsets) == [None, 0, 1, 1, 2, 2, None]
+    assert words_of_offsets(" a", [(0, 1), (1, 2)]) == [0, 0]

@@ -1,0 +1,140 @@
+"""Translations of Hugging Face models are those of transformers' own `generate`, a sentence at a time."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from align import Pair, TwoWayAligner, load
+from align.backends.huggingface.translator import HuggingFaceTranslator
+from align.training.to_hugging_face import convert
+from align.types import Search
+from tests import hugging
+from tests.conftest import example_pairs
+from tests.parity.test_huggingface import options
+
+pytest.importorskip("transformers")
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SENTENCES = ["das haus ist alt .", "wir sehen das haus", "und", "unbekannt das und wir", "haus das sehen wir"]
+SEARCHES = [
+    Search(max_len_a=1, max_len_b=9),
+    Search(beam=1, max_len_a=0, max_len_b=8),
+    Search(beam=3, length_penalty=0.3, max_len_a=0.5, max_len_b=3),
+]
+
+
+def generated(kind: str, model: Any, source: list[int], search: Search) -> list[int]:
+    """The numbers of a translation's pieces, by `generate` with these arguments written out."""
+    config = model.config
+    start, forced = config.decoder_start_token_id, None
+    english = 4 + len(hugging.WORDS) + 27 + 1  # after the vocabulary, the second language
+    if kind == "mbart":
+        start = english
+    elif kind in hugging.MULTILINGUAL:
+        forced = english
+    elif kind == "bart":
+        forced = config.bos_token_id
+    more = 0 if forced is None else 1
+    room = (1024 if kind in ("t5", "mt5") else 40) - 1 - more
+    most = min(int(search.max_len_a * len(source) + search.max_len_b), room)
+    found: list[int] = model.generate(
+        torch.tensor([source]), attention_mask=torch.ones(1, len(source), dtype=torch.long), do_sample=False,
+        num_beams=search.beam, length_penalty=search.length_penalty, early_stopping=search.beam > 1,
+        min_new_tokens=1 + more, max_new_tokens=most + 1 + more, decoder_start_token_id=start,
+        forced_bos_token_id=forced, forced_eos_token_id=config.eos_token_id, bad_words_ids=[[config.pad_token_id]],
+        renormalize_logits=kind == "marian", use_cache=kind not in ("t5", "mt5"),
+    )[0].tolist()  # fmt: skip
+    assert found[: 1 + more] == [start, forced][: 1 + more]
+    assert found[-1] == config.eos_token_id
+    return found[1 + more : -1]
+
+
+@pytest.mark.parametrize("kind", hugging.VOCABULARIES)
+def test_pieces_are_those_of_generate(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = hugging.save_model(kind, tmp_path)
+    end = model.config.eos_token_id
+    monkeypatch.setattr(HuggingFaceTranslator, "_words", lambda self, ids: tuple(ids[: ids.index(end)]))
+    recorder: Any = load(tmp_path, options=options(kind)).recorder
+    sources = [list(recorder.encode(Pair(tuple(line.split()), (), 1)).source) for line in SENTENCES]
+    for search in SEARCHES:
+        expected = [tuple(generated(kind, model, source, search)) for source in sources]
+        assert HuggingFaceTranslator(recorder, search)(sources) == expected
+        assert HuggingFaceTranslator(recorder, search, batch_tokens=1)(sources) == expected
+        assert all(expected)
+
+
+@pytest.mark.parametrize("setting", ["tie_word_embeddings", "scale_decoder_outputs"])
+def test_a_later_t5_does_not_scale_what_its_decoder_puts_out(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import T5ForConditionalGeneration
+
+    hugging.save_model("t5", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["scale_decoder_outputs"]
+    (tmp_path / "config.json").write_text(json.dumps({**config, setting: False}))
+    model: Any = T5ForConditionalGeneration.from_pretrained(tmp_path)
+    assert not model.config.scale_decoder_outputs
+    monkeypatch.setattr(HuggingFaceTranslator, "_words", lambda self, ids: tuple(ids[: ids.index(2)]))
+    recorder: Any = load(tmp_path).recorder
+    assert not recorder.own_model().config.scale_decoder_outputs
+    source = list(recorder.encode(Pair(("das", "haus"), (), 1)).source)
+    for search in SEARCHES:
+        expected = [tuple(generated("t5", model, source, search))]
+        assert HuggingFaceTranslator(recorder, search)([source]) == expected
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled German–English model in the other format."""
+    folder = tmp_path_factory.mktemp("moved") / "de-en"
+    convert("de-en", folder)
+    return folder
+
+
+def test_translations_of_the_same_weights_are_those_of_fairseq(moved: Path) -> None:
+    lines = [" ".join(pair.source) for pair in example_pairs() if 0 < len(pair.source) < 12][:5]
+    lines[2:2] = ["", "漢字 haus !"]
+    for search in (Search(), Search(beam=2, length_penalty=0.3)):
+        ours, theirs = (list(load(model, device="cpu").translate(lines, search)) for model in (moved, "de-en"))
+        assert [(one.pair, one.links) for one in ours] == [(one.pair, one.links) for one in theirs]
+        assert ours[2].pair.target == ()
+
+
+def test_order_is_kept_by_workers_and_pickles(moved: Path) -> None:
+    lines = [f"das haus hat {n} türen ." for n in range(500)]
+    search = Search(beam=1, max_len_a=0, max_len_b=3)
+    aligner = load(moved, device="cpu", position="input", layer=1, head=1)
+    expected = [alignment.pair for alignment in aligner.translate(lines, search)]
+    assert [pair.id for pair in expected] == [*range(1, 501)]
+    shared = pickle.loads(pickle.dumps(replace(aligner, workers=2, buffer=500)))
+    assert [alignment.pair for alignment in shared.translate(lines, search)] == expected
+
+
+def test_in_two_directions(moved: Path, tmp_path: Path) -> None:
+    convert("en-de", tmp_path)
+    lines = ["das haus ist alt .", "", "wir haben heute zeit ."]
+    both, theirs = (
+        TwoWayAligner(load(forward, device="cpu"), load(reverse, device="cpu"))
+        for forward, reverse in ((moved, tmp_path), ("de-en", "en-de"))
+    )
+    found = list(both.translate(lines))
+    assert [(one.pair, one.links) for one in found] == [(one.pair, one.links) for one in theirs.translate(lines)]
+    assert [bool(one.links) for one in found] == [True, False, True]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_in_other_arithmetic(moved: Path, dtype: Any) -> None:
+    aligner = load(moved, device="cpu", dtype=dtype)
+    (found,) = aligner.translate(["das haus ist alt ."])
+    assert found.pair.target == ("the", "house", "is", "old.")
+    kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
+    recorder: Any = aligner.recorder
+    assert next(recorder.own_model().parameters()).dtype == kind
