@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from align.backends.model_folder import ModelOptions
+
 WORDS = [
     "das", "haus", "ist", "alt", "und", "gross", "wir", "sehen",
     "the", "house", "is", "old", "and", "big", "we", "see", "it", "now", ".", ",",
@@ -115,6 +117,11 @@ VOCABULARIES: Mapping[str, Callable[[Path], int]] = {
 """For each family, what writes its vocabulary and says how large that is."""
 
 MULTILINGUAL = ("m2m_100", "mbart", "mbart-50")
+
+
+def options(kind: str) -> ModelOptions:
+    """The languages of a family's tiny model, where it has some."""
+    return ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn") if kind in MULTILINGUAL else ModelOptions()
 
 
 def save_model(kind: str, folder: Path, seed: int = 1, size: int = 0) -> Any:

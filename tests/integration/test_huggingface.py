@@ -23,7 +23,6 @@ from tests.hostile.code import pickles
 
 WORDS = (("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."))
 PAIRS = [WORDS, (("wir", "sehen"), ("we",)), (("</s>", "deu_Latn", "das"), ("<pad>", "we", "eng_Latn", "see"))] * 3
-LANGUAGES = ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn")
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +42,7 @@ def marian(tmp_path: Path) -> Path:
 
 def open_model(folder: Path, **more: Any) -> Aligner:
     """An aligner of a tiny model, which has languages or does without."""
-    kind = json.loads((folder / "config.json").read_text())["model_type"]
-    return load(folder, options=LANGUAGES if kind in hugging.MULTILINGUAL else None, **more)
+    return load(folder, options=hugging.options(json.loads((folder / "config.json").read_text())["model_type"]), **more)
 
 
 def links(aligner: Aligner, pairs: Sequence[Any] = PAIRS) -> list[str]:
