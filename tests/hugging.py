@@ -58,10 +58,16 @@ def _marian(folder: Path) -> int:
 
 
 def _fsmt(folder: Path) -> int:
-    """FastBPE's codes and a vocabulary for each side."""
-    (folder / "merges.txt").write_text("#version: 0.2\nt h\nth e</w>\nd a\nda s</w>\n")
+    """FastBPE's codes, which make pieces of some words, and a vocabulary for each side."""
     letters = sorted({letter for word in WORDS for letter in word})
-    pieces = [*SPECIAL, "the</w>", "das</w>", "th", "da", *(f"{x}{end}" for x in letters for end in ("", "</w>"))]
+    pieces = [*SPECIAL, *(f"{x}{end}" for x in letters for end in ("", "</w>"))]
+    merges = ["#version: 0.2"]
+    for word in ("the", "das", "house", "haus", "old", "alt"):
+        for n in range(1, len(word)):
+            end = "</w>" if n == len(word) - 1 else ""
+            merges.append(f"{word[:n]} {word[n]}{end}")
+            pieces.append(f"{word[: n + 1]}{end}")
+    (folder / "merges.txt").write_text("\n".join([*merges, ""]))
     for name in ("src", "tgt"):
         (folder / f"vocab-{name}.json").write_text(json.dumps({piece: n for n, piece in enumerate(pieces)}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"langs": ["de", "en"], "do_lower_case": True}))
@@ -124,14 +130,29 @@ def options(kind: str) -> ModelOptions:
     return ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn") if kind in MULTILINGUAL else ModelOptions()
 
 
-def save_model(kind: str, folder: Path, seed: int = 1, size: int = 0) -> Any:
-    """A model of a family with random weights, saved with its vocabulary; also transformers' own module.
+def is_computed(kind: str, name: str) -> bool:
+    """Whether a parameter is a table of sinusoids."""
+    return "embed_positions" in name and kind not in ("bart", "mbart", "mbart-50")
+
+
+def randomise(kind: str, model: Any) -> None:
+    """Weights with which attention is not the same everywhere, as it would be with those that models are made with."""
+    for name, weight in model.named_parameters():
+        if not is_computed(kind, name):
+            torch.nn.init.normal_(weight, std=0.4)
+
+
+def save_model(
+    kind: str, folder: Path, seed: int = 1, size: int = 0, fill: Callable[[str, Any], None] = randomise
+) -> Any:
+    """A model of a family, saved with its vocabulary; also transformers' own module.
 
     Args:
         kind: of the family.
         folder: where to.
-        seed: of the weights.
+        seed: of random weights.
         size: of the table of pieces, where that is larger than the vocabulary.
+        fill: what sets the weights of a module.
     """
     from transformers import AutoModelForSeq2SeqLM
 
@@ -139,9 +160,7 @@ def save_model(kind: str, folder: Path, seed: int = 1, size: int = 0) -> Any:
     config = _config(kind, max(size, VOCABULARIES[kind](folder)))
     torch.manual_seed(seed)
     model = AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager").eval()
-    for name, weight in model.named_parameters():  # as they are made, attention would be the same everywhere
-        if "embed_positions" not in name or kind in ("bart", "mbart", "mbart-50"):
-            torch.nn.init.normal_(weight, std=0.4)
+    fill(kind, model)
     model.tie_weights()
     model.save_pretrained(folder)
     if kind == "mbart-50":
