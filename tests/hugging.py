@@ -136,10 +136,12 @@ def is_computed(kind: str, name: str) -> bool:
 
 
 def randomise(kind: str, model: Any) -> None:
-    """Weights with which attention is not the same everywhere, as it would be with those that models are made with."""
+    """Weights with which each step attends to something else: with those that models are made with, all do to the same."""
     for name, weight in model.named_parameters():
         if not is_computed(kind, name):
-            torch.nn.init.normal_(weight, std=0.4)
+            gain = "norm" in name and name.endswith("weight")
+            sharp = any(part in name for part in ("embed", "shared", ".q", ".k"))  # what tells steps apart
+            torch.nn.init.normal_(weight, float(gain), 0.7 if sharp else 0.2)
 
 
 def save_model(

@@ -49,4 +49,6 @@ def test_same_links_in_every_cell(kind: str, tmp_path: Path) -> None:
     for cell, alignments in expected.items():
         aligner = Aligner(remembering, plain(*cell))
         assert_same_links(aligner, aligner(PAIRS), alignments)
-    assert sum(len(alignment.links) for alignments in expected.values() for alignment in alignments) > 100
+    read, predicted = ([a.links for c in expected if c[1] == p for a in expected[c]] for p in ("input", "output"))
+    differ = sum(one != other for one, other in zip(read, predicted, strict=True))
+    assert differ > len(read) / 3  # where all steps attend to the same, equal links show little
