@@ -136,7 +136,7 @@ def is_computed(kind: str, name: str) -> bool:
 
 
 def randomise(kind: str, model: Any) -> None:
-    """Weights with which each step attends to something else: with those that models are made with, all do to the same."""
+    """Weights with which each step attends to something else; with those that models are made with none does."""
     for name, weight in model.named_parameters():
         if not is_computed(kind, name):
             gain = "norm" in name and name.endswith("weight")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from align.backends.again import remember
 from align.backends.fingerprint import fingerprint
 from align.backends.huggingface.config import Config, read_json
 from align.backends.huggingface.families import FAMILIES, Family, transformer_of
@@ -57,7 +58,7 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     named = [root / "config.json", *(root / name for name in VOCABULARIES), *(rule.subword_file for rule in rules)]
     files = [*weight_files(folder.checkpoint), *(path for path in named if path and path.is_file())]
     spec = before, after, start, [(rule.language, rule.case, rule.tokenizer) for rule in rules]
-    return HuggingFaceRecorder(
+    recorder = HuggingFaceRecorder(
         transformer,
         text.sides,
         (before, after),
@@ -69,6 +70,8 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         languages=known,
         origin=(folder.absolute(), device, dtype),
     )
+    remember(recorder, folder, device, dtype)
+    return recorder
 
 
 def _check_vocabulary(
@@ -85,19 +88,6 @@ def _check_vocabulary(
         if needed > there:
             what = f"{needed:,} pieces on the {side}'s side, but the model was trained with {there:,}"
             raise ModelError(what, file=str(folder.root))
-
-
-def load_again(name: str, folder: ModelFolder, device: str, dtype: Dtype) -> HuggingFaceRecorder:
-    """What a pickled recorder becomes.
-
-    Raises:
-        ModelError: the files are no longer the same.
-        ValueError: a file is missing or damaged.
-    """
-    recorder = load_huggingface(folder, device, dtype)
-    if recorder.name != name:
-        raise ModelError(f"{name} was pickled, but what is there now is {recorder.name}", file=str(folder.root))
-    return recorder
 
 
 def _family(config: Config, root: Path) -> Family:
