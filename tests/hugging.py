@@ -37,21 +37,27 @@ def _json_tokenizer(folder: Path, languages: tuple[str, ...] = ()) -> int:
     return int(tokenizer.get_vocab_size())
 
 
-def _marian(folder: Path) -> int:
-    """Two sentencepiece models and their common vocabulary."""
+def train_pieces(path: Path, **options: Any) -> list[str]:
+    """Train a sentencepiece model of 40 pieces; returns those."""
     from sentencepiece import SentencePieceTrainer
 
-    text = folder / "text"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text, prefix = path.parent / "text", path.parent / "trained"
     text.write_text("".join(f"{' '.join(WORDS[n:] + WORDS[:n])}\n" for n in range(len(WORDS)) for _ in range(5)))
+    SentencePieceTrainer.train(input=str(text), model_prefix=str(prefix), vocab_size=40, minloglevel=2, **options)
+    lines = Path(f"{prefix}.vocab").read_text(encoding="utf-8").splitlines()
+    Path(f"{prefix}.model").rename(path)
+    Path(f"{prefix}.vocab").unlink()
+    text.unlink()
+    return [line.split("\t")[0] for line in lines]
+
+
+def _marian(folder: Path) -> int:
+    """Two sentencepiece models and their common vocabulary."""
     pieces: dict[str, int] = {"</s>": 0, "<unk>": 1}
     for name in ("source", "target"):
-        prefix = folder / name
-        SentencePieceTrainer.train(input=str(text), model_prefix=str(prefix), vocab_size=40, minloglevel=2)
-        for line in Path(f"{prefix}.vocab").read_text(encoding="utf-8").splitlines()[3:]:
-            pieces.setdefault(line.split("\t")[0], len(pieces))
-        Path(f"{prefix}.model").rename(folder / f"{name}.spm")
-        Path(f"{prefix}.vocab").unlink()
-    text.unlink()
+        for piece in train_pieces(folder / f"{name}.spm")[3:]:
+            pieces.setdefault(piece, len(pieces))
     pieces["<pad>"] = len(pieces)
     (folder / "vocab.json").write_text(json.dumps(pieces))
     return len(pieces)

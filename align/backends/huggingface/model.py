@@ -39,10 +39,11 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     root = folder.root
     file = str(root / "config.json")
     config = Config(read_json(root / "config.json"), file)
-    family = _family(config, root)
+    kind = _kind(config, root)
+    family = FAMILIES[kind]
     languages = _languages(folder)
     known = (languages[0] or "source", languages[1] or "target")
-    text = read_text_rules(root, known, folder.options)
+    text = read_text_rules(root, kind, known, folder.options)
     before, after, start = _surroundings(family, config, text, languages, file)
     weights = read_weights(folder.checkpoint)
     try:
@@ -90,8 +91,8 @@ def _check_vocabulary(
             raise ModelError(what, file=str(folder.root))
 
 
-def _family(config: Config, root: Path) -> Family:
-    """The kind of model that a folder holds.
+def _kind(config: Config, root: Path) -> str:
+    """The kind of model that a folder holds, a key of FAMILIES.
 
     Raises:
         ModelError: it is none that can be run here.
@@ -99,12 +100,14 @@ def _family(config: Config, root: Path) -> Family:
     kind = config.kind
     if kind == "mbart":
         path = root / "tokenizer_config.json"
-        tokenizer = Config(read_json(path), str(path)).word("tokenizer_class", "") if path.is_file() else ""
-        kind = "mbart-50" if tokenizer.startswith("MBart50") else kind
+        saved = Config(read_json(path) if path.is_file() else {}, str(path))
+        named = (saved.word("tokenizer_class", ""), config.word("tokenizer_class", ""))
+        if saved.word("language_codes", "") == "ML50" or any(name.startswith("MBart50") for name in named):
+            return "mbart-50"
     if kind not in FAMILIES:
         remedy = Remedy("links need an encoder-decoder Transformer; there are: " + ", ".join(sorted(FAMILIES)))
         raise ModelError(f"a model of type {kind or 'unknown'}", file=str(root), remedy=remedy)
-    return FAMILIES[kind]
+    return kind
 
 
 def _languages(folder: ModelFolder) -> tuple[str | None, str | None]:
