@@ -156,6 +156,7 @@ WRONG: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: change(f, "config.json", scale_embedding=1), "its scale_embedding is 1, not true or false"),
     (lambda f: change(f, "vocab.json", new=500), "pieces on the source's side, but .* trained with"),
     (lambda f: change(f, "vocab.json", new="1"), "vocab.json: not a vocabulary"),
+    (lambda f: change(f, "vocab.json", new=True), "vocab.json: not a vocabulary"),
     (lambda f: cut(f / "config.json"), "config.json: not JSON"),
     (lambda f: (f / "config.json").write_text("[" * 10**6), "config.json: not JSON"),
     (lambda f: (f / "config.json").unlink(), "config.json: no such file"),
@@ -206,11 +207,47 @@ def test_languages_of_the_tokenizer(tmp_path: Path) -> None:
             load(tmp_path)
 
 
-def test_a_damaged_tokenizer(tmp_path: Path) -> None:
+REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
+DAMAGED: list[tuple[dict[str, Any], str]] = [
+    ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, r"not a tokenizer \(.*UNK"),
+    ({"model": {"type": "Unigram", "vocab": [], "unk_id": 0}}, r"not a tokenizer \(.*EmptyVocabulary"),
+    ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, r"not a tokenizer \(chunk size must be non-zero"),
+    ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, r"not a tokenizer \("),
+    ({"normalizer": {"type": "Sequence", "normalizers": [REPLACE] * 9}}, "texts thousands of times as long"),
+    ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**6}}, "texts thousands of times as long"),
+    ({"model": []}, r"not a tokenizer \("),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_tokenizer(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    hugging.save_model("t5", tmp_path)
+    change(tmp_path, "tokenizer.json", **changed)
+    with pytest.raises(ValueError, match=f"tokenizer.json: .*{message}"):
+        load(tmp_path)
+
+
+def test_a_tokenizer_that_is_cut_short(tmp_path: Path) -> None:
     hugging.save_model("t5", tmp_path)
     cut(tmp_path / "tokenizer.json")
-    with pytest.raises(ValueError, match=r"tokenizer.json: not a tokenizer \("):
+    with pytest.raises(ValueError, match=r"tokenizer.json: not JSON; it may be cut short"):
         load(tmp_path)
+
+
+def test_a_word_over_which_the_tokenizer_fails_is_unknown(tmp_path: Path) -> None:
+    hugging.save_model("t5", tmp_path)
+    vocabulary = {"a": 0, "b": 1, "</s>": 2, "<unk>": 3}
+    change(tmp_path, "tokenizer.json", added_tokens=[], pre_tokenizer={"type": "Whitespace"})
+    change(tmp_path, "tokenizer.json", model={"type": "WordLevel", "vocab": vocabulary, "unk_token": "missing"})
+    recorder = load(tmp_path).recorder
+    assert list(recorder.encode(Pair(("a", "x"), ("x", "b"), 1)).target) == [recorder.unk, 1]
+
+
+def test_no_more_pieces_than_there_are_positions(tmp_path: Path) -> None:
+    hugging.save_model("bart", tmp_path)
+    change(tmp_path, "config.json", max_position_embeddings=500)
+    with pytest.raises(ValueError, match="source has 62 pieces with </s>, the model takes 40"):
+        open_model(tmp_path, layer=1, head=1, output_layer=1, output_head=1).align("das " * 60, "the")
 
 
 def test_a_line_of_ten_thousand_words(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     except ValueError as error:
         raise ModelError(f"weights and configuration do not fit: {error}", file=str(folder.checkpoint)) from None
     _check_vocabulary(transformer, text, (*before, *after), start, folder)
-    most = config.size("max_position_embeddings", SINUSOIDS) if family.positions == "learned" else SINUSOIDS
+    most = _most_positions(family, config, transformer)
     pad = config.id("pad_token_id")
     rules = [side.rules for side in text.sides]
     named = [root / "config.json", *(root / name for name in VOCABULARIES), *(rule.subword_file for rule in rules)]
@@ -73,6 +73,15 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     )
     remember(recorder, folder, device, dtype)
     return recorder
+
+
+def _most_positions(family: Family, config: Config, transformer: Transformer) -> int:
+    """The most pieces that either side takes: those of which the settings tell, and which have a vector."""
+    if family.positions != "learned":
+        return SINUSOIDS
+    tables = (stack.embedding.positions for stack in (transformer.encoder, transformer.decoder))
+    rows = (len(table(0)) for table in tables if table is not None)
+    return min(config.size("max_position_embeddings", SINUSOIDS), *rows)
 
 
 def _check_vocabulary(

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from align.backends.huggingface.config import JSON_BYTES, Config, lacks, read_json
+from align.backends.huggingface.config import Config, read_json
 from align.backends.huggingface.languages import LANGUAGES
+from align.backends.huggingface.tokenizer_json import read_tokenizer
 from align.backends.model_folder import ModelOptions
-from align.errors import Argument, ModelError, Remedy, one_line, shorten
+from align.errors import Argument, ModelError, Remedy, shorten
 from align.text.preprocess import (
     Preprocessor,
     Segment,
@@ -142,28 +142,11 @@ def _fsmt(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text
 
 
 def _tokenizer_json(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
-    try:
-        from tokenizers import Tokenizer
-    except ModuleNotFoundError as error:
-        raise lacks(error) from None
     path = root / "tokenizer.json"
-    if path.stat().st_size > JSON_BYTES:
-        raise ModelError(f"more than {JSON_BYTES:,} bytes", file=str(path))
-    try:
-        tokenizer: Any = Tokenizer.from_file(str(path))
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:  # of the library's own kinds, some of which are not Exceptions
-        raise ModelError(f"not a tokenizer ({one_line(error)})", file=str(path)) from None
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
+    tokenizer, pieces = read_tokenizer(path)
     known: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     added = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
     codes = {token: token for token in sorted(added) if not token.startswith("<")}
-
-    def pieces(text: str) -> list[str]:
-        return list(tokenizer.encode(text, add_special_tokens=False).tokens)
-
     lead = next((lead for lead in ("", " ") if pieces("b a")[len(pieces("b")) :] == pieces(f"{lead}a")), "")
 
     def segment(token: str, first: bool) -> list[str]:
@@ -207,7 +190,7 @@ def _id(vocabulary: Mapping[str, int], unk: int, piece: str) -> int:
 def _vocabulary(path: Path) -> dict[str, int]:
     """Pieces and their numbers."""
     content = read_json(path)
-    if not all(isinstance(n, int) and 0 <= n < len(content) + 1000 for n in content.values()):
+    if not all(type(n) is int and 0 <= n < len(content) + 1000 for n in content.values()):
         raise ModelError("not a vocabulary: pieces with a number each", file=str(path))
     return content
 
