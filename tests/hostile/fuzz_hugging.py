@@ -6,6 +6,7 @@ What must come of any is what `fuzz_models` asks for, with the name of the folde
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import shutil
 import struct
@@ -26,6 +27,8 @@ from tests.hostile.fuzz_models import Outcome
 
 LANGUAGES = {"m2m_100": ("deu_Latn", "eng_Latn"), "mbart-50": ("deu_Latn", "eng_Latn"), "mbart": ("de_DE", "en_XX")}
 """Of the sound folders, those that need others than de and en."""
+
+DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.int8, torch.uint8, torch.bool, torch.complex64)
 
 WAYS = ("json", "json", "json", "bytes", "header", "weights", "pickle", "paths")
 """The ways in which folders are damaged, some more often than others."""
@@ -104,6 +107,10 @@ def damage_weights(path: Path, rng: random.Random) -> None:
     state = {"model": load_file(path) if packed else torch.load(path, weights_only=True)}
     for _ in range(rng.choice([1, 1, 2, 5])):
         fuzz_models.damage_weight(state, rng)
+    name = rng.choice(list(state["model"]))
+    weight = state["model"][name]
+    if rng.random() < 0.3 and isinstance(weight, torch.Tensor) and weight.is_floating_point():
+        state["model"][name] = weight.to(rng.choice(DTYPES))
     if not packed:
         torch.save(state["model"], path)
         return
@@ -130,7 +137,7 @@ def damage(folder: Path, rng: random.Random) -> str:
     elif way == "weights":
         try:
             damage_weights(weights, rng)
-        except (RuntimeError, ValueError, KeyError, AttributeError, UnicodeError):
+        except (RuntimeError, ValueError, KeyError, AttributeError, UnicodeError, pickle.PicklingError):
             return "unsaved"
     elif weights.suffix == ".safetensors":
         damage_header(weights, rng)
@@ -159,7 +166,8 @@ def run(
         shutil.copytree(sound[kind], folder)
         way = damage(folder, rng)
         outcome = fuzz_models.load_folder(folder, scratch, LANGUAGES.get(kind, ("de", "en")))
-        if outcome.what == "refused" and str(folder) not in outcome.said:
+        named = (str(folder), "stdin, line 1: ")  # the line itself, where a model is left with few positions
+        if outcome.what == "refused" and not any(name in outcome.said for name in named):
             outcome = outcome._replace(what="no file named")
         if keep and outcome.what not in ("links", "refused"):
             shutil.rmtree(keep / str(number), ignore_errors=True)

@@ -94,6 +94,26 @@ def test_what_torch_saved_is_read_too(marian: Path) -> None:
     assert links(open_model(marian)) == expected
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "int8", "complex64", "bool"])
+def test_numbers_that_are_no_weights(marian: Path, dtype: str) -> None:
+    weights = load_file(marian / "model.safetensors")
+    weights["model.encoder.layers.0.fc1.bias"] = torch.ones(24).to(getattr(torch, dtype))
+    save_file(weights, marian / "model.safetensors")
+    with pytest.raises(ValueError, match=rf"fc1\.bias has numbers of type {dtype}, not float32, float16, bfloat16"):
+        open_model(marian)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_weights_of_other_precisions(marian: Path, dtype: str) -> None:
+    weights = {name: weight.bfloat16() for name, weight in load_file(marian / "model.safetensors").items()}
+    save_file(weights, marian / "model.safetensors")
+    expected = links(open_model(marian))
+    save_file(
+        {name: weight.to(getattr(torch, dtype)) for name, weight in weights.items()}, marian / "model.safetensors"
+    )
+    assert links(open_model(marian)) == expected
+
+
 def test_what_torch_saved_runs_no_code(marian: Path, tmp_path: Path) -> None:
     (marian / "model.safetensors").unlink()
     for _, content in pickles(tmp_path / "mark"):
