@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from align.backends.model_folder import ModelOptions
+
 WORDS = [
     "das", "haus", "ist", "alt", "und", "gross", "wir", "sehen",
     "the", "house", "is", "old", "and", "big", "we", "see", "it", "now", ".", ",",
@@ -35,31 +37,43 @@ def _json_tokenizer(folder: Path, languages: tuple[str, ...] = ()) -> int:
     return int(tokenizer.get_vocab_size())
 
 
-def _marian(folder: Path) -> int:
-    """Two sentencepiece models and their common vocabulary."""
+def train_pieces(path: Path, **options: Any) -> list[str]:
+    """Train a sentencepiece model of 40 pieces; returns those."""
     from sentencepiece import SentencePieceTrainer
 
-    text = folder / "text"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text, prefix = path.parent / "text", path.parent / "trained"
     text.write_text("".join(f"{' '.join(WORDS[n:] + WORDS[:n])}\n" for n in range(len(WORDS)) for _ in range(5)))
+    SentencePieceTrainer.train(input=str(text), model_prefix=str(prefix), vocab_size=40, minloglevel=2, **options)
+    lines = Path(f"{prefix}.vocab").read_text(encoding="utf-8").splitlines()
+    Path(f"{prefix}.model").rename(path)
+    Path(f"{prefix}.vocab").unlink()
+    text.unlink()
+    return [line.split("\t")[0] for line in lines]
+
+
+def _marian(folder: Path) -> int:
+    """Two sentencepiece models and their common vocabulary."""
     pieces: dict[str, int] = {"</s>": 0, "<unk>": 1}
     for name in ("source", "target"):
-        prefix = folder / name
-        SentencePieceTrainer.train(input=str(text), model_prefix=str(prefix), vocab_size=40, minloglevel=2)
-        for line in Path(f"{prefix}.vocab").read_text(encoding="utf-8").splitlines()[3:]:
-            pieces.setdefault(line.split("\t")[0], len(pieces))
-        Path(f"{prefix}.model").rename(folder / f"{name}.spm")
-        Path(f"{prefix}.vocab").unlink()
-    text.unlink()
+        for piece in train_pieces(folder / f"{name}.spm")[3:]:
+            pieces.setdefault(piece, len(pieces))
     pieces["<pad>"] = len(pieces)
     (folder / "vocab.json").write_text(json.dumps(pieces))
     return len(pieces)
 
 
 def _fsmt(folder: Path) -> int:
-    """FastBPE's codes and a vocabulary for each side."""
-    (folder / "merges.txt").write_text("#version: 0.2\nt h\nth e</w>\nd a\nda s</w>\n")
+    """FastBPE's codes, which make pieces of some words, and a vocabulary for each side."""
     letters = sorted({letter for word in WORDS for letter in word})
-    pieces = [*SPECIAL, "the</w>", "das</w>", "th", "da", *(f"{x}{end}" for x in letters for end in ("", "</w>"))]
+    pieces = [*SPECIAL, *(f"{x}{end}" for x in letters for end in ("", "</w>"))]
+    merges = ["#version: 0.2"]
+    for word in ("the", "das", "house", "haus", "old", "alt"):
+        for n in range(1, len(word)):
+            end = "</w>" if n == len(word) - 1 else ""
+            merges.append(f"{word[:n]} {word[n]}{end}")
+            pieces.append(f"{word[: n + 1]}{end}")
+    (folder / "merges.txt").write_text("\n".join([*merges, ""]))
     for name in ("src", "tgt"):
         (folder / f"vocab-{name}.json").write_text(json.dumps({piece: n for n, piece in enumerate(pieces)}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"langs": ["de", "en"], "do_lower_case": True}))
@@ -117,14 +131,36 @@ VOCABULARIES: Mapping[str, Callable[[Path], int]] = {
 MULTILINGUAL = ("m2m_100", "mbart", "mbart-50")
 
 
-def save_model(kind: str, folder: Path, seed: int = 1, size: int = 0) -> Any:
-    """A model of a family with random weights, saved with its vocabulary; also transformers' own module.
+def options(kind: str) -> ModelOptions:
+    """The languages of a family's tiny model, where it has some."""
+    return ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn") if kind in MULTILINGUAL else ModelOptions()
+
+
+def is_computed(kind: str, name: str) -> bool:
+    """Whether a parameter is a table of sinusoids."""
+    return "embed_positions" in name and kind not in ("bart", "mbart", "mbart-50")
+
+
+def randomise(kind: str, model: Any) -> None:
+    """Weights with which each step attends to something else; with those that models are made with none does."""
+    for name, weight in model.named_parameters():
+        if not is_computed(kind, name):
+            gain = "norm" in name and name.endswith("weight")
+            sharp = any(part in name for part in ("embed", "shared", ".q", ".k"))  # what tells steps apart
+            torch.nn.init.normal_(weight, float(gain), 0.7 if sharp else 0.2)
+
+
+def save_model(
+    kind: str, folder: Path, seed: int = 1, size: int = 0, fill: Callable[[str, Any], None] = randomise
+) -> Any:
+    """A model of a family, saved with its vocabulary; also transformers' own module.
 
     Args:
         kind: of the family.
         folder: where to.
-        seed: of the weights.
+        seed: of random weights.
         size: of the table of pieces, where that is larger than the vocabulary.
+        fill: what sets the weights of a module.
     """
     from transformers import AutoModelForSeq2SeqLM
 
@@ -132,9 +168,7 @@ def save_model(kind: str, folder: Path, seed: int = 1, size: int = 0) -> Any:
     config = _config(kind, max(size, VOCABULARIES[kind](folder)))
     torch.manual_seed(seed)
     model = AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager").eval()
-    for name, weight in model.named_parameters():  # as they are made, attention would be the same everywhere
-        if "embed_positions" not in name or kind in ("bart", "mbart", "mbart-50"):
-            torch.nn.init.normal_(weight, std=0.4)
+    fill(kind, model)
     model.tie_weights()
     model.save_pretrained(folder)
     if kind == "mbart-50":

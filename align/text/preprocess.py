@@ -68,8 +68,8 @@ def no_tokenizer(language: str) -> Tokenize:
     return lambda word, first, following: [word]
 
 
-def sentencepiece_segmenter(path: Path | None, known: Container[str] = ()) -> Segment:
-    """Pieces of a sentencepiece model, whether or not it was trained with a dummy prefix.
+def _processor(path: Path | None) -> Any:
+    """A sentencepiece model.
 
     Raises:
         ModelError: the file is not such a model.
@@ -82,6 +82,26 @@ def sentencepiece_segmenter(path: Path | None, known: Container[str] = ()) -> Se
         processor.load(str(path))
     except (OSError, RuntimeError) as error:
         raise ModelError(f"not a sentencepiece model ({error})", file=str(path)) from None
+    return processor
+
+
+def sentencepiece_pieces(path: Path) -> list[str]:
+    """The pieces of a sentencepiece model, by its own numbers.
+
+    Raises:
+        ModelError: the file is not such a model.
+    """
+    processor = _processor(path)
+    return [str(processor.id_to_piece(n)) for n in range(processor.get_piece_size())]
+
+
+def sentencepiece_segmenter(path: Path | None, known: Container[str] = ()) -> Segment:
+    """Pieces of a sentencepiece model, whether or not it was trained with a dummy prefix.
+
+    Raises:
+        ModelError: the file is not such a model.
+    """
+    processor = _processor(path)
     blank = "\u2581"
     dummy_prefix = "".join(processor.encode("a", out_type=str)).startswith(blank)
 

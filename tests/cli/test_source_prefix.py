@@ -14,7 +14,7 @@ from align.backends.model_folder import ModelOptions
 from align.cli import extract
 from tests import hugging
 from tests.cli.conftest import Result
-from tests.parity.test_huggingface import own_tokenizers
+from tests.naive_hugging import own_tokenizers
 
 pytest.importorskip("transformers")
 

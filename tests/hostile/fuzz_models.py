@@ -109,7 +109,7 @@ def _damage_value(state: dict[str, Any], rng: random.Random) -> None:
         return
 
 
-def _damage_weight(state: dict[str, Any], rng: random.Random) -> None:
+def damage_weight(state: dict[str, Any], rng: random.Random) -> None:
     """Make a weight something else, or call it something else."""
     weights = state["model"] if isinstance(state.get("model"), dict) else {"weight": torch.ones(2, 2)}
     name = rng.choice(list(weights))
@@ -147,7 +147,7 @@ def _damage_weight(state: dict[str, Any], rng: random.Random) -> None:
             weights[f"{rng.choice(['encoder', 'decoder'])}.layers.{number}.fc1.bias"] = torch.zeros(1)
 
 
-def _random_pickle(rng: random.Random) -> bytes:
+def random_pickle(rng: random.Random) -> bytes:
     """A pickle that calls what it may, with whatever it has."""
     out = [b"\x80\x02"]
 
@@ -176,7 +176,7 @@ def _random_pickle(rng: random.Random) -> bytes:
     return b"".join(out) + b"."
 
 
-def _damage_bytes(path: Path, rng: random.Random) -> None:
+def damage_bytes(path: Path, rng: random.Random) -> None:
     """Change a file's bytes: a few of them, its end, or all."""
     content = bytearray(path.read_bytes())
     action = rng.randrange(7)
@@ -206,7 +206,7 @@ def _damage_sentencepiece(folder: Path, rng: random.Random) -> None:
 
     for language in ("de", "en"):
         shutil.copy(BUNDLED / "de-en" / f"{language}.spm", folder)
-        _damage_bytes(folder / f"{language}.spm", rng)
+        damage_bytes(folder / f"{language}.spm", rng)
 
 
 TOML = (
@@ -241,9 +241,12 @@ def _damage_subwords(folder: Path, rng: random.Random) -> None:
         (folder / name.format(language)).write_bytes(content)
 
 
-def _damage_paths(folder: Path, rng: random.Random) -> None:
-    """A file that is something else than a file."""
-    path = folder / rng.choice(["checkpoint.pt", "dict.de.txt", "dict.en.txt", "model.toml", "de.spm", "codes"])
+PATHS = ("checkpoint.pt", "dict.de.txt", "dict.en.txt", "model.toml", "de.spm", "codes")
+
+
+def damage_paths(folder: Path, rng: random.Random, names: Sequence[str] = PATHS) -> None:
+    """One of these files becomes something else than a file."""
+    path = folder / rng.choice(names)
     path.unlink(missing_ok=True)
     kind = rng.randrange(4)
     if kind == 0:
@@ -256,7 +259,7 @@ def _damage_paths(folder: Path, rng: random.Random) -> None:
         )
 
 
-def _bomb(checkpoint: Path, rng: random.Random) -> None:
+def bomb(checkpoint: Path, rng: random.Random) -> None:
     """A checkpoint that is small and asks for much."""
     count = rng.choice([10**5, 10**6, 4 * 10**6])
     body = rng.choice(
@@ -292,36 +295,36 @@ def damage(folder: Path, rng: random.Random, ways: Sequence[str] = WAYS) -> str:
     if way in ("value", "weight"):
         state = load_checkpoint(checkpoint)
         for _ in range(rng.choice([1, 1, 2, 5])):
-            (_damage_value if way == "value" else _damage_weight)(state, rng)
+            (_damage_value if way == "value" else damage_weight)(state, rng)
         try:
             torch.save(state, checkpoint)
         except (RuntimeError, pickle.PicklingError, AttributeError, UnicodeError):
             return "unsaved"
     elif way == "pickle":
-        content = _random_pickle(rng)
+        content = random_pickle(rng)
         checkpoint.write_bytes(content) if rng.random() < 0.3 else repacked(checkpoint, content)
     elif way == "bytes":
-        _damage_bytes(folder / rng.choice(["checkpoint.pt", "checkpoint.pt", "dict.de.txt", "dict.en.txt"]), rng)
+        damage_bytes(folder / rng.choice(["checkpoint.pt", "checkpoint.pt", "dict.de.txt", "dict.en.txt"]), rng)
     elif way == "bomb":
-        _bomb(checkpoint, rng)
+        bomb(checkpoint, rng)
     else:
         functions = {
             "toml": _damage_toml,
             "subwords": _damage_subwords,
-            "paths": _damage_paths,
+            "paths": damage_paths,
             "spm": _damage_sentencepiece,
         }
         functions[way](folder, rng)
     return way
 
 
-def load_folder(folder: Path, scratch: Path) -> Outcome:
+def load_folder(folder: Path, scratch: Path, languages: tuple[str, str] = ("de", "en")) -> Outcome:
     """Align a line with a model folder in a child process, and judge what comes of it."""
     sys.stdout.flush()
     start = time.monotonic()
     child = os.fork()
     if child == 0:
-        _align_in_child(folder, scratch)
+        _align_in_child(folder, scratch, languages)
     deadline = start + 3 * SECONDS
     while True:
         done, status, usage = os.wait4(child, os.WNOHANG)
@@ -346,7 +349,7 @@ def load_folder(folder: Path, scratch: Path) -> Outcome:
     return Outcome(what, seconds, megabytes, said)
 
 
-def _align_in_child(folder: Path, scratch: Path) -> None:
+def _align_in_child(folder: Path, scratch: Path, languages: tuple[str, str]) -> None:
     """`extract-align -q -m FOLDER` on one line; never returns."""
     code = 99
     try:
@@ -362,7 +365,9 @@ def _align_in_child(folder: Path, scratch: Path) -> None:
         os.dup2(source, 0)
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")  # not a test runner's
         os.chdir(folder)
-        sys.argv = ["extract-align", "-q", "-m", str(folder), "--source-lang", "de", "--target-lang", "en"]
+        os.environ.pop("RUST_BACKTRACE", None)  # a library's own long stories of what it would not read
+        given = ["--source-lang", languages[0], "--target-lang", languages[1]]
+        sys.argv = ["extract-align", "-q", "-m", str(folder), *given]
         code = extract.main()
         sys.stdout.flush()
     except SystemExit as stop:

@@ -19,7 +19,7 @@ import torch
 from align.backends.fairseq.checkpoint import load_checkpoint
 from tests import toy
 from tests.conftest import ROOT
-from tests.hostile import fuzz_models
+from tests.hostile import fuzz_hugging, fuzz_models
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory of child processes is measured as Linux does")
 
@@ -362,6 +362,13 @@ def test_folders_damaged_at_random_are_answered(tmp_path: Path) -> None:
     sound = tmp_path / "sound"
     toy.save_model(sound)
     for seed, way, outcome in fuzz_models.run(60, 1, sound, tmp_path):
+        assert outcome.what in ("links", "refused"), (seed, way, outcome)
+
+
+def test_hugging_face_folders_damaged_at_random_are_answered(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    sound = fuzz_hugging.save_sound(tmp_path / "sound")
+    for seed, way, outcome in fuzz_hugging.run(40, 1, sound, tmp_path):
         assert outcome.what in ("links", "refused"), (seed, way, outcome)
 
 

@@ -24,7 +24,6 @@ from tests.hostile.code import pickles
 
 WORDS = (("das", "haus", "ist", "alt", "."), ("the", "house", "is", "old", "now", "."))
 PAIRS = [WORDS, (("wir", "sehen"), ("we",)), (("</s>", "deu_Latn", "das"), ("<pad>", "we", "eng_Latn", "see"))] * 3
-LANGUAGES = ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn")
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +43,7 @@ def marian(tmp_path: Path) -> Path:
 
 def open_model(folder: Path, **more: Any) -> Aligner:
     """An aligner of a tiny model, which has languages or does without."""
-    kind = json.loads((folder / "config.json").read_text())["model_type"]
-    return load(folder, options=LANGUAGES if kind in hugging.MULTILINGUAL else None, **more)
+    return load(folder, options=hugging.options(json.loads((folder / "config.json").read_text())["model_type"]), **more)
 
 
 def links(aligner: Aligner, pairs: Sequence[Any] = PAIRS) -> list[str]:
@@ -94,6 +92,26 @@ def test_what_torch_saved_is_read_too(marian: Path) -> None:
     expected = links(open_model(marian))
     torch.save(load_file(marian / "model.safetensors"), marian / "pytorch_model.bin")
     (marian / "model.safetensors").unlink()
+    assert links(open_model(marian)) == expected
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "int8", "complex64", "bool"])
+def test_numbers_that_are_no_weights(marian: Path, dtype: str) -> None:
+    weights = load_file(marian / "model.safetensors")
+    weights["model.encoder.layers.0.fc1.bias"] = torch.ones(24).to(getattr(torch, dtype))
+    save_file(weights, marian / "model.safetensors")
+    with pytest.raises(ValueError, match=rf"fc1\.bias has numbers of type {dtype}, not float32, float16, bfloat16"):
+        open_model(marian)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_weights_of_other_precisions(marian: Path, dtype: str) -> None:
+    weights = {name: weight.bfloat16() for name, weight in load_file(marian / "model.safetensors").items()}
+    save_file(weights, marian / "model.safetensors")
+    expected = links(open_model(marian))
+    save_file(
+        {name: weight.to(getattr(torch, dtype)) for name, weight in weights.items()}, marian / "model.safetensors"
+    )
     assert links(open_model(marian)) == expected
 
 
@@ -159,6 +177,7 @@ WRONG: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: change(f, "config.json", scale_embedding=1), "its scale_embedding is 1, not true or false"),
     (lambda f: change(f, "vocab.json", new=500), "pieces on the source's side, but .* trained with"),
     (lambda f: change(f, "vocab.json", new="1"), "vocab.json: not a vocabulary"),
+    (lambda f: change(f, "vocab.json", new=True), "vocab.json: not a vocabulary"),
     (lambda f: cut(f / "config.json"), "config.json: not JSON"),
     (lambda f: (f / "config.json").write_text("[" * 10**6), "config.json: not JSON"),
     (lambda f: (f / "config.json").unlink(), "config.json: no such file"),
@@ -209,11 +228,47 @@ def test_languages_of_the_tokenizer(tmp_path: Path) -> None:
             load(tmp_path)
 
 
-def test_a_damaged_tokenizer(tmp_path: Path) -> None:
+REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
+DAMAGED: list[tuple[dict[str, Any], str]] = [
+    ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, r"not a tokenizer \(.*UNK"),
+    ({"model": {"type": "Unigram", "vocab": [], "unk_id": 0}}, r"not a tokenizer \(.*EmptyVocabulary"),
+    ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, r"not a tokenizer \(chunk size must be non-zero"),
+    ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, r"not a tokenizer \("),
+    ({"normalizer": {"type": "Sequence", "normalizers": [REPLACE] * 9}}, "texts thousands of times as long"),
+    ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**6}}, "texts thousands of times as long"),
+    ({"model": []}, r"not a tokenizer \("),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_tokenizer(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    hugging.save_model("t5", tmp_path)
+    change(tmp_path, "tokenizer.json", **changed)
+    with pytest.raises(ValueError, match=f"tokenizer.json: .*{message}"):
+        load(tmp_path)
+
+
+def test_a_tokenizer_that_is_cut_short(tmp_path: Path) -> None:
     hugging.save_model("t5", tmp_path)
     cut(tmp_path / "tokenizer.json")
-    with pytest.raises(ValueError, match=r"tokenizer.json: not a tokenizer \("):
+    with pytest.raises(ValueError, match=r"tokenizer.json: not JSON; it may be cut short"):
         load(tmp_path)
+
+
+def test_a_word_over_which_the_tokenizer_fails_is_unknown(tmp_path: Path) -> None:
+    hugging.save_model("t5", tmp_path)
+    vocabulary = {"a": 0, "b": 1, "</s>": 2, "<unk>": 3}
+    change(tmp_path, "tokenizer.json", added_tokens=[], pre_tokenizer={"type": "Whitespace"})
+    change(tmp_path, "tokenizer.json", model={"type": "WordLevel", "vocab": vocabulary, "unk_token": "missing"})
+    recorder = load(tmp_path).recorder
+    assert list(recorder.encode(Pair(("a", "x"), ("x", "b"), 1)).target) == [recorder.unk, 1]
+
+
+def test_no_more_pieces_than_there_are_positions(tmp_path: Path) -> None:
+    hugging.save_model("bart", tmp_path)
+    change(tmp_path, "config.json", max_position_embeddings=500)
+    with pytest.raises(ValueError, match="source has 62 pieces with </s>, the model takes 40"):
+        open_model(tmp_path, layer=1, head=1, output_layer=1, output_head=1).align("das " * 60, "the")
 
 
 def test_a_line_of_ten_thousand_words(tmp_path: Path) -> None:

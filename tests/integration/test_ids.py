@@ -17,8 +17,10 @@ from align.training.to_hugging_face import convert
 from align.types import Pieces
 from tests import hugging
 from tests.conftest import example_pairs, plain
+from tests.hugging import options
 from tests.known import KnownRecorder
-from tests.parity.test_huggingface import PAIRS, options, own_tokenizers
+from tests.naive_hugging import own_tokenizers
+from tests.parity.test_huggingface import PAIRS
 
 AT: dict[str, Any] = {"layer": 1, "head": "all", "output_layer": 1, "output_head": "all"}
 

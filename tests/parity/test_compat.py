@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import torch
 
-from align.backends.fairseq.checkpoint import Inert, load_checkpoint
+from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import ModelOptions, find_model
+from align.backends.saved.unpickle import Inert
 from tests import toy
 from tests.conftest import ROOT, example_pairs
 

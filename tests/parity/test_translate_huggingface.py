@@ -17,7 +17,7 @@ from align.training.to_hugging_face import convert
 from align.types import Search
 from tests import hugging
 from tests.conftest import example_pairs
-from tests.parity.test_huggingface import options
+from tests.hugging import options
 
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -8,7 +8,7 @@ good, so it is called in two places only, before they import fairseq: where fair
 2. fairseq 0.12.2's "BetterTransformer" encoder path fails on padded batches with torch >= 2.
 3. Its modules call `eval` on settings of models and optimisers, and on lines of text. In all of them that name now
    means `evaluate_literal`, which knows numbers, strings and lists of them.
-4. It reads checkpoints by `torch.load`, which is told what they may hold: see `align.backends.fairseq.checkpoint`.
+4. It reads checkpoints by `torch.load`, which is told what they may hold: see `align.backends.saved`.
 5. Importing it draws warnings of what torch and Python will no longer have, which nobody here can heed.
 6. Its debugger takes a semaphore of the system, which a worker process that `multiprocessing.Pool` ends leaves behind,
    with a warning. A lock of the process itself will do.
@@ -121,7 +121,7 @@ def _guard_loading() -> None:
     """Let fairseq's own programs read in checkpoints what our `load_checkpoint` reads, and nothing else."""
     from fairseq import checkpoint_utils
 
-    from align.backends.fairseq.checkpoint import only_checkpoint_classes  # which imports torch
+    from align.backends.saved.unpickle import only_checkpoint_classes  # which imports torch
 
     original = checkpoint_utils.load_checkpoint_to_cpu
     if not hasattr(original, "__wrapped__"):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 from torch import Tensor
 
+from align.backends.again import remember
 from align.backends.fairseq.architecture import fairseq_transformer, max_positions
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.dictionary import Dictionary, Vocabulary, parse_dictionary
@@ -24,12 +23,6 @@ from align.backends.transformer.forward import Transformer
 from align.errors import Argument, ModelError, Remedy, one_line, shorten
 from align.text.preprocess import Preprocessor, TextRules
 from align.types import Dtype, TextWarning
-
-_loaded: WeakValueDictionary[tuple[Path, str, str, str], FairseqRecorder] = WeakValueDictionary()
-"""Recorders in use, by checkpoint, name, device and dtype."""
-
-_kept: deque[FairseqRecorder] = deque(maxlen=4)
-"""The last that were loaded again: a worker process gets an aligner anew with each of its tasks."""
 
 ENTRY_BYTES = 1000
 """As much of a dictionary is read for each row of the embedding: real entries have some ten bytes."""
@@ -89,29 +82,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         text=", ".join(map(str, rules)),
         origin=(folder.absolute(), device, dtype),
     )
-    _loaded[folder.absolute().checkpoint, recorder.name, device, dtype] = recorder
-    return recorder
-
-
-def load_again(name: str, folder: ModelFolder, device: str, dtype: Dtype) -> FairseqRecorder:
-    """What a pickled recorder becomes: the one that this process has of the same files, or that model loaded again.
-
-    Args:
-        name: of the recorder that was pickled, with its fingerprint.
-        folder: where its files were.
-        device: where it ran.
-        dtype: of its arithmetic.
-
-    Raises:
-        ModelError: the files are no longer the same.
-        ValueError: a file is missing or damaged.
-    """
-    recorder = _loaded.get((folder.checkpoint, name, device, dtype))
-    if recorder is None:
-        recorder = load_fairseq(folder, device, dtype)
-        if recorder.name != name:
-            raise ModelError(f"{name} was pickled, but what is there now is {recorder.name}", file=str(folder.root))
-        _kept.append(recorder)
+    remember(recorder, folder, device, dtype)
     return recorder
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from align.attention.merging import NULL
+from align.backends.again import load_again
 from align.backends.fairseq.architecture import fairseq_transformer
 from align.backends.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK
 from align.backends.transformer.forward import Padded, Transformer
@@ -91,7 +92,7 @@ class FairseqRecorder(FairseqAttention):
         max_positions: the most pieces that the model takes on either side.
         name: for the signature.
         text: how either side's text is prepared, for messages.
-        origin: the folder, device and dtype that `align.backends.fairseq.model.load_again` loads the same from.
+        origin: the folder, device and dtype that the same is loaded from again.
 
     Attributes:
         rules: how the (source, target) side's text is prepared.
@@ -122,9 +123,9 @@ class FairseqRecorder(FairseqAttention):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled is where the model was loaded from, and not its weights."""
-        from align.backends.fairseq.model import load_again  # which makes recorders
+        from align.backends.fairseq.model import load_fairseq  # which makes recorders
 
-        return load_again, (self.name, *self._origin)
+        return load_again, (load_fairseq, self.name, *self._origin)
 
     def encode(self, pair: Pair) -> Pieces:
         """The model's pieces of one pair; `</s>` ends the source."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from align.backends.fairseq.checkpoint import load_weights
 from align.backends.huggingface.config import lacks, read_json
+from align.backends.saved.unpickle import load_weights
 from align.errors import ModelError, one_line, shorten
 
 INDEX = "model.safetensors.index.json"

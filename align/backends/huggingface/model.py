@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from align.backends.again import remember
 from align.backends.fingerprint import fingerprint
 from align.backends.huggingface.config import Config, read_json
 from align.backends.huggingface.families import FAMILIES, T5, Family, transformer_of
@@ -39,10 +40,11 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     root = folder.root
     file = str(root / "config.json")
     config = Config(read_json(root / "config.json"), file)
-    family = _family(config, root)
+    kind = _kind(config, root)
+    family = FAMILIES[kind]
     languages = _languages(folder)
     known = (languages[0] or "source", languages[1] or "target")
-    text = read_text_rules(root, known, folder.options)
+    text = read_text_rules(root, kind, known, folder.options)
     before, after, start = _surroundings(family, config, text, languages, file)
     weights = read_weights(folder.checkpoint)
     try:
@@ -52,14 +54,14 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     except ValueError as error:
         raise ModelError(f"weights and configuration do not fit: {error}", file=str(folder.checkpoint)) from None
     _check_vocabulary(transformer, text, (*before, *after), start, folder)
-    most = config.size("max_position_embeddings", SINUSOIDS) if family.positions == "learned" else SINUSOIDS
+    most = _most_positions(family, config, transformer)
     pad = config.id("pad_token_id")
     rules = [side.rules for side in text.sides]
     named = [root / "config.json", *(root / name for name in VOCABULARIES), *(rule.subword_file for rule in rules)]
     files = [*weight_files(folder.checkpoint), *(path for path in named if path and path.is_file())]
     prefix = split_words(_prefix(family, config, folder.options, languages))
     spec = before, after, start, prefix, [(rule.language, rule.case, rule.tokenizer) for rule in rules]
-    return HuggingFaceRecorder(
+    recorder = HuggingFaceRecorder(
         transformer,
         text,
         (before, after),
@@ -72,6 +74,17 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         languages=known,
         origin=(folder.absolute(), device, dtype),
     )
+    remember(recorder, folder, device, dtype)
+    return recorder
+
+
+def _most_positions(family: Family, config: Config, transformer: Transformer) -> int:
+    """The most pieces that either side takes: those of which the settings tell, and which have a vector."""
+    if family.positions != "learned":
+        return SINUSOIDS
+    tables = (stack.embedding.positions for stack in (transformer.encoder, transformer.decoder))
+    rows = (len(table(0)) for table in tables if table is not None)
+    return min(config.size("max_position_embeddings", SINUSOIDS), *rows)
 
 
 def _prefix(family: Family, config: Config, options: ModelOptions, languages: tuple[str | None, str | None]) -> str:
@@ -98,21 +111,8 @@ def _check_vocabulary(
             raise ModelError(what, file=str(folder.root))
 
 
-def load_again(name: str, folder: ModelFolder, device: str, dtype: Dtype) -> HuggingFaceRecorder:
-    """What a pickled recorder becomes.
-
-    Raises:
-        ModelError: the files are no longer the same.
-        ValueError: a file is missing or damaged.
-    """
-    recorder = load_huggingface(folder, device, dtype)
-    if recorder.name != name:
-        raise ModelError(f"{name} was pickled, but what is there now is {recorder.name}", file=str(folder.root))
-    return recorder
-
-
-def _family(config: Config, root: Path) -> Family:
-    """The kind of model that a folder holds.
+def _kind(config: Config, root: Path) -> str:
+    """The kind of model that a folder holds, a key of FAMILIES.
 
     Raises:
         ModelError: it is none that can be run here.
@@ -120,12 +120,14 @@ def _family(config: Config, root: Path) -> Family:
     kind = config.kind
     if kind == "mbart":
         path = root / "tokenizer_config.json"
-        tokenizer = Config(read_json(path), str(path)).word("tokenizer_class", "") if path.is_file() else ""
-        kind = "mbart-50" if tokenizer.startswith("MBart50") else kind
+        saved = Config(read_json(path) if path.is_file() else {}, str(path))
+        named = (saved.word("tokenizer_class", ""), config.word("tokenizer_class", ""))
+        if saved.word("language_codes", "") == "ML50" or any(name.startswith("MBart50") for name in named):
+            return "mbart-50"
     if kind not in FAMILIES:
         remedy = Remedy("links need an encoder-decoder Transformer; there are: " + ", ".join(sorted(FAMILIES)))
         raise ModelError(f"a model of type {kind or 'unknown'}", file=str(root), remedy=remedy)
-    return FAMILIES[kind]
+    return kind
 
 
 def _languages(folder: ModelFolder) -> tuple[str | None, str | None]:

@@ -11,6 +11,7 @@ import torch
 
 from align.attention.merging import NULL
 from align.attention.merging import PAD as PAD_WORD
+from align.backends.again import load_again
 from align.backends.huggingface.text import Text
 from align.backends.transformer.forward import Padded, Transformer
 from align.errors import shorten
@@ -83,9 +84,9 @@ class HuggingFaceRecorder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled is where the model was loaded from, and not its weights."""
-        from align.backends.huggingface.model import load_again  # which makes recorders
+        from align.backends.huggingface.model import load_huggingface  # which makes recorders
 
-        return load_again, (self.name, *self._origin)
+        return load_again, (load_huggingface, self.name, *self._origin)
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         """Attention of the given layers (from 1), lowest first; see `Recorder.record`.

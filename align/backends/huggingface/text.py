@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from align.backends.huggingface.config import JSON_BYTES, Config, lacks, read_json
+from align.backends.huggingface.config import Config, read_json
+from align.backends.huggingface.languages import LANGUAGES
+from align.backends.huggingface.tokenizer_json import read_tokenizer
 from align.backends.model_folder import ModelOptions
-from align.errors import Argument, ModelError, Remedy, one_line, shorten
+from align.errors import Argument, ModelError, Remedy, shorten
 from align.text.detokenize import JOINS, Join
-from align.text.preprocess import Preprocessor, Segment, TextRules, sentencepiece_segmenter, subword_nmt_segmenter
+from align.text.preprocess import (
+    Preprocessor,
+    Segment,
+    TextRules,
+    sentencepiece_pieces,
+    sentencepiece_segmenter,
+    subword_nmt_segmenter,
+)
 
 Index = Callable[[str], "int | None"]
 
-M2M100_LANGUAGES = {
-    "m2m100": (
-        "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi "
-        "hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns "
-        "oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh "
-        "zu"
-    ),
-    "wmt21": "en ha is ja cs ru zh de",
-}
-"""Language codes of two releases of M2M100, in the order of their pieces, which follow the vocabulary."""
+NUMBERED = {"m2m_100": "nllb", "mbart": "mbart", "mbart-50": "mbart-50", "mt5": None, "t5": None}
+"""Kinds of models that may have nothing but a sentencepiece model, and whose languages follow it."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,12 @@ class Text:
     join: Join
 
 
-def read_text_rules(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
+def read_text_rules(root: Path, kind: str, languages: tuple[str, str], options: ModelOptions) -> Text:
     """The text processing of the model in a folder.
 
     Args:
         root: the folder.
+        kind: of the model, a key of `align.backends.huggingface.families.FAMILIES`.
         languages: of the source and of the target.
         options: case and tokeniser, where they are not what such a model has.
 
@@ -74,8 +75,12 @@ def read_text_rules(root: Path, languages: tuple[str, str], options: ModelOption
         return _tokenizer_json(root, languages, options)
     if (root / "sentencepiece.bpe.model").is_file() and (root / "vocab.json").is_file():
         return _m2m100(root, languages, options)
+    for name in ("sentencepiece.bpe.model", "spiece.model"):
+        if (root / name).is_file() and kind in NUMBERED:
+            return _sentencepiece(root / name, kind, languages, options)
     what = "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or merges.txt, "
-    raise ModelError(f"{what}vocab-src.json and vocab-tgt.json) in this folder", file=str(root))
+    what += "vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this folder"
+    raise ModelError(what, file=str(root))
 
 
 def _marian(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
@@ -97,12 +102,26 @@ def _m2m100(root: Path, languages: tuple[str, str], options: ModelOptions) -> Te
     path = root / "tokenizer_config.json"
     saved = Config(read_json(path) if path.is_file() else {}, str(path))
     release = saved.word("language_codes", "m2m100")
-    if release not in M2M100_LANGUAGES:
-        raise ModelError(f"its language_codes are {release}, not one of {', '.join(M2M100_LANGUAGES)}", file=str(path))
-    codes = {code: f"__{code}__" for code in M2M100_LANGUAGES[release].split()}
+    if release not in ("m2m100", "wmt21"):
+        raise ModelError(f"its language_codes are {release}, not one of m2m100, wmt21", file=str(path))
+    codes = {code: f"__{code}__" for code in LANGUAGES[release].split()}
     known |= {token: len(known) + n for n, token in enumerate(codes.values())}
     path = root / "sentencepiece.bpe.model"
     segment = sentencepiece_segmenter(path)
+    return _text(languages, options, (segment, segment), (known, known), codes, files=(path, path))
+
+
+def _sentencepiece(path: Path, kind: str, languages: tuple[str, str], options: ModelOptions) -> Text:
+    """A sentencepiece model whose own numbers are the vocabulary, but for special pieces and languages."""
+    segment = sentencepiece_segmenter(path)
+    pieces = sentencepiece_pieces(path)
+    release = NUMBERED[kind]
+    known = {piece: n for n, piece in enumerate(pieces)}
+    codes: dict[str, str] = {}
+    if release is not None:  # as fairseq has it: four pieces of its own, in place of the model's first three
+        codes = {code: code for code in LANGUAGES[release].split()}
+        named = ("<s>", "<pad>", "</s>", "<unk>", *pieces[3:], *codes, "<mask>")
+        known = {piece: n for n, piece in enumerate(named)}
     return _text(languages, options, (segment, segment), (known, known), codes, files=(path, path))
 
 
@@ -131,28 +150,11 @@ def _fsmt(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text
 
 
 def _tokenizer_json(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
-    try:
-        from tokenizers import Tokenizer
-    except ModuleNotFoundError as error:
-        raise lacks(error) from None
     path = root / "tokenizer.json"
-    if path.stat().st_size > JSON_BYTES:
-        raise ModelError(f"more than {JSON_BYTES:,} bytes", file=str(path))
-    try:
-        tokenizer: Any = Tokenizer.from_file(str(path))
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:  # of the library's own kinds, some of which are not Exceptions
-        raise ModelError(f"not a tokenizer ({one_line(error)})", file=str(path)) from None
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
+    tokenizer, pieces = read_tokenizer(path)
     known: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     added = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
     codes = {token: token for token in sorted(added) if not token.startswith("<")}
-
-    def pieces(text: str) -> list[str]:
-        return list(tokenizer.encode(text, add_special_tokens=False).tokens)
-
     lead = next((lead for lead in ("", " ") if pieces("b a")[len(pieces("b")) :] == pieces(f"{lead}a")), "")
 
     def segment(token: str, first: bool) -> list[str]:
@@ -214,7 +216,7 @@ def _id(vocabulary: Mapping[str, int], unk: int, piece: str) -> int:
 def _vocabulary(path: Path) -> dict[str, int]:
     """Pieces and their numbers."""
     content = read_json(path)
-    if not all(isinstance(n, int) and 0 <= n < len(content) + 1000 for n in content.values()):
+    if not all(type(n) is int and 0 <= n < len(content) + 1000 for n in content.values()):
         raise ModelError("not a vocabulary: pieces with a number each", file=str(path))
     return content
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
+
+NUMBERS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+"""What weights are read from: whole numbers, and those of eight bits, are quantised, and mean nothing by themselves."""
 
 
 class Weights:
@@ -35,6 +39,9 @@ class Weights:
         if tuple(weight.shape) != shape:
             sizes = "x".join(map(str, weight.shape)) or "one number"
             raise ValueError(f"{name} is {sizes}, where its settings make {'x'.join(map(str, shape))}")
+        if weight.dtype not in NUMBERS:
+            kinds = ", ".join(str(dtype).removeprefix("torch.") for dtype in NUMBERS)
+            raise ValueError(f"{name} has numbers of type {str(weight.dtype).removeprefix('torch.')}, not {kinds}")
         self._asked.add(name)
         self._room -= weight.numel()
         if self._room < 0:

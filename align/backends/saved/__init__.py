@@ -1,0 +1,1 @@
+"""What torch saved, read without being trusted, whoever saved it."""
