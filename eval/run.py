@@ -85,6 +85,13 @@ def calibration(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lines", type=int, default=12_000, help="to draw from")
 
 
+def marian(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+    parser.add_argument("--folder", type=Path, required=True, help="of the models, which are kept and trained on")
+    parser.add_argument("--minutes", type=float, default=20, help="to train for in all")
+
+
 def quality(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("prefix", type=Path)
@@ -153,6 +160,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "dtypes": dtypes,
     "variants": variants,
     "calibration": calibration,
+    "marian": marian,
     "quality": quality,
     "benchmark": benchmark,
     "benchmark-peers": benchmark_peers,

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.eval.conftest import Result
 
 COMMANDS = (
-    "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "quality",
+    "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "marian", "quality",
     "benchmark", "benchmark-peers", "benchmark-memory", "benchmark-evaluator", "benchmark-training",
 )  # fmt: skip
 
@@ -40,7 +40,7 @@ def test_every_command_has_a_module_that_takes_its_options(door: Any) -> None:
 
 def test_data_must_be_named(command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EXTRACT_ALIGN_DATA", raising=False)
-    for name in ("reproduce", "defaults", "doubts", "dtypes", "variants", "calibration"):
+    for name in ("reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "marian"):
         result = command(name)
         assert (result.code, result.out) == (2, "")
         assert "--data" in result.err
