@@ -95,6 +95,13 @@ def positions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=int, default=2_000, help="of the training text's last, to train a head")
 
 
+def marian(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+    parser.add_argument("--folder", type=Path, required=True, help="of the models, which are kept and trained on")
+    parser.add_argument("--minutes", type=float, default=20, help="to train for in all")
+
+
 def quality(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("prefix", type=Path)
@@ -182,6 +189,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "variants": variants,
     "calibration": calibration,
     "positions": positions,
+    "marian": marian,
     "quality": quality,
     "benchmark": benchmark,
     "benchmark-peers": benchmark_peers,

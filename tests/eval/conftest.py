@@ -25,6 +25,7 @@ source = "train.de"
 target = "train.en"
 languages = ["de", "en"]
 labels = "train.source"
+valid = ["gold.de", "gold.en"]
 take = ["good-*"]
 
 [experiment.toy]

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.eval.conftest import Result
 
 COMMANDS = (
-    "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "quality",
+    "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "marian", "quality",
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface", "benchmark-memory",
     "benchmark-evaluator", "benchmark-training",
 )  # fmt: skip
