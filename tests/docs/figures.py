@@ -146,6 +146,25 @@ def against_table() -> str:
     return table_of(heads, lines, sign)
 
 
+def dtypes_table() -> str:
+    """What narrower products change; those of all layers alike."""
+    sign, rows = read_speed("dtypes")
+    heads = ["", "arithmetic", "lines changed", "links changed", "AER", "p"]
+    lines = [
+        [
+            f"{row['models']} model{'s' * (row['models'] != 'one')}",
+            row["products"],
+            f"{float(row['lines changed']):.1f} %",
+            f"{float(row['links changed']):.2f} %",
+            rate(row["aer_all"], row["interval_all"]),
+            row["p"].replace("n/a", ""),
+        ]
+        for row in rows
+        if row["products"] in ("float32", "bfloat16", "int8")
+    ]
+    return table_of(heads, lines, sign)
+
+
 def waiting_table() -> str:
     """Uses of the cores and ways to wait, beside what extract-align does by default."""
     sign, rows = read_speed("benchmark_waiting")
@@ -203,6 +222,7 @@ SPEED: dict[Path, dict[str, Callable[[], str]]] = {
     PAGE: {
         "peers": peers_table,
         "against": against_table,
+        "dtypes": dtypes_table,
         "waiting": waiting_table,
         "huggingface": huggingface_table,
         "parts": parts_table,
