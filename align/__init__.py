@@ -20,7 +20,7 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
     from align.aligners.two_way import TwoWayAligner
-    from align.backends.model_folder import ModelOptions
+    from align.backends.model_toml import ModelOptions
     from align.errors import DataError, LinksError, ModelError, PairError
     from align.links.evaluation import evaluate
     from align.links.formats import parse_marked, parse_pharaoh
@@ -44,7 +44,7 @@ _HOMES = {
     "Links": "align.types",
     "LinksError": "align.errors",
     "ModelError": "align.errors",
-    "ModelOptions": "align.backends.model_folder",
+    "ModelOptions": "align.backends.model_toml",
     "Pair": "align.types",
     "PairError": "align.errors",
     "Place": "align.types",

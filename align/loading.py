@@ -15,7 +15,8 @@ from align.backends.base import Recorder
 from align.backends.fairseq.model import load_fairseq
 from align.backends.huggingface.files import FILES as HUGGING_FACE_FILES
 from align.backends.huggingface.model import load_huggingface
-from align.backends.model_folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, ModelOptions, find_model
+from align.backends.model_folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, find_model
+from align.backends.model_toml import ModelOptions
 from align.errors import Argument, ModelError, Remedy, plural
 from align.text.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings

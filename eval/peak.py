@@ -16,7 +16,8 @@ from torch import Tensor
 
 from align import Pair, load
 from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.model_folder import ModelOptions, find_model
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
 from align.types import DTYPES, Pieces
 
 ROWS, WIDE, NARROW = 2000, 1024, 256

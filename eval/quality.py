@@ -16,7 +16,8 @@ from pathlib import Path
 import torch
 from common import write_table
 
-from align.backends.model_folder import ModelOptions, find_model
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
 from align.signature import signature
 from align.training.corpus import read_pairs
 from align.training.prepare import binarise, write_pieces

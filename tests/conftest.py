@@ -17,7 +17,8 @@ import torch
 from align import Aligner, Alignment, Choice, Pair, Settings, load
 from align.backends.fairseq.model import load_fairseq
 from align.backends.fairseq.recorder import FairseqRecorder
-from align.backends.model_folder import ModelOptions, find_model
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
 from align.text.lines import read_bitext, read_lines, read_parallel
 from tests import toy
 

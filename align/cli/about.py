@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import align
-from align.backends.model_folder import BUNDLED, ModelOptions, find_model
+from align.backends.model_folder import BUNDLED, find_model
+from align.backends.model_toml import ModelOptions
 from align.cli.common import open_output, run
 
 CITATION = f"""\

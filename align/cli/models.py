@@ -6,7 +6,8 @@ import argparse
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
-from align.backends.model_folder import DEFAULT_MODEL, ModelOptions
+from align.backends.model_folder import DEFAULT_MODEL
+from align.backends.model_toml import ModelOptions
 from align.cli.about import direction
 from align.cli.common import lacks_memory, say
 from align.errors import ModelError, Remedy, plural

@@ -20,7 +20,8 @@ from align.backends.fairseq.architecture import UNUSED, upgraded
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.dictionary import EOS, PAD, parse_dictionary
 from align.backends.fairseq.settings import model_settings, saved_settings
-from align.backends.model_folder import ModelOptions, find_model
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
 
 OTHER_SHAPES = (
     *(f"{side}_{name}" for side in ("encoder", "decoder") for name in ("normalize_before", "learned_pos")),

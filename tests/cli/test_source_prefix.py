@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from align import Aligner, Pair, Search, load
-from align.backends.model_folder import ModelOptions
+from align.backends.model_toml import ModelOptions
 from align.cli import extract
 from tests import hugging
 from tests.cli.conftest import Result

@@ -235,7 +235,8 @@ def run_unguarded(sound: Path, folder: Path, mark: Path) -> list[str]:
     from fairseq import models
 
     from align.backends.fairseq.own_model import load_own_model
-    from align.backends.model_folder import ModelOptions, find_model
+    from align.backends.model_folder import find_model
+    from align.backends.model_toml import ModelOptions
 
     dictionary = load_own_model(find_model(str(sound), ModelOptions()), ["de", "en"]).encoder.dictionary
     task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)

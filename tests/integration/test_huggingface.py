@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from align import Aligner, Pair, Search, load, read_text
-from align.backends.model_folder import ModelOptions
+from align.backends.model_toml import ModelOptions
 from align.training.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import EXAMPLES, SHARED

@@ -12,7 +12,8 @@ import align
 from align import Pair, TextWarning
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.model import load_fairseq
-from align.backends.model_folder import ModelOptions, find_model
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
 from tests import toy
 
 

@@ -16,7 +16,8 @@ import torch
 
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.model import load_fairseq
-from align.backends.model_folder import ModelOptions, find_model
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
 from align.backends.saved.unpickle import Inert
 from tests import toy
 from tests.conftest import ROOT, example_pairs

@@ -11,7 +11,7 @@ import torch
 
 from align import load
 from align.attention.merging import collate
-from align.backends.model_folder import ModelOptions
+from align.backends.model_toml import ModelOptions
 from align.types import Pair
 from tests import hugging, naive_hugging
 

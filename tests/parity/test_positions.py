@@ -14,7 +14,8 @@ import torch
 
 from align import Aligner
 from align.backends.fairseq.model import load_fairseq
-from align.backends.model_folder import ModelOptions, find_model
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
 from tests import toy
 from tests.conftest import plain
 

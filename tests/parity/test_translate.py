@@ -13,7 +13,8 @@ from align import Aligner, Pair, PairError, TwoWayAligner, load
 from align.backends.fairseq.own_model import load_own_model
 from align.backends.fairseq.packed import PackedModule, pack
 from align.backends.fairseq.translator import FairseqTranslator
-from align.backends.model_folder import DEFAULT_MODEL, ModelOptions, find_model
+from align.backends.model_folder import DEFAULT_MODEL, find_model
+from align.backends.model_toml import ModelOptions
 from align.types import Search
 from tests import toy
 from tests.conftest import example_pairs, plain

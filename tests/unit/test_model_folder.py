@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from align.backends.model_folder import ModelOptions, find_model
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
 from align.errors import ModelError
 from align.text.preprocess import TextRules
 from align.types import Cell

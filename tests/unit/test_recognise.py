@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.model_folder import BUNDLED, ModelOptions, find_model
+from align.backends.model_folder import BUNDLED, find_model
+from align.backends.model_toml import ModelOptions
 from align.backends.recognise import recognise
 from align.errors import ModelError
 from tests import toy

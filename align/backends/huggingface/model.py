@@ -13,7 +13,8 @@ from align.backends.huggingface.families import FAMILIES, T5, Family, transforme
 from align.backends.huggingface.files import read_weights, weight_files
 from align.backends.huggingface.recorder import HuggingFaceRecorder
 from align.backends.huggingface.text import Text, language_piece, read_text_rules
-from align.backends.model_folder import ModelFolder, ModelOptions
+from align.backends.model_folder import ModelFolder
+from align.backends.model_toml import ModelOptions
 from align.backends.transformer.forward import Transformer
 from align.errors import ModelError, Remedy, show_value
 from align.text.lines import split_words

@@ -12,7 +12,7 @@ from pathlib import Path
 from align.backends.huggingface.config import Config, read_json
 from align.backends.huggingface.languages import LANGUAGES
 from align.backends.huggingface.tokenizer_json import read_tokenizer
-from align.backends.model_folder import ModelOptions
+from align.backends.model_toml import ModelOptions
 from align.errors import Argument, ModelError, Remedy, shorten
 from align.text.detokenize import JOINS, Join
 from align.text.preprocess import (
