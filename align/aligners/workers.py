@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -217,8 +218,17 @@ def _work(tasks: Mapping[str, Task], connection: Connection, inherited: Sequence
         try:
             answer = "done", tasks[task](*arguments, lambda pairs: _send(connection, ("batch", pairs)))
         except Exception as error:
-            answer = "failed", error
+            answer = "failed", _sendable(error)
         _send(connection, answer)
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or where it cannot be pickled and read again one that says the same."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _send(connection: Connection, message: tuple[str, Any]) -> None:

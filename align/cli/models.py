@@ -10,6 +10,8 @@ from align.backends.model_folder import DEFAULT_MODEL
 from align.backends.model_toml import ModelOptions
 from align.cli.about import direction
 from align.cli.common import lacks_memory, say
+from align.cli.options import MAX_THREADS
+from align.cli.quota import cpu_quota
 from align.errors import ModelError, Remedy, plural
 from align.text.batching import SHARED_BUFFER
 from align.types import Dtype, Settings
@@ -51,7 +53,7 @@ class Models:
         reverse: translates target to source, where there is one.
         device: "auto", "cpu" or "cuda".
         dtype: of the arithmetic.
-        threads: of the CPU, in all; None for all cores.
+        threads: of the CPU, in all; None for all cores, or as many as a CPU quota allows.
         workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
         batch_tokens: pieces in a batch; None for what suits the device.
         buffer: pairs to read ahead.
@@ -124,8 +126,9 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
 
         from align.loading import load, pick_device
 
-        if models.threads:
-            torch.set_num_threads(models.threads)
+        most = models.threads or min(cpu_quota() or MAX_THREADS, torch.get_num_threads())
+        if models.threads or most < torch.get_num_threads():
+            torch.set_num_threads(most)
         workers = models.workers or (torch.get_num_threads() if pick_device(models.device) == "cpu" else 1)
         aligner = load(
             request.name,

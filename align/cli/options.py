@@ -189,7 +189,10 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> Any:
         help="of the numbers in matrix products; bfloat16 and, on a CPU, int8 are faster and change a few links",
     )
     group.add_argument(
-        "--threads", type=whole_number(1, MAX_THREADS), metavar="N", help="CPU threads in all (default: all cores)"
+        "--threads",
+        type=whole_number(1, MAX_THREADS),
+        metavar="N",
+        help="CPU threads in all (default: all cores, or as many as a container's CPU quota allows)",
     )
     group.add_argument(
         "--batch-tokens",

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+import torch
 
+from align import loading
 from align.aligners import stream, translating, workers
-from align.cli import common, extract, resume
+from align.cli import common, extract, models, resume
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import ROOT
@@ -142,6 +145,26 @@ def test_where_one_process_is_enough(
     monkeypatch.setattr(workers.Workers, "_start", None)
     put(random_lines(1300))
     assert run("text", *options).code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "quota", "threads"), [((), 2, 2), ((), None, 3), ((), 8, 3), (("--threads", "4"), 2, 4)]
+)
+def test_a_quota_limits_threads_and_workers_unless_their_number_is_given(
+    run: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    quota: int | None,
+    threads: int,
+) -> None:
+    torch.set_num_threads(3)
+    monkeypatch.setattr(models, "cpu_quota", lambda: quota)
+    load = Mock(wraps=loading.load)
+    monkeypatch.setattr(loading, "load", load)
+    put(["das ||| the"])
+    result = run("text", "--layer", 1, "--head", 1, *options)
+    assert (result.code, load.call_args.kwargs["workers"]) == (0, threads)
+    assert f" on cpu ({threads} threads); " in result.err
 
 
 # Processes of their own

@@ -30,7 +30,12 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh_,
 }
 
-_FUSED = {"none": ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "gelu_tanh": ("gelu", "tanh")}
+_FUSED: dict[Activation, tuple[str, str]] = {
+    "none": ("none", ""),
+    "relu": ("relu", ""),
+    "gelu": ("gelu", "none"),
+    "gelu_tanh": ("gelu", "tanh"),
+}
 """What oneDNN does with a product before it is written: names of the activation, and of its kind."""
 
 _ROWS = 1024
@@ -162,11 +167,13 @@ def _agrees(layers: Callable[[Tensor, Tensor, Activation], Linear], tolerance: f
     weight, bias, x, residual = (torch.randn(shape, generator=numbers) for shape in ((24, 16), (24,), (5, 16), (5, 24)))
     plain = functional.linear(x, weight, bias)
     try:
-        activated, added = layers(weight, bias, "relu")(x), layers(weight, bias, "none")(x, residual)
+        found = {kind: layers(weight, bias, kind)(x) for kind in _FUSED}
+        added = layers(weight, bias, "none")(x, residual)
     except (AttributeError, RuntimeError, TypeError):  # another torch
         return False
-    return torch.allclose(activated, plain.relu(), atol=tolerance) and torch.allclose(
-        added, plain + residual, atol=tolerance
+    expected = {kind: ACTIVATIONS[kind](plain.clone()) for kind in _FUSED}
+    return torch.allclose(added, plain + residual, atol=tolerance) and all(
+        torch.allclose(found[kind], expected[kind], atol=tolerance) for kind in _FUSED
     )
 
 

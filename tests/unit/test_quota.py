@@ -1,0 +1,32 @@
+"""CPU quotas, as Linux's two kinds of control groups write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from align.cli.quota import cpu_quota
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "200000 100000\n"}, 2),
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "5000 100000\n"}, 1),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": "100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "350000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "0\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "100000\n"}, None),
+        ({"cpu.max": "\xff"}, None),
+        ({}, None),
+    ],
+)
+def test_cores_that_a_quota_allows(files: dict[str, str], cores: int | None, tmp_path: Path) -> None:
+    (tmp_path / "cpu").mkdir()
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="latin-1")
+    assert cpu_quota(tmp_path) == cores
