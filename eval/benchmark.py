@@ -39,6 +39,9 @@ LAYER, HEAD = 1, 1
 CHUNK = 1000
 """Pairs that go through one direction and both in turn."""
 
+SINGLE_LINES = 200
+"""Pairs that are aligned one at a time, drawn from the whole text at equal distances."""
+
 HEADS = ("all heads", "one head")
 STAGES = ("text", "model", "extraction maths", "output")
 
@@ -162,6 +165,21 @@ def both_ways(forward: Aligner, reverse: Aligner, pairs: list[Pair], rounds: int
     ]
 
 
+def single_lines(model: str, reverse_model: str, pairs: list[Pair]) -> list[Row]:
+    """Part e: what a service waits for a line, where models have just been loaded and most words are new to them."""
+    one, forward, reverse = (load(name, device="cpu") for name in (model, model, reverse_model))
+    data = pairs[:: max(1, len(pairs) // SINGLE_LINES)][:SINGLE_LINES]
+    rows: list[Row] = []
+    for name, aligner in (("one model", one.fixed()), ("two models", TwoWayAligner(forward, reverse).fixed())):
+        seconds = []
+        for pair in data:
+            start = time.perf_counter()
+            aligner.align(pair.source, pair.target)
+            seconds.append(time.perf_counter() - start)
+        rows.append(("e", f"aligner.align, one line at a time, {name}", 1000 * statistics.median(seconds), "ms"))
+    return rows
+
+
 def run(
     source: str,
     target: str,
@@ -183,7 +201,8 @@ def run(
     forward, reverse = (load(name, device="cpu") for name in (model, reverse_model))
     pairs = read(source, target, lines)
     rows = [*times(forward, pairs, naive_lines, rounds), *both_ways(forward, reverse, pairs, rounds)]
-    rows += [*whole(model, source, target, lines, rounds), *peak_reached(model, pairs, rounds)]
+    rows += [*whole(model, source, target, lines, rounds), *single_lines(model, reverse_model, pairs)]
+    rows += peak_reached(model, pairs, rounds)
     arguments = ["-s", Path(source).name, "-t", Path(target).name, "--lines", lines, "--rounds", rounds]
     about = f"{forward.recorder.name}, {reverse.recorder.name}, layer:{LAYER}, head:{HEAD}"
     write_rows(rows, output / "benchmark.tsv", *arguments, about=about)

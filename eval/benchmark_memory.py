@@ -3,7 +3,8 @@
     .venv/bin/python eval/run.py benchmark-memory -s SOURCE -t TARGET [--lines 2000]
 
 Norms by Gram matrices and by vectors as the original code forms them, beside attention weights, which are what the
-model itself needs; and extract-align over texts of different length.
+model itself needs; and extract-align with all its workers, and in one process, over texts of different length. On Linux
+only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 import statistics
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from programs import first_lines
@@ -34,9 +37,18 @@ METHODS: dict[str, Callable[[Recorder], Callable[[list[Pieces]], object]]] = {
 BASE = "weight"
 SHOWN = {"weight": "attention weights", "gram": "norms, Gram matrices", "naive": "norms, naive vectors"}
 
+WORKERS: dict[str, list[str]] = {
+    "all processes, shared memory counted once": [],
+    "one process (`--workers 1`)": ["--workers", "1"],
+}
+"""How extract-align runs: as it does by itself, and with these options."""
+
+PAUSE = 0.2
+"""Seconds between two looks at the memory of running processes."""
+
 
 def peak_memory(command: list[str]) -> float:
-    """Peak resident memory of a command in MB.
+    """Peak resident memory in MB of a command that is a single process.
 
     A process begins with the peak of the one that started it, so a small one stands in between.
     """
@@ -44,6 +56,48 @@ def peak_memory(command: list[str]) -> float:
     script += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     result = subprocess.run(python(script, *command), check=True, stdout=subprocess.PIPE, text=True)
     return int(result.stdout) / 1024
+
+
+def peak_of_all(command: list[str]) -> float:
+    """Peak resident memory in MB of a command and all that it starts, out of a few looks a second.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    largest = 0.0
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            largest = max(largest, memory_of(family(process.pid)))
+            time.sleep(PAUSE)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return largest
+
+
+def family(process: int) -> list[int]:
+    """The ids of a process and of all that it and its children have started, and that still run."""
+    found = [process]
+    for parent in found:  # which grows
+        with suppress(FileNotFoundError, ProcessLookupError):  # has ended
+            for thread in Path("/proc", str(parent), "task").iterdir():
+                found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def memory_of(processes: list[int]) -> float:
+    """Resident memory of processes in MB, where what several of them have is counted once.
+
+    What they have allocated is summed, each page split among those that share it (the kernel's PSS). Pages of files,
+    such as libraries, are those of the process that has most: their PSS depends on what else uses torch just then.
+    """
+    own = files = 0
+    for process in processes:
+        with suppress(FileNotFoundError, ProcessLookupError):  # has ended
+            lines = Path("/proc", str(process), "smaps_rollup").read_text().splitlines()[1:]
+            kilobytes = {name.rstrip(":"): int(value) for name, value, _ in map(str.split, lines)}
+            own += kilobytes["Pss_Anon"]
+            files = max(files, kilobytes["Rss"] - kilobytes["Anonymous"])
+    return (own + files) / 1024
 
 
 def score(method: str, model: str, source: str, target: str, lines: int) -> None:
@@ -60,12 +114,12 @@ def score(method: str, model: str, source: str, target: str, lines: int) -> None
         way(batch)
 
 
-def whole(model: str, source: str, target: str, lines: int) -> float:
-    """Peak memory of extract-align over the first lines of the files, in MB."""
+def whole(model: str, source: str, target: str, lines: int, options: list[str]) -> float:
+    """Peak memory of extract-align and its workers over the first lines of the files, in MB."""
     with tempfile.TemporaryDirectory() as folder:
         parts = first_lines(source, target, lines, Path(folder))
-        command = module("align.cli.extract", "-q", "-m", model, "--bad-lines", "blank", "-o", "/dev/null")
-        return peak_memory([*command, "-s", str(parts[0]), "-t", str(parts[1])])
+        command = module("align.cli.extract", "-q", "-m", model, "--bad-lines", "blank", "-o", "/dev/null", *options)
+        return peak_of_all([*command, "-s", str(parts[0]), "-t", str(parts[1])])
 
 
 def run(
@@ -95,10 +149,16 @@ def run(
     for name in METHODS:
         if name != BASE:
             rows.append(("a", f"{SHOWN[name]}, above {SHOWN[BASE]}", peaks[name] - peaks[BASE], "MB"))
-    found = [statistics.median(whole(model, source, target, n) for _ in range(rounds)) for n in whole_lines]
-    rows += [("b", f"extract-align, {n:,} lines", peak, "MB") for n, peak in zip(whole_lines, found, strict=True)]
-    if len(found) > 1:
-        rows.append(("b", f"{whole_lines[-1]:,} lines / {whole_lines[0]:,} lines", found[-1] / found[0], "x"))
+    for how, options in WORKERS.items():
+        found = [
+            statistics.median(whole(model, source, target, n, options) for _ in range(rounds)) for n in whole_lines
+        ]
+        rows += [
+            ("b", f"extract-align, {n:,} lines, {how}", peak, "MB") for n, peak in zip(whole_lines, found, strict=True)
+        ]
+        if len(found) > 1:
+            ends = f"{whole_lines[-1]:,} lines / {whole_lines[0]:,} lines"
+            rows.append(("b", f"{ends}, {how}", found[-1] / found[0], "x"))
     arguments = ["-s", Path(source).name, "-t", Path(target).name, "--lines", lines, "--rounds", rounds]
     arguments += ["--whole-lines", *whole_lines]
     about = f"{load(model, device='cpu').recorder.name}, layer:{LAYER}, peak resident memory"

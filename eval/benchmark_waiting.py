@@ -30,7 +30,8 @@ from align import load as load_model
 from align.view.tables import Column, Value, interval
 
 POLICIES = {"passive": {}, "unset": {"OMP_WAIT_POLICY": ""}, "active": {"OMP_WAIT_POLICY": "active"}}
-"""What the environment says of waiting; to OpenMP an empty word is none, and to extract-align the user's own."""
+"""What the environment says of waiting. An empty word keeps extract-align from setting one, and GNU's OpenMP, which
+warns that it is no valid value, waits as it does where nobody has said anything."""
 
 BUSY = """
 import os, sys

@@ -1,13 +1,10 @@
-"""How much of what this processor can do does a model's pass reach? Its linear layers beside one product by itself."""
+"""How much of what this processor can do does a whole pass reach? Its linear layers' work beside one product alone."""
 
 from __future__ import annotations
 
 import statistics
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import torch
 from common import chosen
@@ -45,19 +42,15 @@ def bfloat16_product(x: Tensor, weight: Tensor) -> Product:
 
 
 def int8_product(x: Tensor, weight: Tensor) -> Product:
-    """By oneDNN: weights by output channel; what comes in is float32, and made int8 in each call."""
+    """The one that `Int8Linear` computes, of bytes that are ready: a scale for each row of the weights."""
     scales = weight.abs().amax(1) / 127
-    with warnings.catch_warnings(), _engine("onednn"):
-        warnings.simplefilter("ignore")  # of what torch will no longer have
-        quantized = torch.quantize_per_channel(weight, scales, torch.zeros_like(scales).long(), 0, torch.qint8)
-        packed = torch.ops.quantized.linear_prepack(quantized, torch.zeros(len(weight)))
-
-    def product() -> Tensor:
-        with _engine("onednn"):
-            found: Tensor = torch.ops.quantized.linear_dynamic(x, packed)
-        return found
-
-    return product
+    rounded = (weight / scales[:, None]).round().to(torch.int8)
+    packed = torch.ops.onednn.qlinear_prepack(rounded, list(x.shape))
+    zeros = torch.zeros(len(weight), dtype=torch.int32)
+    shifted = (x * (127 / x.abs().amax(1, keepdim=True))).round().add(128).to(torch.uint8)
+    return lambda: torch.ops.onednn.qlinear_pointwise(
+        shifted, 1.0, 128, packed, scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
+    )
 
 
 PRODUCTS: dict[str, Callable[[Tensor, Tensor], Product]] = {
@@ -65,18 +58,6 @@ PRODUCTS: dict[str, Callable[[Tensor, Tensor], Product]] = {
     "bfloat16": bfloat16_product,
     "int8": int8_product,
 }
-
-
-@contextmanager
-def _engine(name: str) -> Iterator[None]:
-    """Let torch's quantised operations be an engine's."""
-    settings: Any = torch.backends.quantized
-    before = settings.engine
-    settings.engine = name
-    try:
-        yield
-    finally:
-        settings.engine = before
 
 
 @torch.inference_mode()
@@ -121,7 +102,10 @@ def work_of(batches: list[list[Pieces]], shapes: Mapping[str, tuple[int, ...]], 
 
 
 def peak_reached(model: str, pairs: list[Pair], rounds: int) -> list[Row]:
-    """Part g: a pass with all that is read off it, in turn with the product, in every arithmetic that there is."""
+    """Part g: a pass with all that is read off it, in turn with the product, in every arithmetic that there is.
+
+    The share is of the linear layers' operations in the time of the whole pass, which does more than these.
+    """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return []
     weights = load_checkpoint(find_model(model, ModelOptions()).checkpoint)["model"]
@@ -151,5 +135,6 @@ def peak_reached(model: str, pairs: list[Pair], rounds: int) -> list[Row]:
             )
         )
         share = 100 * statistics.median(shares)
-        rows.append(("g", f"of that reached by the linear layers of a pass to word scores, {dtype}", share, "%"))
+        what = f"of that reached by a whole pass to word scores, of which only linear layers are counted, {dtype}"
+        rows.append(("g", what, share, "%"))
     return rows

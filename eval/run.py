@@ -161,7 +161,7 @@ def benchmark_memory(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     text_options(parser, lines=2_000, rounds=3)
     parser.add_argument(
-        "--whole-lines", type=int, nargs="*", default=[20_000, 200_000], help="texts for extract-align itself"
+        "--whole-lines", type=int, nargs="*", default=[5_000, 50_000], help="texts for extract-align itself"
     )
     parser.add_argument("--only", metavar="METHOD", help="score with this method and print nothing: what is measured")
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from align.backends.fairseq.recorder import FairseqRecorder
+from align.backends.transformer.linear import Int8Linear
 from align.training.prepare import binarise
 from align.types import DTYPES
 from tests import corpora
@@ -49,7 +52,7 @@ def test_benchmark(data: Path, command: Callable[..., Result]) -> None:
     assert sum(stages) == pytest.approx(100, abs=0.1)
     assert len(stages) == 4
     assert all(value > 0 for value in found.values())
-    assert len(found) == 5 + 5 + 2 + 2 * len(DTYPES)
+    assert len(found) == 5 + 5 + 2 + 2 + 2 * len(DTYPES)
     assert all(value < 100 for (what, _), value in found.items() if what.startswith("of that reached"))
 
 
@@ -72,6 +75,42 @@ def test_peaks_are_those_of_the_process_itself(door: Any) -> None:
     assert large - small == pytest.approx(100e6 / 2**20, abs=5)
 
 
+def test_the_peak_of_int8_is_that_of_the_product_that_models_use(door: Any) -> None:
+    numbers = torch.Generator().manual_seed(1)
+    x, weight = (torch.randn(shape, generator=numbers) for shape in ((50, 64), (24, 64)))
+    product = importlib.import_module("peak").int8_product(x, weight)()
+    scales = x.abs().amax(1, keepdim=True) / 127
+    torch.testing.assert_close(product * scales, Int8Linear(weight, None, "none")(x))
+
+
+FAMILY = """
+import os, sys, time
+shared, own = (int(size) for size in sys.argv[1:])
+kept = bytearray(shared)
+if os.fork() and os.fork():
+    os.wait(), os.wait()
+else:
+    kept = kept, bytearray(own)
+    time.sleep(2)
+"""
+"""A process, and two children that have so many bytes together with it and so many of their own."""
+
+
+def test_memory_of_several_processes_is_summed_and_shared_memory_counted_once(door: Any) -> None:
+    memory = importlib.import_module("benchmark_memory")
+    sizes = ((0, 0), (100 * 2**20, 0), (100 * 2**20, 50 * 2**20))
+    small, shared, own = (memory.peak_of_all([sys.executable, "-c", FAMILY, *map(str, size)]) for size in sizes)
+    assert small < 60
+    assert shared - small == pytest.approx(100, abs=5)
+    assert own - shared == pytest.approx(2 * 50, abs=5)
+
+
+def test_what_is_measured_must_not_fail(door: Any) -> None:
+    memory = importlib.import_module("benchmark_memory")
+    with pytest.raises(subprocess.CalledProcessError, match="exit status 3"):
+        memory.peak_of_all([sys.executable, "-c", "raise SystemExit(3)"])
+
+
 def test_memory_benchmark(data: Path, command: Callable[..., Result]) -> None:
     result = command("benchmark-memory", *text_of(data), *ARGUMENTS, "--whole-lines")
     assert result.code == 0, result.err
@@ -86,7 +125,7 @@ def test_memory_benchmark(data: Path, command: Callable[..., Result]) -> None:
 
 def test_memory_of_a_whole_command(data: Path, door: Any) -> None:
     memory = importlib.import_module("benchmark_memory")
-    peak = memory.whole(str(data / "models" / "one"), str(data / "gold.de"), str(data / "gold.en"), 20)
+    peak = memory.whole(str(data / "models" / "one"), str(data / "gold.de"), str(data / "gold.en"), 20, [])
     assert 100 < peak < 2000  # torch itself has more than the one, and a toy less than the other
 
 
