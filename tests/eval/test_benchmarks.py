@@ -99,7 +99,7 @@ else:
 def test_memory_of_several_processes_is_summed_and_shared_memory_counted_once(door: Any) -> None:
     memory = importlib.import_module("benchmark_memory")
     sizes = ((0, 0), (100 * 2**20, 0), (100 * 2**20, 50 * 2**20))
-    small, shared, own = (memory.peak_of_all([sys.executable, "-c", FAMILY, *map(str, size)]) for size in sizes)
+    small, shared, own = (memory.peak_of_all([sys.executable, "-IS", "-c", FAMILY, *map(str, size)]) for size in sizes)
     assert small < 60
     assert shared - small == pytest.approx(100, abs=5)
     assert own - shared == pytest.approx(2 * 50, abs=5)
