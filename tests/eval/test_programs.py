@@ -218,6 +218,6 @@ def test_products_are_products(door: Any, dtype: str) -> None:
     with torch.inference_mode():
         found = peak.PRODUCTS[dtype](x, weight)().float()
     if dtype == "int8":  # of bytes, the incoming ones without their scales
-        found *= x.abs().amax(1, keepdim=True) / 127
+        found = found * x.abs().amax(1, keepdim=True) / 127
     wanted = x @ weight.T
     assert (found - wanted).norm() / wanted.norm() < {"float32": 1e-5, "bfloat16": 0.01, "int8": 0.02}[dtype]
