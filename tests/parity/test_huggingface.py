@@ -65,9 +65,15 @@ def test_weighted_vectors_and_bias_add_up_to_the_modules_output(kind: str, tmp_p
             torch.testing.assert_close(added, own["output"][0, first : first + rows], atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["marian", "fsmt", "t5"])
-def test_pieces_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "header"),
+    [("marian", ""), ("fsmt", ""), ("fsmt", "#version: 0.2\n"), ("fsmt", "#version: 0.1\n"), ("t5", "")],
+)
+def test_pieces_are_those_of_transformers(kind: str, header: str, tmp_path: Path) -> None:
     hugging.save_model(kind, tmp_path)
+    if header:
+        merges = tmp_path / "merges.txt"
+        merges.write_text(header + merges.read_text())
     recorder = load(tmp_path).recorder
     for pair in [
         *PAIRS,

@@ -129,7 +129,7 @@ def _fsmt(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text
     config = Config(read_json(root / "tokenizer_config.json"), str(root / "tokenizer_config.json"))
     vocabularies = (_vocabulary(root / "vocab-src.json"), _vocabulary(root / "vocab-tgt.json"))
     lower = config.switch("do_lower_case", False)
-    segment = subword_nmt_segmenter(root / "merges.txt", ())
+    segment = subword_nmt_segmenter(root / "merges.txt", (), fastbpe=True)
 
     def with_end(token: str, first: bool) -> list[str]:
         """Pieces as this vocabulary writes them: a mark at a token's last, not at the others."""
