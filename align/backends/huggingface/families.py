@@ -41,6 +41,7 @@ UNUSED = (
     r"decoder\.output_projection\.weight",
     r"shared\.weight",
     r"decoder\.layer_norm\.(weight|bias)",
+    r"(en|de)coder\.version",
 )
 """Weights that attention does not depend on."""
 
