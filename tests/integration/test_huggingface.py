@@ -228,6 +228,21 @@ def test_languages_of_the_tokenizer(tmp_path: Path) -> None:
             load(tmp_path)
 
 
+@pytest.mark.parametrize("code", ["gl_ES", "sl_SI"])
+def test_mbart_50_is_known_by_its_languages(tmp_path: Path, code: str) -> None:
+    from tokenizers import Tokenizer
+
+    hugging.save_model("mbart-50", tmp_path, size=100)
+    pair = Pair(*WORDS, 1)
+    named = open_model(tmp_path).recorder
+    (tmp_path / "tokenizer_config.json").unlink()
+    assert open_model(tmp_path).recorder.encode(pair) != named.encode(pair)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    tokenizer.add_special_tokens([code])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert open_model(tmp_path).recorder.encode(pair) == named.encode(pair)
+
+
 @pytest.mark.parametrize("kind", ["bart", "mbart"])
 def test_a_version_among_the_weights(tmp_path: Path, kind: str) -> None:
     hugging.save_model(kind, tmp_path)

@@ -81,7 +81,7 @@ FAMILIES = {
     "pegasus": Family(True, "beyond", 0, ("pieces", "eos"), ("start",)),
     "t5": T5,
 }
-"""By the `model_type` of config.json; mBART-50's is mBART's, and its tokenizer's name tells them apart."""
+"""By the `model_type` of config.json; mBART-50's is mBART's, and its tokenizer's name or languages tell them apart."""
 
 
 def transformer_of(

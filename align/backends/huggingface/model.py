@@ -24,6 +24,9 @@ from align.types import Dtype
 VOCABULARIES = ("vocab.json", "target_vocab.json", "vocab-src.json", "vocab-tgt.json")
 """Files that give pieces their numbers, where that is not done by the file of subwords."""
 
+MBART_50_ONLY = ("gl_ES", "sl_SI")
+"""Languages of mBART-50 that mBART-25 does not have."""
+
 SINUSOIDS = 100_000
 """The most positions that are computed."""
 
@@ -137,6 +140,8 @@ def _family(kind: str, root: Path, text: Text) -> Family:
     Raises:
         ModelError: the settings are damaged.
     """
+    if kind == "mbart" and any(code in text.codes for code in MBART_50_ONLY):
+        return FAMILIES["mbart-50"]
     family = FAMILIES[kind]
     if kind == "m2m_100" and tokenizer_config(root).switch("legacy_behaviour", False):
         return replace(family, source=("pieces", "eos", "source"))  # as NLLB's tokenizer once had it
