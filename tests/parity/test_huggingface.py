@@ -59,10 +59,10 @@ def test_weighted_vectors_and_bias_add_up_to_the_modules_output(kind: str, tmp_p
         for attention, own in zip(recorded, reference(kind, model, sentence), strict=True):
             expected = own["weights"][0, :, first : first + rows]
             weights = attention.weights[b, :, :rows, :columns]
-            torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-5)
             vectors = attention.values[b, :, :columns] @ attention.out_proj  # [H, S, D]
             added = torch.einsum("hts,hsd->td", weights, vectors) + own["bias"]
-            torch.testing.assert_close(added, own["output"][0, first : first + rows], atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(added, own["output"][0, first : first + rows], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
