@@ -90,7 +90,7 @@ def load(
         load("checkpoints/checkpoint_best.pt", options=ModelOptions(dictionaries="data-bin", tokenizer="moses"))
 
     Args:
-        model: name of a bundled model, a folder, or a fairseq checkpoint file.
+        model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub.
         score: "norm" or "weight".
         position: "input", "output" or "both".
         layer: counted from 1, or "auto"; with both positions, that of the input position.

@@ -67,7 +67,7 @@ def _fsmt(folder: Path) -> int:
     """FastBPE's codes, which make pieces of some words, and a vocabulary for each side."""
     letters = sorted({letter for word in WORDS for letter in word})
     pieces = [*SPECIAL, *(f"{x}{end}" for x in letters for end in ("", "</w>"))]
-    merges = ["#version: 0.2"]
+    merges = []
     for word in ("the", "das", "house", "haus", "old", "alt"):
         for n in range(1, len(word)):
             end = "</w>" if n == len(word) - 1 else ""

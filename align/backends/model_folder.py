@@ -150,7 +150,8 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     """Find a model's checkpoint and read its `model.toml`, if it has one.
 
     Args:
-        model: name of a bundled model, a folder, or a checkpoint file.
+        model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub,
+            which is fetched.
         options: the user's word, above that of `model.toml`.
         files: names of checkpoints, for each backend, in the order in which they are looked for.
 

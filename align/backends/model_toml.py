@@ -24,7 +24,7 @@ class ModelOptions:
     """What a model's files do not say, or say wrongly; None leaves it to them.
 
     Attributes:
-        source_lang: language code, part of the dictionary's name.
+        source_lang: language code: part of a dictionary's name, or one of a Hugging Face model's own.
         target_lang: the same for the other side.
         dictionaries: folder that holds `dict.LANG.txt`.
         case: "lower" or "keep".

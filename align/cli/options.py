@@ -133,7 +133,11 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help=f"a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name (default: {DEFAULT_MODEL})",
     )
     add_list_models(group)
-    group.add_argument("--source-lang", metavar="LANG", help="source language, as in dict.LANG.txt")
+    group.add_argument(
+        "--source-lang",
+        metavar="LANG",
+        help="source language, as in dict.LANG.txt, or the Hugging Face model's own code, such as deu_Latn",
+    )
     group.add_argument("--target-lang", metavar="LANG", help="target language")
     group.add_argument(
         "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt (default: the model's)"

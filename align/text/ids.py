@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from align.errors import PairError, shorten
 from align.types import Pair, Pieces
@@ -14,6 +15,12 @@ WordOf = tuple[int | None, ...]
 
 BEGINNINGS = ("\u2581", "\u0120")
 """What marks a word's first piece: sentencepiece's blank, and that of BPE of bytes."""
+
+ENDING = "</w>"
+"""What marks a word's last piece in FSMT's vocabularies."""
+
+CONTINUED = "@@"
+"""What marks each piece but a word's last, by subword-nmt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +112,35 @@ class IdPair(Pair):
 
 
 def words_of_pieces(pieces: Iterable[str], special: Collection[str] = ()) -> list[int | None]:
-    """The word of each piece, by the mark of a word's first one: `\u2581` (sentencepiece) or `\u0120` (BPE of bytes).
+    """The word of each piece, by the mark that its tokeniser puts on some of them.
+
+    A word's first piece begins with `\u2581` (sentencepiece) or `\u0120` (BPE of bytes); or its last one ends with
+    `</w>` (FSMT); or all but its last one end with `@@` (subword-nmt).
 
     Args:
         pieces: such as a tokenizer's `convert_ids_to_tokens` gives.
         special: those that are part of no word, such as its `all_special_tokens`.
+
+    Raises:
+        ValueError: there are several pieces, and none has such a mark.
     """
-    found: list[int | None] = []
-    word = -1
-    for piece in pieces:
-        if piece in special:
-            found.append(None)
-            continue
-        word += piece.startswith(BEGINNINGS) or word < 0
-        found.append(word)
-    return found
+    given = list(pieces)
+    words = accumulate(_begins([piece for piece in given if piece not in special]), initial=0)
+    return [None if piece in special else next(words) for piece in given]
+
+
+def _begins(pieces: Sequence[str]) -> list[bool]:
+    """Whether each piece but the first begins another word."""
+    if any(piece.startswith(BEGINNINGS) for piece in pieces):
+        return [piece.startswith(BEGINNINGS) for piece in pieces[1:]]
+    if any(piece.endswith(ENDING) for piece in pieces):
+        return [piece.endswith(ENDING) for piece in pieces[:-1]]
+    if any(piece.endswith(CONTINUED) for piece in pieces) or len(pieces) < 2:
+        return [not piece.endswith(CONTINUED) for piece in pieces[:-1]]
+    raise ValueError(
+        f"no piece says where a word begins or ends, by {BEGINNINGS[0]}, {BEGINNINGS[1]}, {ENDING} or {CONTINUED}: "
+        "give the word of each, such as a tokenizer's word_ids(), or its offsets to words_of_offsets"
+    )
 
 
 def words_of_offsets(text: str, offsets: Iterable[Sequence[int]]) -> list[int | None]:

@@ -118,7 +118,9 @@ class _Nothing(dict[str, Any]):
         pass
 
 
-def subword_nmt_segmenter(path: Path | None, known: Container[str], limited: bool = False) -> Segment:
+def subword_nmt_segmenter(
+    path: Path | None, known: Container[str], limited: bool = False, fastbpe: bool = False
+) -> Segment:
     """Pieces of subword-nmt's BPE, `@@` at each but a token's last; fastBPE's codes give the same.
 
     Args:
@@ -126,6 +128,7 @@ def subword_nmt_segmenter(path: Path | None, known: Container[str], limited: boo
         known: the pieces of the model's dictionary.
         limited: whether pieces that it lacks are cut further. That is what subword-nmt's `--vocabulary` does, with any
             threshold: the dictionary of a text that was cut so lacks the same pieces.
+        fastbpe: whether these are fastBPE's codes, which are of version 0.2 even if they do not say so.
 
     Raises:
         ModelError: the file does not hold BPE codes.
@@ -135,15 +138,17 @@ def subword_nmt_segmenter(path: Path | None, known: Container[str], limited: boo
 
     assert path is not None
     try:
-        codes = path.read_text(encoding="utf-8")
-        lines = [line.strip("\r\n ").split(" ") for line in codes.rstrip("\n").split("\n")]
+        lines = [line.strip("\r\n ").split(" ") for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")]
         if all(len(line) == 3 and line[2].isdigit() for line in lines):  # fastBPE adds a count to each pair
-            codes = "#version: 0.2\n" + "".join(f"{first} {second}\n" for first, second, _ in lines)
+            lines, fastbpe = [line[:2] for line in lines], True
         elif any(len(line) != 2 for line in lines):
             raise ValueError
-        if lines[0][0].startswith("#version:") and lines[0] not in (["#version:", "0.1"], ["#version:", "0.2"]):
+        headed = lines[0][0].startswith("#version:")
+        if headed and lines[0] not in (["#version:", "0.1"], ["#version:", "0.2"]):
             raise ValueError
-        bpe = BPE(io.StringIO(codes), vocab=known if limited else None)
+        if fastbpe:
+            lines[:headed] = [["#version:", "0.2"]]
+        bpe = BPE(io.StringIO("\n".join(map(" ".join, lines))), vocab=known if limited else None)
     except ValueError:
         raise ModelError("not a file of BPE codes (version 0.1 or 0.2, two pieces a line)", file=str(path)) from None
     bpe.cache = _Nothing()

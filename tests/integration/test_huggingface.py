@@ -228,6 +228,32 @@ def test_languages_of_the_tokenizer(tmp_path: Path) -> None:
             load(tmp_path)
 
 
+@pytest.mark.parametrize("code", ["gl_ES", "sl_SI"])
+def test_mbart_50_is_known_by_its_languages(tmp_path: Path, code: str) -> None:
+    from tokenizers import Tokenizer
+
+    hugging.save_model("mbart-50", tmp_path, size=100)
+    pair = Pair(*WORDS, 1)
+    named = open_model(tmp_path).recorder
+    (tmp_path / "tokenizer_config.json").unlink()
+    assert open_model(tmp_path).recorder.encode(pair) != named.encode(pair)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    tokenizer.add_special_tokens([code])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert open_model(tmp_path).recorder.encode(pair) == named.encode(pair)
+
+
+@pytest.mark.parametrize("kind", ["bart", "mbart"])
+def test_a_version_among_the_weights(tmp_path: Path, kind: str) -> None:
+    hugging.save_model(kind, tmp_path)
+    expected = links(open_model(tmp_path))
+    weights = load_file(tmp_path / "model.safetensors")
+    for prefix in ("", "model."):
+        more = {f"{prefix}{side}.version": torch.tensor([3.0]) for side in ("encoder", "decoder")}
+        save_file({**weights, **more}, tmp_path / "model.safetensors")
+        assert links(open_model(tmp_path)) == expected
+
+
 REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
 DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, r"not a tokenizer \(.*UNK"),

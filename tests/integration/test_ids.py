@@ -155,3 +155,24 @@ def test_words_of_pieces_and_of_offsets() -> None:
     offsets = [(0, 0), (0, 3), (3, 6), (6, 8), (8, 9), (9, 11), (0, 0)]
     assert words_of_offsets("das haus\t .", offsets) == [None, 0, 1, 1, 2, 2, None]
     assert words_of_offsets(" a", [(0, 1), (1, 2)]) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        (["</s>", "das</w>", "ha", "us</w>", ".</w>", "</s>"], [None, 0, 1, 1, 2, None]),
+        (["@@</w>", "ist</w>", "al"], [0, 1, 2]),
+        (["das", "ha@@", "us", ".", "</s>"], [0, 1, 1, 2, None]),
+        (["\u2581</w>", "x", "\u2581@@"], [0, 0, 1]),
+        (["das", "</s>"], [0, None]),
+        (["</s>"], [None]),
+        ([], []),
+    ],
+)
+def test_words_by_marks_of_other_tokenisers(pieces: list[str], words: list[int | None]) -> None:
+    assert words_of_pieces(iter(pieces), ["</s>"]) == words
+
+
+def test_pieces_without_a_mark_have_no_words() -> None:
+    with pytest.raises(ValueError, match=r"no piece says where a word .*: give the word of each.*, or its offsets to"):
+        words_of_pieces(["das", "ha", "##us", "</s>"], ["</s>"])

@@ -59,15 +59,21 @@ def test_weighted_vectors_and_bias_add_up_to_the_modules_output(kind: str, tmp_p
         for attention, own in zip(recorded, reference(kind, model, sentence), strict=True):
             expected = own["weights"][0, :, first : first + rows]
             weights = attention.weights[b, :, :rows, :columns]
-            torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-5)
             vectors = attention.values[b, :, :columns] @ attention.out_proj  # [H, S, D]
             added = torch.einsum("hts,hsd->td", weights, vectors) + own["bias"]
-            torch.testing.assert_close(added, own["output"][0, first : first + rows], atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(added, own["output"][0, first : first + rows], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["marian", "fsmt", "t5"])
-def test_pieces_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "header"),
+    [("marian", ""), ("fsmt", ""), ("fsmt", "#version: 0.2\n"), ("fsmt", "#version: 0.1\n"), ("t5", "")],
+)
+def test_pieces_are_those_of_transformers(kind: str, header: str, tmp_path: Path) -> None:
     hugging.save_model(kind, tmp_path)
+    if header:
+        merges = tmp_path / "merges.txt"
+        merges.write_text(header + merges.read_text())
     recorder = load(tmp_path).recorder
     for pair in [
         *PAIRS,
@@ -104,3 +110,25 @@ def test_languages_of_m2m100_are_those_of_transformers(tmp_path: Path) -> None:
     expected = own(" ".join(PAIRS[0].source))["input_ids"]
     assert list(pieces.source)[:-1] == expected[:-1]  # this vocabulary's </s> is not the model's
     assert recorder.start[1] == own.get_lang_id("en")
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_what_surrounds_a_source_of_nllb_is_as_in_transformers(legacy: bool, tmp_path: Path) -> None:
+    from transformers import NllbTokenizer
+
+    hugging.save_model("m2m_100", tmp_path, size=100)
+    pieces = [*hugging.SPECIAL, "\u2581", ".", *"abcdefghijklmnopqrstuvwxyz"]
+    own = NllbTokenizer(
+        vocab={piece: n for n, piece in enumerate(pieces)},
+        merges=[],
+        src_lang="deu_Latn",
+        tgt_lang="eng_Latn",
+        extra_special_tokens=list(hugging.LANGUAGES),
+        legacy_behaviour=legacy,
+    )
+    own.save_pretrained(tmp_path)
+    recorder: Any = load(tmp_path).recorder
+    source = recorder.encode(PAIRS[0]).source
+    assert list(source) == own(" ".join(PAIRS[0].source))["input_ids"]
+    assert source[-1] == (own.convert_tokens_to_ids("deu_Latn") if legacy else 2)
+    assert recorder.start == (2, own.convert_tokens_to_ids("eng_Latn"))

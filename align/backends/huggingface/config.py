@@ -110,3 +110,13 @@ class Config:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
             raise self._wrong(name, "the number of a piece")
         return value
+
+
+def tokenizer_config(root: Path) -> Config:
+    """A folder's tokenizer_config.json, which need not be there.
+
+    Raises:
+        ModelError: it is damaged.
+    """
+    path = root / "tokenizer_config.json"
+    return Config(read_json(path) if path.is_file() else {}, str(path))

@@ -41,6 +41,7 @@ UNUSED = (
     r"decoder\.output_projection\.weight",
     r"shared\.weight",
     r"decoder\.layer_norm\.(weight|bias)",
+    r"(en|de)coder\.version",
 )
 """Weights that attention does not depend on."""
 
@@ -80,7 +81,7 @@ FAMILIES = {
     "pegasus": Family(True, "beyond", 0, ("pieces", "eos"), ("start",)),
     "t5": T5,
 }
-"""By the `model_type` of config.json; mBART-50's is mBART's, and its tokenizer's name tells them apart."""
+"""By the `model_type` of config.json; mBART-50's is mBART's, and its tokenizer's name or languages tell them apart."""
 
 
 def transformer_of(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from align.backends.again import remember
 from align.backends.fingerprint import fingerprint
-from align.backends.huggingface.config import Config, read_json
+from align.backends.huggingface.config import Config, read_json, tokenizer_config
 from align.backends.huggingface.families import FAMILIES, T5, Family, transformer_of
 from align.backends.huggingface.files import read_weights, weight_files
 from align.backends.huggingface.recorder import HuggingFaceRecorder
@@ -22,6 +23,9 @@ from align.types import Dtype
 
 VOCABULARIES = ("vocab.json", "target_vocab.json", "vocab-src.json", "vocab-tgt.json")
 """Files that give pieces their numbers, where that is not done by the file of subwords."""
+
+MBART_50_ONLY = ("gl_ES", "sl_SI")
+"""Languages of mBART-50 that mBART-25 does not have."""
 
 SINUSOIDS = 100_000
 """The most positions that are computed."""
@@ -42,10 +46,10 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     file = str(root / "config.json")
     config = Config(read_json(root / "config.json"), file)
     kind = _kind(config, root)
-    family = FAMILIES[kind]
     languages = _languages(folder)
     known = (languages[0] or "source", languages[1] or "target")
     text = read_text_rules(root, kind, known, folder.options)
+    family = _family(kind, root, text)
     before, after, start = _surroundings(family, config, text, languages, file)
     weights = read_weights(folder.checkpoint)
     try:
@@ -120,8 +124,7 @@ def _kind(config: Config, root: Path) -> str:
     """
     kind = config.kind
     if kind == "mbart":
-        path = root / "tokenizer_config.json"
-        saved = Config(read_json(path) if path.is_file() else {}, str(path))
+        saved = tokenizer_config(root)
         named = (saved.word("tokenizer_class", ""), config.word("tokenizer_class", ""))
         if saved.word("language_codes", "") == "ML50" or any(name.startswith("MBart50") for name in named):
             return "mbart-50"
@@ -129,6 +132,20 @@ def _kind(config: Config, root: Path) -> str:
         remedy = Remedy("links need an encoder-decoder Transformer; there are: " + ", ".join(sorted(FAMILIES)))
         raise ModelError(f"a model of type {kind or 'unknown'}", file=str(root), remedy=remedy)
     return kind
+
+
+def _family(kind: str, root: Path, text: Text) -> Family:
+    """What a kind of model differs in, as its vocabulary and its tokenizer's settings show.
+
+    Raises:
+        ModelError: the settings are damaged.
+    """
+    if kind == "mbart" and any(code in text.codes for code in MBART_50_ONLY):
+        return FAMILIES["mbart-50"]
+    family = FAMILIES[kind]
+    if kind == "m2m_100" and tokenizer_config(root).switch("legacy_behaviour", False):
+        return replace(family, source=("pieces", "eos", "source"))  # as NLLB's tokenizer once had it
+    return family
 
 
 def _languages(folder: ModelFolder) -> tuple[str | None, str | None]:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-from align.backends.huggingface.config import Config, read_json
+from align.backends.huggingface.config import Config, read_json, tokenizer_config
 from align.backends.huggingface.languages import LANGUAGES
 from align.backends.huggingface.tokenizer_json import read_tokenizer
 from align.backends.model_toml import ModelOptions
@@ -99,11 +99,10 @@ def _marian(root: Path, languages: tuple[str, str], options: ModelOptions) -> Te
 
 def _m2m100(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
     known = _vocabulary(root / "vocab.json")
-    path = root / "tokenizer_config.json"
-    saved = Config(read_json(path) if path.is_file() else {}, str(path))
-    release = saved.word("language_codes", "m2m100")
+    release = tokenizer_config(root).word("language_codes", "m2m100")
     if release not in ("m2m100", "wmt21"):
-        raise ModelError(f"its language_codes are {release}, not one of m2m100, wmt21", file=str(path))
+        what = f"its language_codes are {release}, not one of m2m100, wmt21"
+        raise ModelError(what, file=str(root / "tokenizer_config.json"))
     codes = {code: f"__{code}__" for code in LANGUAGES[release].split()}
     known |= {token: len(known) + n for n, token in enumerate(codes.values())}
     path = root / "sentencepiece.bpe.model"
@@ -129,7 +128,7 @@ def _fsmt(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text
     config = Config(read_json(root / "tokenizer_config.json"), str(root / "tokenizer_config.json"))
     vocabularies = (_vocabulary(root / "vocab-src.json"), _vocabulary(root / "vocab-tgt.json"))
     lower = config.switch("do_lower_case", False)
-    segment = subword_nmt_segmenter(root / "merges.txt", ())
+    segment = subword_nmt_segmenter(root / "merges.txt", (), fastbpe=True)
 
     def with_end(token: str, first: bool) -> list[str]:
         """Pieces as this vocabulary writes them: a mark at a token's last, not at the others."""
