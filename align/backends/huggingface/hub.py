@@ -10,7 +10,7 @@ from align.errors import ModelError, Remedy, one_line
 TEXT = ("*.json", "merges.txt", "*.spm", "*.model")
 """What a model needs beside its weights."""
 
-WEIGHTS = (("*.safetensors",), ("pytorch_model.bin",))
+WEIGHTS = (("*.safetensors",), ("pytorch_model.bin", "pytorch_model-*.bin"))
 """Weights, in the order in which they are looked for: the second is fetched only where there is none of the first."""
 
 
