@@ -192,7 +192,7 @@ def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[st
             for path in sorted(root.glob(name)):
                 if path.is_file() or "*" in name:
                     return backend, path
-    wanted = ", ".join(names[-1] for names in files.values())
+    wanted = ", ".join(names[-1 if "*" in names[-1] else 0] for names in files.values())
     what, remedy = f"no checkpoint ({wanted}) in this folder", None
     folders = sorted(path for path in islice(root.glob("*"), MOST_NAMES) if path.is_dir())
     names = [name for names in files.values() for name in names]

@@ -31,8 +31,8 @@ OTHER_TOOLKIT = Remedy(
 """What to do with a translation model that is not fairseq's."""
 
 HUGGING_FACE = Remedy(
-    "name its folder, with its weights in model.safetensors, in model.safetensors.index.json and the files that this "
-    "names, or in pytorch_model.bin"
+    "name its folder, with its weights in model.safetensors, pytorch_model.bin, or one of these with .index.json and "
+    "the files that this names"
 )
 """What to do with a Hugging Face model whose weights are elsewhere."""
 

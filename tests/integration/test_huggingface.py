@@ -262,6 +262,10 @@ DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, r"not a tokenizer \("),
     ({"normalizer": {"type": "Sequence", "normalizers": [REPLACE] * 9}}, "texts thousands of times as long"),
     ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**6}}, "texts thousands of times as long"),
+    ({"decoder": {"type": "Sequence", "decoders": [REPLACE] * 4}}, "its decoder would make texts thousands of times"),
+    ({"decoder": {"type": "Sequence", "decoders": [{"suffix": ""}] * 13}}, "its decoder would"),
+    ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "ByteLevel"}] * 13}}, "its normalizer would"),
+    ({"decoder": {"type": "Strip", "content": "a", "start": 0, "stop": 2}}, r"not a tokenizer \("),
     ({"model": []}, r"not a tokenizer \("),
 ]
 
@@ -288,6 +292,14 @@ def test_a_word_over_which_the_tokenizer_fails_is_unknown(tmp_path: Path) -> Non
     change(tmp_path, "tokenizer.json", model={"type": "WordLevel", "vocab": vocabulary, "unk_token": "missing"})
     recorder = load(tmp_path).recorder
     assert list(recorder.encode(Pair(("a", "x"), ("x", "b"), 1)).target) == [recorder.unk, 1]
+
+
+def test_pieces_over_which_the_decoder_fails_are_unknown(tmp_path: Path) -> None:
+    hugging.save_model("t5", tmp_path)
+    change(tmp_path, "tokenizer.json", decoder={"type": "Strip", "content": "x", "start": 0, "stop": 2})
+    recorder: Any = load(tmp_path).recorder
+    join = recorder.prepared.join
+    assert (join(["\u2581das"]), join(["x"])) == ("\u2581das", "<unk>")
 
 
 def test_no_more_pieces_than_there_are_positions(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ OTHER = (
     "(scripts/train_model)"
 )
 HUGGING = (
-    "name its folder, with its weights in model.safetensors, in model.safetensors.index.json and the files that this "
-    "names, or in pytorch_model.bin"
+    "name its folder, with its weights in model.safetensors, pytorch_model.bin, or one of these with .index.json and "
+    "the files that this names"
 )
 PART = "name the folder or the checkpoint that it belongs to"
 

@@ -12,6 +12,10 @@ from align.errors import ModelError, show_value
 JSON_BYTES = 64 << 20
 """The most that a file of settings or of a vocabulary may have; NLLB's has 17 million."""
 
+MOST_POSITIONS, USUAL_POSITIONS = 10_000, 1024
+"""Where positions are not weights, a model takes as many pieces as its settings say, but not more than the first; where
+they do not say, as T5's do not, the second. Attention takes time and memory by the square of them."""
+
 
 def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
     """An object out of a file.
@@ -32,6 +36,15 @@ def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ModelError("not a JSON object", file=str(path))
     return content
+
+
+def unlearned_positions(config: Config) -> int:
+    """The most pieces that either side of a model takes whose positions are computed or relative.
+
+    Raises:
+        ModelError: the setting is not a number.
+    """
+    return min(config.size("max_position_embeddings", USUAL_POSITIONS), MOST_POSITIONS)
 
 
 def lacks(error: ModuleNotFoundError) -> ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""The weights of a model folder: safetensors, whole or in parts, or what torch saved."""
+"""The weights of a model folder: safetensors, or what torch saved, whole or in parts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from align.backends.huggingface.config import lacks, read_json
 from align.backends.saved.unpickle import load_weights
 from align.errors import ModelError, one_line, shorten
 
-INDEX = "model.safetensors.index.json"
-FILES = ("model.safetensors", INDEX, "pytorch_model.bin")
+INDICES = {"model.safetensors.index.json": ".safetensors", "pytorch_model.bin.index.json": ".bin"}
+"""What says which files hold the weights, and how the names of these end."""
+
+FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """What holds the weights, or says which files do, in the order in which they are looked for."""
 
 
@@ -25,11 +27,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         ModelError: a file is missing, damaged, or names files outside of its folder.
         ValueError: what torch saved is damaged, or wants to run code.
     """
-    if path.suffix == ".bin":
-        return load_weights(path)
     weights: dict[str, Tensor] = {}
     for part in weight_files(path):
-        weights |= _read(part)
+        weights |= load_weights(part) if part.suffix == ".bin" else _read(part)
     return weights
 
 
@@ -39,14 +39,14 @@ def weight_files(path: Path) -> list[Path]:
     Raises:
         ModelError: the index names no files, or others.
     """
-    return _parts(path) if path.name == INDEX else [path]
+    return _parts(path) if path.name in INDICES else [path]
 
 
 def _parts(index: Path) -> list[Path]:
     places = read_json(index).get("weight_map")
     names = list(places.values()) if isinstance(places, dict) else []
     for name in names:
-        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(INDICES[index.name]):
             raise ModelError(f"it names {shorten(repr(name))}, which is no file of weights beside it", file=str(index))
     if not names:
         raise ModelError("it names no files", file=str(index))

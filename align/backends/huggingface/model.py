@@ -9,7 +9,7 @@ from pathlib import Path
 
 from align.backends.again import remember
 from align.backends.fingerprint import fingerprint
-from align.backends.huggingface.config import Config, read_json, tokenizer_config
+from align.backends.huggingface.config import Config, read_json, tokenizer_config, unlearned_positions
 from align.backends.huggingface.families import FAMILIES, T5, Family, transformer_of
 from align.backends.huggingface.files import read_weights, weight_files
 from align.backends.huggingface.recorder import HuggingFaceRecorder
@@ -26,9 +26,6 @@ VOCABULARIES = ("vocab.json", "target_vocab.json", "vocab-src.json", "vocab-tgt.
 
 MBART_50_ONLY = ("gl_ES", "sl_SI")
 """Languages of mBART-50 that mBART-25 does not have."""
-
-SINUSOIDS = 100_000
-"""The most positions that are computed."""
 
 
 def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> HuggingFaceRecorder:
@@ -86,10 +83,10 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
 def _most_positions(family: Family, config: Config, transformer: Transformer) -> int:
     """The most pieces that either side takes: those of which the settings tell, and which have a vector."""
     if family.positions != "learned":
-        return SINUSOIDS
+        return unlearned_positions(config)
     tables = (stack.embedding.positions for stack in (transformer.encoder, transformer.decoder))
-    rows = (len(table(0)) for table in tables if table is not None)
-    return min(config.size("max_position_embeddings", SINUSOIDS), *rows)
+    rows = min(len(table(0)) for table in tables if table is not None)
+    return min(config.size("max_position_embeddings", rows), rows)
 
 
 def _prefix(family: Family, config: Config, options: ModelOptions, languages: tuple[str | None, str | None]) -> str:

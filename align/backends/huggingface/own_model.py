@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from align.backends.huggingface.config import Config, read_json
+from align.backends.huggingface.config import USUAL_POSITIONS, Config, read_json, unlearned_positions
 from align.backends.huggingface.files import read_weights
 from align.backends.model_folder import ModelFolder
 from align.errors import ModelError, one_line
@@ -45,9 +45,6 @@ IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 
 COMPUTED = re.compile(r"(model\.)?(en|de)coder\.embed_positions\.\w+")
 """What a file need not hold: positions that are computed."""
-
-MOST_POSITIONS, USUAL_POSITIONS = 10_000, 1024
-"""Of computed positions there are as many as the settings say, but not more than this; or, if they do not say, this."""
 
 INSTALL = "pip install 'transformers>=5'"
 
@@ -129,8 +126,8 @@ def _settings(config: Config, learned: bool, most: int) -> dict[str, Any]:
         (IDS, config.id),
     ]
     settings = {name: read(name) for names, read in readers for name in names if config.has(name)}
-    positions = config.size("max_position_embeddings", USUAL_POSITIONS)
-    return {**settings, "max_position_embeddings": positions if learned else min(positions, MOST_POSITIONS)}
+    named = config.size("max_position_embeddings", USUAL_POSITIONS)
+    return {**settings, "max_position_embeddings": named if learned else unlearned_positions(config)}
 
 
 @contextmanager

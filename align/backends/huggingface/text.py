@@ -150,7 +150,7 @@ def _fsmt(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text
 
 def _tokenizer_json(root: Path, languages: tuple[str, str], options: ModelOptions) -> Text:
     path = root / "tokenizer.json"
-    tokenizer, pieces = read_tokenizer(path)
+    tokenizer, pieces, join = read_tokenizer(path)
     known: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     added = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
     codes = {token: token for token in sorted(added) if not token.startswith("<")}
@@ -159,7 +159,6 @@ def _tokenizer_json(root: Path, languages: tuple[str, str], options: ModelOption
     def segment(token: str, first: bool) -> list[str]:
         return pieces(token if first else lead + token)
 
-    join = tokenizer.decoder.decode if tokenizer.decoder else JOINS["sentencepiece"]
     return _text(
         languages, options, (segment, segment), (known, known), codes, files=(path, path), special=added, join=join
     )

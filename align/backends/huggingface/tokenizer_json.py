@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from align.backends.huggingface.config import lacks, read_json
 from align.errors import ModelError, one_line
+from align.text.detokenize import JOINS, Join
 
 MOST_GROWTH = 4096
-"""How many times as long a text may become before it is cut into pieces: a dozen replaced letters, each by two."""
+"""How many times as long a text may become, before it is cut into pieces or after: a dozen replaced letters, each by
+two."""
+
+DOUBLING = frozenset({"suffix", "cleanup", "trim_offsets"})
+"""Settings of steps that may make a text twice as long though they hold no string to put in; a type may be missing."""
 
 
-def read_tokenizer(path: Path) -> tuple[Any, Callable[[str], list[str]]]:
-    """The tokeniser of a file, and what cuts a text into pieces with it.
+def read_tokenizer(path: Path) -> tuple[Any, Callable[[str], list[str]], Join]:
+    """The tokeniser of a file, what cuts a text into pieces with it, and what makes a text of pieces.
 
     A text over which the library fails becomes `<unk>`.
 
@@ -26,8 +31,9 @@ def read_tokenizer(path: Path) -> tuple[Any, Callable[[str], list[str]]]:
     except ModuleNotFoundError as error:
         raise lacks(error) from None
     content = read_json(path)
-    if _growth([content.get("normalizer"), content.get("pre_tokenizer")]) > MOST_GROWTH:
-        raise ModelError("its normalizer would make texts thousands of times as long", file=str(path))
+    for names in (("normalizer", "pre_tokenizer"), ("decoder",)):
+        if _growth([content.get(name) for name in names]) > MOST_GROWTH:
+            raise ModelError(f"its {names[0]} would make texts thousands of times as long", file=str(path))
 
     def cut(text: str) -> list[str]:
         return list(tokenizer.encode(text, add_special_tokens=False).tokens)
@@ -36,7 +42,8 @@ def read_tokenizer(path: Path) -> tuple[Any, Callable[[str], list[str]]]:
         tokenizer: Any = Tokenizer.from_file(str(path))
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        cut("b a")
+        join: Join = tokenizer.decoder.decode if tokenizer.decoder else JOINS["sentencepiece"]
+        join(cut("b a"))
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # of the library's own kinds, some of which are not Exceptions
@@ -50,17 +57,27 @@ def read_tokenizer(path: Path) -> tuple[Any, Callable[[str], list[str]]]:
         except BaseException:
             return ["<unk>"]
 
-    return tokenizer, pieces
+    def text_of(pieces: Sequence[str]) -> str:
+        try:
+            return join(pieces)
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException:
+            return "<unk>"
+
+    return tokenizer, pieces, text_of
 
 
 def _growth(parts: list[Any]) -> int:
-    """How many times as long the steps of a normalizer can make a text, at most."""
+    """How many times as long the steps of a normalizer or a decoder can make a text, at most."""
     growth = 1
     while parts and growth <= MOST_GROWTH:
         part = parts.pop()
         if isinstance(part, dict):
             inserted = (part.get(name) for name in ("content", "prepend"))
             growth *= 1 + sum(len(text) for text in inserted if isinstance(text, str))
+            if part.get("type") == "ByteLevel" or not DOUBLING.isdisjoint(part):
+                growth *= 2
             parts.extend(part.values())
         elif isinstance(part, list):
             parts.extend(part)
