@@ -11,7 +11,6 @@ import random
 import shutil
 import struct
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +21,7 @@ import torch
 from tests import hugging
 from tests.hostile import fuzz_models
 from tests.hostile.code import repacked
-from tests.hostile.command import Deadline, options, print_table
+from tests.hostile.command import options
 from tests.hostile.fuzz_models import Outcome
 
 LANGUAGES = {"m2m_100": ("deu_Latn", "eng_Latn"), "mbart-50": ("deu_Latn", "eng_Latn"), "mbart": ("de_DE", "en_XX")}
@@ -179,23 +178,10 @@ def main() -> int:
     """Run from the command line; exit code 1 where something went wrong."""
     parser = options("hugging", 1000)
     args = parser.parse_args()
-    counts: Counter[tuple[str, str]] = Counter()
-    deadline = Deadline(args.seconds)
-    slowest = largest = 0.0
     with TemporaryDirectory() as temporary:
-        sound = save_sound(Path(temporary) / "sound")
-        for number, way, outcome in run(args.count, args.seed, sound, Path(temporary), args.keep):
-            counts[way.partition(", ")[2], outcome.what] += 1
-            slowest, largest = max(slowest, outcome.seconds), max(largest, outcome.megabytes)
-            if outcome.what not in ("links", "refused"):
-                print(f"seed {number} ({way}): {outcome}"[:2000], file=sys.stderr)
-            if deadline.over:
-                break
-    wrong = sum(cases for (_, what), cases in counts.items() if what not in ("links", "refused"))
-    rows: list[tuple[str, str, float]] = [(way, what, cases) for (way, what), cases in sorted(counts.items())]
-    rows += [("all", "wrong", wrong), ("slowest", "CPU seconds", round(slowest, 1)), ("largest", "MB", round(largest))]
-    print_table(parser, [("spoilt", "came of it", "folders"), *rows])
-    return int(wrong > 0)
+        found = run(args.count, args.seed, save_sound(Path(temporary) / "sound"), Path(temporary), args.keep)
+        by_kind = ((number, way.partition(", ")[2], outcome) for number, way, outcome in found)
+        return fuzz_models.report(parser, args.seconds, by_kind)
 
 
 if __name__ == "__main__":

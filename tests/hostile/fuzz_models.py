@@ -15,9 +15,9 @@ import struct
 import sys
 import time
 import zipfile
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -413,6 +413,31 @@ def run(
         yield number, way, outcome
 
 
+def report(parser: ArgumentParser, seconds: float, outcomes: Iterable[tuple[int, str, Outcome]]) -> int:
+    """Count what came of spoilt folders until the time is over, and print it; 1 where something went wrong.
+
+    Args:
+        parser: of the program.
+        seconds: to go on for.
+        outcomes: seed, way of spoiling it, and outcome of each folder.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    deadline = Deadline(seconds)
+    slowest = largest = 0.0
+    for number, way, outcome in outcomes:
+        counts[way, outcome.what] += 1
+        slowest, largest = max(slowest, outcome.seconds), max(largest, outcome.megabytes)
+        if outcome.what not in ("links", "refused"):
+            print(f"seed {number} ({way}): {outcome}"[:2000], file=sys.stderr)
+        if deadline.over:
+            break
+    wrong = sum(cases for (_, what), cases in counts.items() if what not in ("links", "refused"))
+    rows: list[tuple[str, str, float]] = [(way, what, cases) for (way, what), cases in sorted(counts.items())]
+    rows += [("all", "wrong", wrong), ("slowest", "CPU seconds", round(slowest, 1)), ("largest", "MB", round(largest))]
+    print_table(parser, [("spoilt", "came of it", "folders"), *rows])
+    return int(wrong > 0)
+
+
 def main() -> int:
     """Run from the command line; exit code 1 where something went wrong."""
     from tests import toy
@@ -420,26 +445,11 @@ def main() -> int:
     parser = options("models", 1000)
     parser.add_argument("--way", choices=sorted(set(WAYS)), help="damage in this way only, such as spm: sentencepiece")
     args = parser.parse_args()
-    counts: Counter[tuple[str, str]] = Counter()
-    deadline = Deadline(args.seconds)
-    slowest = largest = 0.0
+    ways = [args.way] if args.way else WAYS
     with TemporaryDirectory() as temporary:
         sound = Path(temporary) / "sound"
         toy.save_model(sound)
-        for number, way, outcome in run(
-            args.count, args.seed, sound, Path(temporary), args.keep, [args.way] if args.way else WAYS
-        ):
-            counts[way, outcome.what] += 1
-            slowest, largest = max(slowest, outcome.seconds), max(largest, outcome.megabytes)
-            if outcome.what not in ("links", "refused"):
-                print(f"seed {number} ({way}): {outcome}"[:2000], file=sys.stderr)
-            if deadline.over:
-                break
-    wrong = sum(cases for (_, what), cases in counts.items() if what not in ("links", "refused"))
-    rows: list[tuple[str, str, float]] = [(way, what, cases) for (way, what), cases in sorted(counts.items())]
-    rows += [("all", "wrong", wrong), ("slowest", "CPU seconds", round(slowest, 1)), ("largest", "MB", round(largest))]
-    print_table(parser, [("spoilt", "came of it", "folders"), *rows])
-    return int(wrong > 0)
+        return report(parser, args.seconds, run(args.count, args.seed, sound, Path(temporary), args.keep, ways))
 
 
 if __name__ == "__main__":
