@@ -1,11 +1,11 @@
 """A Marian model in the format of OPUS-MT, trained here with transformers: how its alignments get better with its loss.
 
-    .venv/bin/python eval/run.py marian --data DIR --folder FOLDER
+    .venv/bin/python eval/run.py marian --data DIR --folder FOLDER [--beside MODEL ...]
 
 It is small, and trained for some minutes on the text of the bundled models, of which it has other pieces: those of two
 sentencepiece vocabularies. Models kept on the way are in FOLDER/UPDATES; training goes on where it was stopped. Each is
-read by `align.load`, as any such folder, and so is the experiment's first model, whose loss is that of
-`eval/run.py quality`.
+read by `align.load`, as any such folder, and so are the models to put beside, such as fairseq's at like losses, and the
+experiment's first one; their losses are those of `eval/run.py quality`.
 
 Written are error rates beside losses, those of every layer, head and position of the last model, and how many pairs of
 the validation text have the same pieces and links by transformers' own tokenizer and `output_attentions=True`.
@@ -106,7 +106,9 @@ def checks(folder: Path, aligner: Aligner, valid: list[Pair]) -> Iterator[dict[s
         yield {"what": what, "pairs": len(pairs), "same": same(folder, aligner, pairs)}
 
 
-def run(data: Path, config: Path, experiment: str, folder: Path, minutes: float, output: Path) -> None:
+def run(
+    data: Path, config: Path, experiment: str, folder: Path, minutes: float, beside: list[str], output: Path
+) -> None:
     """Train, align, print, write.
 
     Raises:
@@ -124,16 +126,17 @@ def run(data: Path, config: Path, experiment: str, folder: Path, minutes: float,
     for path in sorted(path.parent for path in folder.glob("*/model.safetensors")):
         aligner = load(path, device="cpu")
         found = sweep(aligner, text.pairs, text.gold)
-        model: dict[str, Value] = {"model": f"{int(path.name):,} updates", "loss": loss_of(path, valid) / words}
-        rows.append(model | row_of(aligner, found, text))
-    name = about["models"][0]
-    other = replace(load_model(name, data, "cpu"), settings=Settings())
-    last: dict[str, Value] = {"model": name, "loss": loss_in_results(name, output)}
-    rows.append(last | row_of(other, sweep(other, text.pairs, text.gold), text))
+        row: dict[str, Value] = {"model": f"{int(path.name):,} updates", "loss": loss_of(path, valid) / words}
+        rows.append(row | row_of(aligner, found, text))
+    others = {Path(model).name: load(model, device="cpu") for model in beside}
+    others[about["models"][0]] = replace(load_model(about["models"][0], data, "cpu"), settings=Settings())
+    for name, other in others.items():
+        row = {"model": name, "loss": loss_in_results(name, output)}
+        rows.append(row | row_of(other, sweep(other, text.pairs, text.gold), text))
     columns = [Column("model", "model"), Column("loss", "nats per word", 3), Column("read", "read at", None, True)]
     columns += [Column(score, f"AER {score}, best cell", 1) for score in SCORES]
     parts: dict[str, str | list[str]] = {
-        "model": [aligner.recorder.name, other.recorder.name],
+        "model": [aligner.recorder.name, *(other.recorder.name for other in others.values())],
         "gold": "+".join(text.names),
         "minutes": f"{minutes:g}",
     }

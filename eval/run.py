@@ -100,6 +100,9 @@ def marian(parser: argparse.ArgumentParser) -> None:
     experiment_options(parser)
     parser.add_argument("--folder", type=Path, required=True, help="of the models, which are kept and trained on")
     parser.add_argument("--minutes", type=float, default=20, help="to train for in all")
+    parser.add_argument(
+        "--beside", nargs="+", default=[], metavar="MODEL", help="more models to align with, as for extract-align -m"
+    )
 
 
 def quality(parser: argparse.ArgumentParser) -> None:

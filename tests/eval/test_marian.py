@@ -50,14 +50,14 @@ def test_a_toy_model_is_trained_and_measured(
     def measure(minutes: float) -> tuple[str, list[dict[str, str]]]:
         result = command(
             *("marian", "--data", data, "--config", data / "experiments.toml", "--experiment", "toy"),
-            *("--folder", folder, "--minutes", minutes),
+            *("--folder", folder, "--minutes", minutes, "--beside", data / "models" / "two"),
         )
         assert result.code == 0, result.err
         return read_table(data / "results" / "marian.tsv")
 
     sign, rows = measure(0.001)
     assert sign.startswith("# marian|huggingface:de-en@")
-    assert rows[-1]["model"] == "models/one"
+    assert [row["model"] for row in rows[-2:]] == ["two", "models/one"]
     assert rows[-1]["loss"] == "n/a"
     assert all(0 <= float(row["aer_toy"]) <= 100 for row in rows)
     cells = read_table(data / "results" / "marian.cells.tsv")[1]
@@ -68,7 +68,7 @@ def test_a_toy_model_is_trained_and_measured(
     assert again == (sign, rows)
     seconds = torch.load(folder / "state.pt", weights_only=True)["seconds"]
     more = measure((seconds + 0.1) / 60)[1]
-    assert more[: len(rows) - 1] == rows[:-1]
+    assert more[: len(rows) - 2] == rows[:-2]
     assert len(more) > len(rows)
 
 
