@@ -63,6 +63,7 @@ CHANGES: dict[str, Change] = {
     "as it is": as_they_are,
     **{f"{share:.0%} shuffled": shuffled(share) for share in SHUFFLED},
     "shifted by a line": shifted,
+    "sides swapped": lambda pairs, random: swapped(pairs[:-1]),
 }
 
 

@@ -4,8 +4,8 @@
 
 It is small, and trained for some minutes on the text of the bundled models, of which it has other pieces: those of two
 sentencepiece vocabularies. Models kept on the way are in FOLDER/UPDATES; training goes on where it was stopped. Each is
-read by `align.load`, as any such folder, and so are the models to put beside, such as fairseq's at like losses, and the
-experiment's first one; their losses are those of `eval/run.py quality`.
+read by `align.load`, as any such folder, and so are fairseq models to put beside, such as those with like losses, and
+the experiment's first one.
 
 Written are error rates beside losses, those of every layer, head and position of the last model, and how many pairs of
 the validation text have the same pieces and links by transformers' own tokenizer and `output_attentions=True`.
@@ -13,9 +13,7 @@ the validation text have the same pieces and links by transformers' own tokenize
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,6 @@ from common import (
     Text,
     chosen,
     find_experiment,
-    load_model,
     read_config,
     read_text,
     score_columns,
@@ -35,14 +32,17 @@ from common import (
 )
 from marian_checks import same_links, same_pieces
 from marian_training import Recipe, Vocabulary, loss_of, train, write_vocabulary
+from quality import loss_per_word
 from transformers.utils import logging as hf_logging
 
-from align import Aligner, Pair, Settings, load
+from align import Aligner, Pair, load
 from align.aligners.sweep import sweep
 from align.aligners.swept import SCORES, Sweep
+from align.backends.model_toml import ModelOptions
 from align.links.metrics import count_all
 from align.signature import signature
 from align.training.corpus import read_pairs
+from align.training.run import Machine
 from align.view.sweep_tables import cell_table
 from align.view.tables import Column, Value, percent
 
@@ -74,14 +74,6 @@ def row_of(aligner: Aligner, found: Sweep, text: Text) -> dict[str, Value]:
     row |= {score: percent(rates.min()) for score, rates in zip(SCORES, found.rates(), strict=True)}
     links = [alignment.links for alignment in aligner(text.pairs)]
     return row | score_row(count_all(links, text.gold), text, None)
-
-
-def loss_in_results(model: str, output: Path) -> float | None:
-    """Nats per word of the validation text, as `eval/run.py quality` has written them, if it has."""
-    path = output / "quality.tsv"
-    lines = path.read_text(encoding="utf-8").splitlines()[1:] if path.is_file() else []
-    losses = {row["model"]: float(row["per_word"]) for row in csv.DictReader(lines, delimiter="\t")}
-    return losses.get(model)
 
 
 def prepare_and_train(folder: Path, minutes: float, about: dict[str, Any], data: Path, text: Text) -> None:
@@ -128,10 +120,12 @@ def run(
         found = sweep(aligner, text.pairs, text.gold)
         row: dict[str, Value] = {"model": f"{int(path.name):,} updates", "loss": loss_of(path, valid) / words}
         rows.append(row | row_of(aligner, found, text))
-    others = {Path(model).name: load(model, device="cpu") for model in beside}
-    others[about["models"][0]] = replace(load_model(about["models"][0], data, "cpu"), settings=Settings())
+    first = about["models"][0]
+    others = {model: load(model, device="cpu") for model in (*beside, str(data / first) if "/" in first else first)}
+    options = ModelOptions(*trained["languages"])
+    prefix, machine = (data / trained["valid"][0]).with_suffix(""), Machine("cpu", torch.get_num_threads())
     for name, other in others.items():
-        row = {"model": name, "loss": loss_in_results(name, output)}
+        row = {"model": Path(name).name, "loss": loss_per_word(name, prefix, options, machine)}
         rows.append(row | row_of(other, sweep(other, text.pairs, text.gold), text))
     columns = [Column("model", "model"), Column("loss", "nats per word", 3), Column("read", "read at", None, True)]
     columns += [Column(score, f"AER {score}, best cell", 1) for score in SCORES]

@@ -35,6 +35,7 @@ from align.aligners.reader import Reader
 from align.aligners.single import align_encoded
 from align.attention.consistency import LinkedWords
 from align.attention.scores import best_words
+from align.backends.base import Recorder
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.links.metrics import Counts, compare, count_all, estimate
 from align.signature import signature
@@ -51,7 +52,7 @@ Lessons = tuple[list[Pair], list[Links]]
 """Pairs and their links, for a head to learn."""
 
 
-def readable(recorder: FairseqRecorder, pairs: Sequence[Pair]) -> list[Encoded]:
+def readable(recorder: Recorder, pairs: Sequence[Pair]) -> list[Encoded]:
     """Those pairs that have something to align."""
     return [one for one in (encode(recorder, pair, "blank") for pair in pairs) if one.pieces]
 
@@ -81,7 +82,7 @@ def places(reader: Reader, encoded: Sequence[Encoded]) -> dict[PositionChoice, P
 class Gold:
     """The gold's text as a model reads it, and error counts at a place, each found once."""
 
-    def __init__(self, recorder: FairseqRecorder, text: Text, turned: bool) -> None:
+    def __init__(self, recorder: Recorder, text: Text, turned: bool) -> None:
         self.reader = Reader(recorder, threshold=THRESHOLD)
         self.encoded = [encode(recorder, pair) for pair in (swapped(text.pairs) if turned else text.pairs)]
         self._text, self._turned = text, turned

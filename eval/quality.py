@@ -11,6 +11,9 @@ is not comparable between them: that per word of the text is. BLEU is of Moses t
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -22,7 +25,7 @@ from align.signature import signature
 from align.training.corpus import read_pairs
 from align.training.prepare import binarise, write_pieces
 from align.training.run import Machine
-from align.training.score import BEAM, measure
+from align.training.score import BEAM, losses, measure
 from align.view.tables import Column, Value
 
 COLUMNS = [
@@ -33,8 +36,26 @@ COLUMNS = [
 ]
 
 
-def score(model: str, prefix: Path, options: ModelOptions, machine: Machine) -> dict[str, Value]:
-    """One model's row.
+@dataclass(frozen=True)
+class Prepared:
+    """A text as a model reads it, in a temporary folder.
+
+    Attributes:
+        work: the folder, as `align.training.score` takes it.
+        checkpoint: the model's.
+        languages: source and target.
+        subwords: what the target's pieces are.
+    """
+
+    work: Path
+    checkpoint: Path
+    languages: tuple[str, str]
+    subwords: str
+
+
+@contextmanager
+def prepared(model: str, prefix: Path, options: ModelOptions) -> Iterator[Prepared]:
+    """A text in a model's pieces.
 
     Raises:
         ValueError: the model or the text cannot be used.
@@ -55,7 +76,27 @@ def score(model: str, prefix: Path, options: ModelOptions, machine: Machine) -> 
             write_pieces(work, ["valid"], "cut", rule.language, rule)
         known = ["--srcdict", folder.dictionary(source), "--tgtdict", folder.dictionary(target)]
         binarise((source, target), work, {"valid": "valid.cut"}, known)
-        quality = measure(work, folder.checkpoint, (source, target), rules[1].subwords, machine, work / "log")
+        yield Prepared(work, folder.checkpoint, (source, target), rules[1].subwords)
+
+
+def loss_per_word(model: str, prefix: Path, options: ModelOptions, machine: Machine) -> float:
+    """Nats per word of a text.
+
+    Raises:
+        ValueError: the model or the text cannot be used.
+    """
+    with prepared(model, prefix, options) as text:
+        return losses(text.work, text.checkpoint, text.languages, machine, text.work / "log")[1]
+
+
+def score(model: str, prefix: Path, options: ModelOptions, machine: Machine) -> dict[str, Value]:
+    """One model's row.
+
+    Raises:
+        ValueError: the model or the text cannot be used.
+    """
+    with prepared(model, prefix, options) as text:
+        quality = measure(text.work, text.checkpoint, text.languages, text.subwords, machine, text.work / "log")
     return {
         "model": Path(model).name,
         "per_piece": quality.per_piece,

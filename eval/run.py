@@ -95,6 +95,12 @@ def positions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=int, default=2_000, help="of the training text's last, to train a head")
 
 
+def choosing(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+    parser.add_argument("--models", nargs="*", default=[], metavar="FOLDER", help="more models to choose for")
+
+
 def marian(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     experiment_options(parser)
@@ -192,6 +198,8 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "variants": variants,
     "calibration": calibration,
     "positions": positions,
+    "choosing": choosing,
+    "worth": experiment_options,
     "marian": marian,
     "quality": quality,
     "benchmark": benchmark,

@@ -47,21 +47,37 @@ def measure(
     Raises:
         TrainingError: fairseq failed, or left out lines.
     """
-    common: list[object] = [prepared / "bin", "--path", checkpoint, "-s", languages[0], "-t", languages[1]]
-    common += ["--max-tokens", 4000, "--num-workers", 0, *machine.flags()]
-    loss = _loss([*common, "--valid-subset", "valid", "--log-format", "json"], machine, log)
-    target = languages[1]
-    cut = _lines(prepared / f"valid.cut.{target}")
-    pieces = sum(len(line.split(" ")) + 1 for line in cut)
-    words = sum(len(split_words(line)) for line in _lines(prepared / f"valid.{target}"))
+    per_piece, per_word = losses(prepared, checkpoint, languages, machine, log)
     join = JOINS[subwords]
-    references = [join(line.split(" ")).strip() for line in cut]
+    references = [join(line.split(" ")).strip() for line in _lines(prepared / f"valid.cut.{languages[1]}")]
+    common = _common(prepared, checkpoint, languages, machine)
     translations = _translate([*common, "--gen-subset", "valid", "--beam", BEAM], machine, log)
     if len(translations) != len(references):
         raise TrainingError(f"{len(references) - len(translations):,} lines were not translated; are they too long?")
     joined = [join(translations[n].split(" ")).strip() for n in range(len(translations))]
     bleu, signature = _bleu(joined, references)
-    return Quality(loss, loss * pieces / words, bleu, signature)
+    return Quality(per_piece, per_word, bleu, signature)
+
+
+def losses(
+    prepared: Path, checkpoint: Path, languages: tuple[str, str], machine: Machine, log: Path
+) -> tuple[float, float]:
+    """The loss of a checkpoint on a validation text, per piece and per word; arguments are those of `measure`.
+
+    Raises:
+        TrainingError: fairseq failed.
+    """
+    common = _common(prepared, checkpoint, languages, machine)
+    loss = _loss([*common, "--valid-subset", "valid", "--log-format", "json"], machine, log)
+    pieces = sum(len(line.split(" ")) + 1 for line in _lines(prepared / f"valid.cut.{languages[1]}"))
+    words = sum(len(split_words(line)) for line in _lines(prepared / f"valid.{languages[1]}"))
+    return loss, loss * pieces / words
+
+
+def _common(prepared: Path, checkpoint: Path, languages: tuple[str, str], machine: Machine) -> list[object]:
+    """The arguments that fairseq-validate and fairseq-generate have in common."""
+    common: list[object] = [prepared / "bin", "--path", checkpoint, "-s", languages[0], "-t", languages[1]]
+    return [*common, "--max-tokens", 4000, "--num-workers", 0, *machine.flags()]
 
 
 def _lines(path: Path) -> list[str]:

@@ -13,7 +13,8 @@ from tests.conftest import ROOT
 from tests.eval.conftest import Result
 
 COMMANDS = (
-    "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "marian", "quality",
+    "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "choosing",
+    "worth", "marian", "quality",
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface", "benchmark-memory",
     "benchmark-evaluator", "benchmark-training",
 )  # fmt: skip
@@ -41,7 +42,17 @@ def test_every_command_has_a_module_that_takes_its_options(door: Any) -> None:
 
 def test_data_must_be_named(command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EXTRACT_ALIGN_DATA", raising=False)
-    for name in ("reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions"):
+    for name in (
+        "reproduce",
+        "defaults",
+        "doubts",
+        "dtypes",
+        "variants",
+        "calibration",
+        "positions",
+        "choosing",
+        "worth",
+    ):
         result = command(name)
         assert (result.code, result.out) == (2, "")
         assert "--data" in result.err

@@ -1,0 +1,126 @@
+"""What lexical consistency picks in hard cases, beside the best there is: eval/results/choosing.tsv.
+
+    .venv/bin/python eval/run.py choosing --data DIR [--models MODEL ...]
+
+Texts of few lines, and texts of which a share of the lines have another line's target, are drawn from the validation
+text. What is picked from each is worth the AER on gold of the default reading there, input and output position joined.
+The oracle is the lowest AER of all pairs of cells, chosen on that gold, and the stored calibration, which is read below
+50 lines, what the model's folder says. Models are those of the experiment, and those of --models.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from common import Text, find_experiment, load_model, read_config, read_text, swapped, write_table
+from doubts import shuffled
+from numpy.typing import NDArray
+from positions import Gold, readable
+
+import align
+from align import Aligner, Pair, Settings
+from align.aligners.choice import all_cells
+from align.aligners.sweep import Linked, link_all
+from align.aligners.swept import POSITIONS, SCORES
+from align.attention.consistency import Vocabulary, lexical_consistency
+from align.links.metrics import SEED, estimate
+from align.signature import signature
+from align.text.batching import chunks
+from align.types import Cell, Place, Position
+from align.view.tables import Column, Value
+
+SIZES = (10, 20, 50, 200, 1000)
+WRONG = (0.0, 0.1, 0.3, 0.5, 0.7)
+DRAWS = 20
+
+
+COLUMNS = [
+    Column("model", "model"),
+    Column("text", "chosen by"),
+    Column("lines", "lines"),
+    Column("draws", "draws"),
+    Column("mean", "mean AER", 1),
+    Column("worst", "worst", 1),
+    Column("most", "most often"),
+    Column("share", "% of draws", 0),
+]
+
+
+def consistencies(linked: Sequence[Linked], score: int, position: int) -> NDArray[np.float64]:
+    """Lexical consistency of the best words in each cell `[C]`."""
+    sources, targets = Vocabulary(), Vocabulary()
+    found, words, lengths = [], [], [0]
+    for one in linked:
+        best = one.words[score, position]  # [C, J]
+        found.append(np.where(best >= 0, best + lengths[-1], -1))
+        words.append((sources.numbers(one.pair.source), targets.numbers(one.pair.target)))
+        lengths.append(lengths[-1] + len(one.pair.source))
+    source, target = (np.concatenate([sides[n] for sides in words]) for n in (0, 1))
+    rows = np.concatenate(found, axis=1)  # [C, J]
+    return np.array([lexical_consistency(source[row[row >= 0]], target[row >= 0], len(target)) for row in rows])
+
+
+def pick(linked: Sequence[Linked], cells: Sequence[Cell]) -> Place:
+    """The most consistent cell of either position."""
+    score = SCORES.index("norm")
+    best: dict[Position, Cell] = {
+        position: cells[int(np.argmax(consistencies(linked, score, p)))] for p, position in enumerate(POSITIONS)
+    }
+    return Place(**best)
+
+
+def rows_of(name: str, aligner: Aligner, text: Text, turned: bool, pairs: list[Pair]) -> Iterator[dict[str, Value]]:
+    """A row for each share of wrong pairs and number of lines, after those of the oracle and of what is stored."""
+    gold = Gold(aligner.recorder, text, turned)
+    cells = all_cells(aligner.recorder)
+
+    def rate(place: Place) -> float:
+        return 100 * (estimate(gold.counts(place), samples=0).value or 0.0)
+
+    empty: dict[str, Value] = dict.fromkeys(column.key for column in COLUMNS)
+    oracle = min((Place(*both) for both in product(cells, cells)), key=rate)
+    yield empty | {"model": name, "text": "oracle", "mean": rate(oracle), "most": str(oracle)}
+    if set(aligner.calibration) >= {("norm", "input"), ("norm", "output")}:
+        stored = Place(*(aligner.calibration["norm", position] for position in POSITIONS))
+        yield empty | {"model": name, "text": "stored", "mean": rate(stored), "most": str(stored)}
+    for wrong in WRONG:
+        random = Random(SEED)
+        changed = shuffled(wrong)([*pairs, pairs[-1]], random)
+        encoded = readable(aligner.recorder, swapped(changed) if turned else changed)
+        linked = [one for chunk in chunks(iter(encoded), aligner.buffer) for one in link_all(aligner, chunk) if one]
+        for size in SIZES:
+            draws = max(2, min(DRAWS, DRAWS * 200 // size))
+            places = [pick(random.sample(linked, min(size, len(linked))), cells) for _ in range(draws)]
+            rates = [rate(place) for place in places]
+            most, times = Counter(places).most_common(1)[0]
+            yield {
+                **{"model": name, "text": f"{wrong:.0%} wrong", "lines": size, "draws": draws},
+                **{"mean": float(np.mean(rates)), "worst": max(rates), "most": str(most), "share": 100 * times / draws},
+            }
+
+
+def run(data: Path, config: Path, experiment: str, models: list[str], output: Path) -> None:
+    """Choose, print, write.
+
+    Raises:
+        argparse.ArgumentError: there is no such experiment.
+    """
+    settings = read_config(config)
+    about = find_experiment(settings, experiment)
+    train = settings["train"][about["train"][0]]
+    text = read_text(settings, about["gold"], data)
+    source, target = (str(data / name) for name in train["valid"])
+    valid = [pair for pair in align.read_text(source, target) if not pair.blank]
+    rows: list[dict[str, Value]] = []
+    names: list[str] = []
+    for name in (about["models"][0], about["reverse_models"][0], *models):
+        loaded = load_model(name, data, "cpu", too_long="blank")
+        aligner = Aligner(loaded.recorder, Settings(), calibration=loaded.calibration, too_long="blank")
+        names.append(aligner.recorder.name)
+        rows += rows_of(Path(name).name, aligner, text, aligner.recorder.languages != tuple(train["languages"]), valid)
+    write_table(COLUMNS, rows, signature({"model": names, "seed": SEED}, "choosing"), output / "choosing.tsv")
