@@ -12,6 +12,7 @@ from tests.conftest import ROOT
 
 RESULTS = ROOT / "eval" / "results"
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "results.md"
+WORTH = ROOT / "docs" / "worth.md"
 TABLES = {
     README: re.compile(r"^\| \| AER \|\n(?:\|.*\n)*", re.MULTILINE),
     PAGE: re.compile(r"^\| one direction.*?(?=^\(`python)", re.MULTILINE | re.DOTALL),
@@ -72,8 +73,10 @@ def short_table() -> str:
 
 def current(page: Path) -> str:
     """What a page should be, with the tables of today."""
-    table = short_table() if page == README else long_table()
-    text = TABLES[page].sub(lambda _: table, page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    if page in TABLES:
+        table = short_table() if page == README else long_table()
+        text = TABLES[page].sub(lambda _: table, text)
     for name, make in SPEED[page].items():
         text = between(name).sub(lambda match, make=make: f"{match[1]}{make()}{match[2]}", text)  # type: ignore[misc]
     return text
@@ -217,6 +220,30 @@ def speed_in_short() -> str:
     return textwrap.fill(text, 130, break_on_hyphens=False) + "\n"
 
 
+def thresholds_table() -> str:
+    """What other thresholds are good for."""
+    sign, rows = read_speed("worth")
+    lines = [
+        [row["system"], row["what"], rate(row["value"], row["interval"]), f"{float(row['threshold']):.2f}"]
+        for row in rows
+    ]
+    return table_of(["", "", "%", "threshold"], lines, sign)
+
+
+def reliability_table() -> str:
+    """How often a link is right, by its score and by system."""
+    _, rows = read_speed("worth.scores")
+    systems = list(dict.fromkeys(row["system"] for row in rows))
+    found = {(row["from"], row["to"], row["system"]): row for row in rows}
+    lines = []
+    for low, high in dict.fromkeys((row["from"], row["to"]) for row in rows):
+        cells = [found[low, high, system] for system in systems]
+        lines.append(
+            [f"{low} to {high}", *(f"{rate(row['right'], row['interval'])} of {row['links']}" for row in cells)]
+        )
+    return table_of(["score", *(f"{system}: right, %" for system in systems)], lines)
+
+
 SPEED: dict[Path, dict[str, Callable[[], str]]] = {
     README: {"speed": speed_in_short},
     PAGE: {
@@ -227,5 +254,6 @@ SPEED: dict[Path, dict[str, Callable[[], str]]] = {
         "huggingface": huggingface_table,
         "parts": parts_table,
     },
+    WORTH: {"thresholds": thresholds_table, "reliability": reliability_table},
 }
 """By page, what stands between its marks."""

@@ -63,10 +63,10 @@ def test_the_readme_is_short_and_installs_as_the_site_says() -> None:
     assert blocks(readme)[1].text == blocks(site)[0].text
 
 
-@pytest.mark.parametrize("page", figures.TABLES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", figures.SPEED, ids=lambda page: page.name)
 def test_figures_are_those_of_the_results(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert len(figures.TABLES[page].findall(text)) == 1
+    assert page not in figures.TABLES or len(figures.TABLES[page].findall(text)) == 1
     assert all(len(figures.between(name).findall(text)) == 1 for name in figures.SPEED[page])
     assert figures.current(page) == text, "python -m tests.docs.update writes it anew"
 
