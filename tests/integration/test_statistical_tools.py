@@ -436,12 +436,11 @@ def test_nothing_but_words_without_pieces(put: Callable[..., None], log: Path) -
 @pytest.mark.parametrize("tool", INSTALLED)
 def test_installed_tools_align_pieces(tool: str) -> None:
     """Each letter has its translation; a word is two of them."""
-    small, large = "abcdefghijklmn", "ABCDEFGHIJKLMN"
-    text = [
-        Pair(*(tuple(of[n] + of[(3 * n + pair.id) % 14] for n in numbers) for of in (small, large)), pair.id)
-        for pair in dictionary(200)
-        for numbers in [[int(word[1:]) % 14 for word in pair.source]]
-    ]
+    text = []
+    for pair in dictionary(200):
+        places = [int(word[1:]) % 14 for word in pair.source]
+        words = tuple("abcdefghijklmn"[n] + "abcdefghijklmn"[(3 * n + pair.id) % 14] for n in places)
+        text.append(Pair(words, tuple(map(str.upper, words)), pair.id))
     aligned = list(align_with(tool, text, cut=letters))
     right = sum(diagonal(pair) == links[0] for pair, links in zip(text, aligned, strict=True))
     assert right > 150

@@ -32,9 +32,9 @@ def cut_texts(draw: st.DrawFn) -> tuple[list[tuple[Pair, Pieces]], list[tuple[Li
                     [-1] * before + words + [-1] * after,
                 )
             )
-        (source, *of_source), (target, *of_target) = sides
-        lengths = (len(source), len(target))
-        text.append((Pair(source, target, number), Pieces(*of_source, *of_target, lengths)))
+        (source, source_ids, source_words), (target, target_ids, target_words) = sides
+        pieces = Pieces(source_ids, source_words, target_ids, target_words, (len(source), len(target)))
+        text.append((Pair(source, target, number), pieces))
         kept = [sum(word >= 0 for word in words) for _, _, words in sides]
         every = [(i, j) for i in range(kept[0]) for j in range(kept[1])]
         some = st.frozensets(st.sampled_from(every)) if every else st.just(frozenset[tuple[int, int]]())
