@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain, starmap, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,16 @@ def files_of(config: dict[str, Any], experiment: dict[str, Any], data: Path) -> 
         yield from (data / config["gold"][name][key] for key in ("source", "target", "links"))
     if experiment["baselines"]:
         for train in (config["train"][name] for name in experiment["train"]):
-            yield from (data / train[key] for key in ("source", "target", "labels") if key in train)
+            yield from (path for key in ("source", "target", "labels") for path in paths_of(train, key, data))
     for model in (*experiment["models"], *experiment.get("reverse_models", ())):
         if "/" in model:
             yield data / model
+
+
+def paths_of(about: dict[str, Any], key: str, data: Path) -> list[Path]:
+    """The files of one side of a training text, or of its labels: one, several that are one text, or none."""
+    named = about.get(key, [])
+    return [data / name for name in ([named] if isinstance(named, str) else named)]
 
 
 def load_model(
@@ -109,6 +116,7 @@ def read_text(config: dict[str, Any], names: list[str], data: Path) -> Text:
             data / about["links"],
             format=about["format"],
             base=about["base"],
+            swapped=about.get("swapped", False),
             out_of_range=about.get("out_of_range", "stop"),
             text=pairs,
         ).pairs
@@ -116,6 +124,12 @@ def read_text(config: dict[str, Any], names: list[str], data: Path) -> Text:
         text.gold.extend(gold)
         text.sizes.append(len(gold))
     return text
+
+
+def read_lines_of(about: dict[str, Any], data: Path) -> list[Pair]:
+    """The training text as it is, all of it."""
+    files = zip(paths_of(about, "source", data), paths_of(about, "target", data), strict=True)
+    return [pair for source, target in files for pair in align.read_text(str(source), str(target))]
 
 
 class Tokens:
@@ -137,13 +151,23 @@ class Tokens:
         return tuple(self._tokens[number] for number in self._prepare(words)[0])
 
 
-def read_train(about: dict[str, Any], data: Path) -> Iterator[Pair]:
-    """The training text, tokenised and lower-cased: all of it, or the pairs with one of the labels to take."""
-    source_tokens, target_tokens = (Tokens(language) for language in about["languages"])
-    labels = data / about["labels"] if "labels" in about else None
-    bitext = read_bitext(data / about["source"], data / about["target"], labels)
+def _as_it_is(words: tuple[str, ...]) -> tuple[str, ...]:
+    return words
+
+
+def read_train(about: dict[str, Any], data: Path, tokenize: bool = True) -> Iterator[Pair]:
+    """The training text: all of it, or the pairs with one of the labels to take.
+
+    Args:
+        about: what experiments.toml says of it.
+        data: the folder that its files are in.
+        tokenize: whether to make Moses tokens of it and lower-case them.
+    """
+    source_tokens, target_tokens = (Tokens(language) if tokenize else _as_it_is for language in about["languages"])
+    files = [paths_of(about, key, data) for key in ("source", "target", "labels")]
+    bitext = chain.from_iterable(starmap(read_bitext, zip_longest(*files)))
     for number, (source, target, label) in enumerate(bitext, 1):
-        if labels is None or any(fnmatchcase(label, pattern) for pattern in about["take"]):
+        if "labels" not in about or any(fnmatchcase(label, pattern) for pattern in about["take"]):
             yield Pair(source_tokens(source), target_tokens(target), number)
 
 

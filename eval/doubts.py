@@ -15,9 +15,8 @@ from random import Random
 from typing import Any
 
 import torch
-from common import find_experiment, load_model, read_config, swapped, write_table
+from common import find_experiment, load_model, read_config, read_lines_of, swapped, write_table
 
-import align
 from align import Aligner, Pair
 from align.aligners.checks import MIN_STRANGERS, RELATED, STRANGERS, consistency_of_neighbours
 from align.aligners.choice import candidates
@@ -69,7 +68,7 @@ CHANGES: dict[str, Change] = {
 
 def read_sources(about: dict[str, Any], data: Path) -> Iterator[list[Pair]]:
     """What a training text has of each of its sources, in its order; all of it where it does not name them."""
-    pairs = align.read_text(str(data / about["source"]), str(data / about["target"]))
+    pairs = read_lines_of(about, data)
     labels = (
         (data / about["labels"]).read_text(encoding="utf-8").split("\n") if "labels" in about else [""] * len(pairs)
     )

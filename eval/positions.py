@@ -21,6 +21,7 @@ from common import (
     load_directions,
     load_model,
     read_config,
+    read_lines_of,
     read_text,
     swapped,
     write_table,
@@ -28,7 +29,6 @@ from common import (
 from positions_heads import Copied, train_head
 from variants_table import turned as turn
 
-import align
 from align import Pair, TwoWayAligner
 from align.aligners.choice import all_cells, consistency_of
 from align.aligners.reader import Reader
@@ -165,7 +165,7 @@ def run(data: Path, config: Path, experiment: str, models: list[str], pairs: int
     about = find_experiment(settings, experiment)
     text = read_text(settings, about["gold"], data)
     train = settings["train"][about["train"][0]]
-    given = align.read_text(str(data / train["source"]), str(data / train["target"]))
+    given = read_lines_of(train, data)
     lines = [pair for pair in given if not pair.blank]
     lessons = learned(about, data, lines[-pairs:])
     runs = list(runs_of(lines[:-pairs]))

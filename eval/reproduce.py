@@ -70,11 +70,12 @@ def reproduce(name: str, config: dict[str, Any], data: Path, format: str, output
         "systems": system_rows(counted, default, text),
     }
     used = [part for some in models for part in some.signature()]
-    parts: dict[str, str | int | list[str]] = {
+    parts: dict[str, str | int | list[str] | None] = {
         "name": name,
         "gold": "+".join(text.names),
         "model": used,
         "tool": list(tools.values()),
+        "pieces": used[0] if tools and experiment.get("pieces") else None,
         "trained": "train+test",
         "ci": f"percentile-{SAMPLES}",
         "test": f"permutation-{PERMUTATIONS}",

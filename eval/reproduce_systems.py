@@ -13,6 +13,7 @@ from common import Text, chosen_cell, letters, load_model, read_train, score_col
 from align import Aligner, Alignment, TwoWayAligner
 from align.aligners.rules import apply_rules
 from align.aligners.swept import POSITIONS, SCORES, Sweep
+from align.backends.base import Recorder
 from align.links.metrics import Counts, count_all
 from align.links.symmetrize import METHODS, SOFT
 from align.statistical.tools import align_with, lower_case
@@ -59,14 +60,33 @@ def systems(
         yield from one_way(some, text)
         if some.reverse:
             yield from two_ways(some, some.reverse, text)
+    on_pieces = (False, True) if experiment.get("pieces") else (False,)
+    for tool, trained, pieces in product(experiment["baselines"], experiment["train"], on_pieces):
+        recorder = models[0].forward.recorder if pieces else None
+        yield from of_tool(tool, trained, config["train"][trained], data, text, recorder)
+
+
+def of_tool(
+    tool: str, trained: str, about: dict[str, Any], data: Path, text: Text, recorder: Recorder | None
+) -> Iterator[System]:
+    """A statistical aligner, on tokens or on a model's pieces: each direction, and both symmetrised.
+
+    Args:
+        tool: its name.
+        trained: the name of its training text.
+        about: what experiments.toml says of that.
+        data: the folder that its files are in.
+        text: what to align.
+        recorder: of the model whose pieces it gets; None for tokens in lower case.
+    """
     tested = {letters(pair) for pair in map(lower_case, text.pairs)}
-    for tool, trained in product(experiment["baselines"], experiment["train"]):
-        train = (p for p in read_train(config["train"][trained], data) if letters(p) not in tested)
-        both = list(align_with(tool, map(lower_case, text.pairs), train=train, append=True))
-        directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [r for _, r in both]}
-        directions |= {method: [METHODS[method](f, r) for f, r in both] for method in SYMMETRIZED}
-        for name, links in directions.items():
-            yield f"{tool} ({trained} text): {name}", count_all(links, text.gold)
+    train = (p for p in read_train(about, data, not recorder) if letters(lower_case(p)) not in tested)
+    pairs = text.pairs if recorder else map(lower_case, text.pairs)
+    both = list(align_with(tool, pairs, train=train, append=True, cut=recorder.encode if recorder else None))
+    directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [r for _, r in both]}
+    directions |= {method: [METHODS[method](f, r) for f, r in both] for method in SYMMETRIZED}
+    for name, links in directions.items():
+        yield f"{tool} ({trained} text{', pieces' if recorder else ''}): {name}", count_all(links, text.gold)
 
 
 def counted(alignments: Iterable[Alignment], text: Text) -> Counts:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
+from typing import TYPE_CHECKING
 
+from align.backends.model_toml import ModelOptions
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.inputs import Input, add_input_options, open_text, read_input
+from align.cli.models import ModelRequest, Models, load_models
 from align.cli.options import (
     MAX_THREADS,
+    MODEL_IDLE,
     SIGNATURE_IDLE,
     add_output_option,
     add_quiet_option,
     add_signature_option,
+    add_text_options,
     new_parser,
     whole_number,
 )
@@ -25,8 +31,12 @@ from align.links.formats import FORMATS, WITH_WORDS
 from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
 from align.signature import signature
 from align.statistical.tools import TOOLS, Run, describe_tool, lower_case, open_run
+from align.text.batching import BUFFER
 from align.text.preprocess import CASES
-from align.types import Alignment, Links, Pair, TextWarning
+from align.types import Alignment, Links, Pair, Settings, TextWarning
+
+if TYPE_CHECKING:
+    from align.backends.base import Recorder
 
 PROGRAM = "baseline-align"
 
@@ -34,14 +44,19 @@ EXAMPLES = """examples:
   baseline-align eflomal bitext.de-en > links            trained on the input itself
   baseline-align fast_align -s test.de -t test.en --train-source train.de --train-target train.en
   baseline-align giza -s test.de -t test.en --train-source train.de --train-target train.en --append-test
+  baseline-align eflomal bitext.de-en --pieces de-en > links    on the model's pieces, brought back to words
 """
 
 
+OF_PIECES = ("source_lang", "target_lang", "dictionaries", "tokenizer", "subwords", "subword_files")
+
 IDLE = (
     SIGNATURE_IDLE,
+    MODEL_IDLE,
+    Idle(OF_PIECES, lambda args: args.pieces is None, "goes with --pieces"),
     Idle(
         ("case",),
-        lambda args: args.case == "keep" and TOOLS[args.tool].lower,
+        lambda args: args.case == "keep" and args.pieces is None and TOOLS[args.tool].lower,
         "keep has no effect: this tool lower-cases words itself",
     ),
     Idle(("append_test",), lambda args: args.train_source is None, "goes with --train-source and --train-target"),
@@ -58,7 +73,8 @@ class Options:
         input: what to read.
         train: the text to train on; None to train on the input.
         append: whether to train on the input too.
-        lower: whether words are put into lower case.
+        pieces: the model whose pieces the tool gets; None for words.
+        lower: whether words are put into lower case, where the tool gets words.
         method: a key of `align.links.symmetrize.METHODS`, or the direction whose links to give.
         threads: how many the tool may use.
         format: a key of `align.links.formats.FORMATS`.
@@ -71,6 +87,7 @@ class Options:
     input: Input
     train: Input | None
     append: bool
+    pieces: Models | None
     lower: bool
     method: str
     threads: int
@@ -96,10 +113,23 @@ def build_parser() -> Parser:
     group.add_argument("--train-source", metavar="FILE", help="train on this text, not on the input")
     group.add_argument("--train-target", metavar="FILE", help="goes with --train-source")
     group.add_argument("--append-test", action="store_true", help="train on that text with the input appended")
-    group.add_argument("--case", choices=CASES, default="keep", help="of the words; eflomal always lowers it")
+    group.add_argument(
+        "--case",
+        choices=CASES,
+        help="of the words (default: keep; eflomal always lowers it); with --pieces, of the model's text (default: "
+        "what model.toml says, else keep)",
+    )
     group.add_argument(
         "--threads", type=whole_number(1, MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
     )
+    group = parser.add_argument_group("pieces (by default the tool gets words)")
+    group.add_argument(
+        "--pieces",
+        metavar="MODEL",
+        help="cut both texts into the pieces that this translation model reads; words are linked if any of their "
+        "pieces are: a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name",
+    )
+    add_text_options(group)
     group = parser.add_argument_group("two directions")
     group.add_argument(
         "--symmetrize",
@@ -134,6 +164,7 @@ def read_options(parser: Parser) -> Options:
         input=wanted,
         train=args.train_source and Input((args.train_source, args.train_target), parallel=True),
         append=args.append_test,
+        pieces=None if args.pieces is None else requested_pieces(args),
         lower=args.case == "lower" or TOOLS[args.tool].lower,
         method=args.symmetrize,
         threads=args.threads or os.cpu_count() or 1,
@@ -144,12 +175,34 @@ def read_options(parser: Parser) -> Options:
     )
 
 
-def sign_tool(options: Options, trained: int | None = None) -> str:
-    """The signature, with how many pairs the tool was trained on where that is known."""
+def requested_pieces(args: argparse.Namespace) -> Models:
+    """The model of --pieces, of which nothing but its text rules will be used."""
+    options = ModelOptions(**{name: getattr(args, name) for name in (*OF_PIECES, "case")})
+    return Models(
+        ModelRequest(args.pieces, Settings(), options),
+        reverse=None,
+        device="cpu",
+        dtype="float32",
+        threads=args.threads,
+        workers=1,
+        batch_tokens=None,
+        buffer=BUFFER,
+        too_long="blank",
+    )
+
+
+def sign_tool(options: Options, recorder: Recorder | None, trained: int | None = None) -> str:
+    """The signature.
+
+    Args:
+        options: what was asked for.
+        recorder: of the model whose pieces the tool gets, if it gets pieces.
+        trained: how many pairs the tool was trained on, where that is known.
+    """
     text = ("train" if options.train else "test") + ("" if trained is None else f"-{trained}")
     parts = {
         "tool": describe_tool(options.tool),
-        "case": "lower" if options.lower else "keep",
+        **({"pieces": recorder.name} if recorder else {"case": "lower" if options.lower else "keep"}),
         "trained": text,
         "symmetrize": options.method,
     }
@@ -158,22 +211,23 @@ def sign_tool(options: Options, trained: int | None = None) -> str:
 
 def align_statistically(options: Options) -> None:
     """Train, align in both directions, symmetrise, and say on stderr what was done."""
+    recorder = load_models(PROGRAM, options.pieces, options.quiet)[0].recorder if options.pieces else None
     if options.signature:
         with open_output(None) as out:
-            out.write(sign_tool(options).encode() + b"\n")
+            out.write(sign_tool(options, recorder).encode() + b"\n")
         return
     with (
         closing(Progress(PROGRAM, options.quiet)) as progress,
         open_output(options.output) as out,
-        open_pairs_and_run(options) as (pairs, tool_run),
+        open_pairs_and_run(options, recorder) as (pairs, tool_run),
     ):
         summary = write_unscored(alignments(pairs, tool_run.links, options.method), out, options.format, progress)
     progress.write(f"{PROGRAM}: {summary}")
-    progress.write(sign_tool(options, tool_run.trained))
+    progress.write(sign_tool(options, recorder, tool_run.trained))
 
 
 @contextmanager
-def open_pairs_and_run(options: Options) -> Iterator[tuple[Iterable[Pair], Run]]:
+def open_pairs_and_run(options: Options, recorder: Recorder | None) -> Iterator[tuple[Iterable[Pair], Run]]:
     """The pairs of the output, with their words only if its format has them, and the tool's run on the input."""
     with ExitStack() as stack:
         text = stack.enter_context(open_text(options.input))
@@ -182,9 +236,16 @@ def open_pairs_and_run(options: Options) -> Iterator[tuple[Iterable[Pair], Run]]
         written: Iterable[Pair] = (Pair((), (), number) for number in count(1))
         if options.format in WITH_WORDS:
             pairs = written = list(pairs)
-        if options.lower:
+        if options.lower and not recorder:
             pairs, train = map(lower_case, pairs), train and map(lower_case, train)
-        tool_run = open_run(options.tool, pairs, train=train, append=options.append, threads=options.threads)
+        tool_run = open_run(
+            options.tool,
+            pairs,
+            train=train,
+            append=options.append,
+            threads=options.threads,
+            cut=recorder.encode if recorder else None,
+        )
         yield written, stack.enter_context(tool_run)
         text.warn_of_bad()
 

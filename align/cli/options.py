@@ -133,6 +133,18 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help=f"a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name (default: {DEFAULT_MODEL})",
     )
     add_list_models(group)
+    group.add_argument("--case", choices=CASES, help="of the model's text (default: what model.toml says, else keep)")
+    add_text_options(group)
+    group.add_argument(
+        "--source-prefix",
+        metavar="TEXT",
+        help="what a Hugging Face model reads before each source, such as T5's `translate English to German: `; its "
+        "words count as NULL (default: model.toml's, or T5's own for --source-lang and --target-lang)",
+    )
+
+
+def add_text_options(group: Any) -> None:
+    """What a model's files may not say of its languages and its text, but for the case."""
     group.add_argument(
         "--source-lang",
         metavar="LANG",
@@ -142,12 +154,11 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt (default: the model's)"
     )
-    group.add_argument("--case", choices=CASES, help="of the model's text (default: what model.toml says, else keep)")
     group.add_argument(
         "--tokenizer",
         choices=tuple(TOKENIZERS),
         metavar="NAME",
-        help=f"of that text: {', '.join(TOKENIZERS)} (default: by model.toml, else none)",
+        help=f"of the model's text: {', '.join(TOKENIZERS)} (default: by model.toml, else none)",
     )
     group.add_argument(
         "--subwords",
@@ -162,12 +173,6 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         help="sentencepiece model or BPE codes of both sides; given twice: the source's, then the target's",
-    )
-    group.add_argument(
-        "--source-prefix",
-        metavar="TEXT",
-        help="what a Hugging Face model reads before each source, such as T5's `translate English to German: `; its "
-        "words count as NULL (default: model.toml's, or T5's own for --source-lang and --target-lang)",
     )
 
 

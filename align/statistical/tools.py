@@ -23,6 +23,7 @@ from align.errors import Argument, DataError, PairError, Remedy
 from align.links.formats import parse_pharaoh
 from align.statistical.eflomal import find_eflomal
 from align.statistical.giza import find_giza
+from align.statistical.pieces import Cut, cut_pairs, join_links
 from align.statistical.process import Files, Job
 from align.types import Links, Pair, TextWarning
 
@@ -59,8 +60,9 @@ class Run(NamedTuple):
     Attributes:
         trained: number of pairs in the text that it was trained on, including those that it could not take.
         links: for each pair to align, in order, forward links, where each target word has at most one source word,
-            and reverse links, where each source word has at most one target word; all as (source, target). They can
-            be read once, and only while the run is open: its files are temporary.
+            and reverse links, where each source word has at most one target word; all as (source, target). Where the
+            tool aligned pieces, that holds of pieces, and a word has as many links as its pieces have. They can be
+            read once, and only while the run is open: its files are temporary.
     """
 
     trained: int
@@ -68,7 +70,13 @@ class Run(NamedTuple):
 
 
 def align_with(
-    tool: str, pairs: Iterable[Pair], *, train: Iterable[Pair] | None = None, append: bool = False, threads: int = 1
+    tool: str,
+    pairs: Iterable[Pair],
+    *,
+    train: Iterable[Pair] | None = None,
+    append: bool = False,
+    threads: int = 1,
+    cut: Cut | None = None,
 ) -> Iterator[tuple[Links, Links]]:
     """Align pairs with a statistical tool, in both directions; see `open_run`.
 
@@ -78,7 +86,7 @@ def align_with(
     check_use(tool, train is not None, append)
 
     def links() -> Iterator[tuple[Links, Links]]:
-        with open_run(tool, pairs, train=train, append=append, threads=threads) as run:
+        with open_run(tool, pairs, train=train, append=append, threads=threads, cut=cut) as run:
             yield from run.links
 
     return links()
@@ -86,13 +94,19 @@ def align_with(
 
 @contextmanager
 def open_run(
-    tool: str, pairs: Iterable[Pair], *, train: Iterable[Pair] | None = None, append: bool = False, threads: int = 1
+    tool: str,
+    pairs: Iterable[Pair],
+    *,
+    train: Iterable[Pair] | None = None,
+    append: bool = False,
+    threads: int = 1,
+    cut: Cut | None = None,
 ) -> Iterator[Run]:
     """Run a statistical tool on pairs, in both directions, and read its links.
 
     Pairs that a tool cannot take get no links: blank pairs, and with a warning those that are too long for it. Too
     long is a side of more than 1,023 words for eflomal, of more than 100 words or nine times the other side for GIZA++,
-    and of more than 32,766 words for fast_align.
+    and of more than 32,766 words for fast_align; where pairs are cut, these are pieces.
 
     With one thread fast_align's links are the same every time; it is hardly faster with more. eflomal takes no seed:
     its links differ a little from run to run.
@@ -103,6 +117,8 @@ def open_run(
         train: what to train on; without it, the pairs themselves.
         append: train on both, as published results on small test sets do; else on `train` alone.
         threads: how many the tool may use.
+        cut: cuts each pair, those to train on too, into the pieces that the tool gets in place of words, such as
+            `Recorder.encode`. Each direction's links are then brought back to words.
 
     Raises:
         ModuleNotFoundError: the tool is not installed.
@@ -116,17 +132,19 @@ def open_run(
         numbers = (_Numbers(), _Numbers())
         text = (folder / "text.source", folder / "text.target")
         test, skip, trained = None, 0, 0
+        unit, words = "pieces" if cut else "words", folder / "words"
         if train is not None:
-            train_shapes = _write(tool, train, text, numbers)
+            train_shapes = _write(tool, cut_pairs(train, cut) if cut else train, text, numbers, unit)
             trained, skip = len(train_shapes) // 3, _taken(train_shapes)
             if not skip:
                 raise DataError(f"{tool} has no pair to train on")
             if not append:
                 test, skip = (folder / "test.source", folder / "test.target"), 0
-        shapes = _write(tool, pairs, test or text, numbers)
+        shapes = _write(tool, cut_pairs(pairs, cut, words) if cut else pairs, test or text, numbers, unit)
         trained += 0 if test else len(shapes) // 3
         if _taken(shapes):
-            yield Run(trained, _read(tool, do_job(Job(folder, text, test, skip, threads)), skip, shapes))
+            links = _read(tool, do_job(Job(folder, text, test, skip, threads)), skip, shapes)
+            yield Run(trained, join_links(links, words) if cut else links)
         else:
             yield Run(trained, ((frozenset(), frozenset()) for _ in shapes[::3]))
 
@@ -171,7 +189,7 @@ def describe_tool(tool: str) -> str:
     return f"{tool}:{Path(path).name}" if path else f"{tool}:{package}-{version(package)}{seeded}"
 
 
-def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbers, _Numbers]) -> array[int]:
+def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbers, _Numbers], unit: str) -> array[int]:
     """Add the pairs that a tool can take to its files, in numbers.
 
     Returns:
@@ -194,7 +212,7 @@ def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbe
             shapes.extend((pair.id, 0, 0))
     if left_out:
         lines = f"{left_out[0]:,}" + (f" and {len(left_out) - 1:,} more" if len(left_out) > 1 else "")
-        why = f"more than {limits.max_words:,} words"
+        why = f"more than {limits.max_words:,} {unit}"
         if limits.max_ratio < math.inf:
             why += f", or a side {limits.max_ratio:.0f} times as long as the other"
         warnings.warn(f"{tool} cannot take line {lines} ({why})", TextWarning, stacklevel=2)

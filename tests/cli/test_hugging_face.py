@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import extract, sweep
+from align.cli import baseline, extract, sweep
 from align.training.to_hugging_face import convert
 from tests.cli.conftest import Result
-from tests.conftest import EXAMPLES, ROOT
+from tests.conftest import EXAMPLES, ROOT, needs_fast_align
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -32,6 +32,15 @@ def test_two_directions(run_main: Callable[..., Result], moved: Path) -> None:
     result = run_main(extract.main, "-q", EXAMPLES, "-m", moved / "de-en", "--reverse-model", moved / "en-de")
     assert (result.code, result.err) == (0, "")
     assert result.out == (GOLDEN / "examples.two-way").read_bytes()
+
+
+@needs_fast_align
+def test_pieces_for_a_statistical_aligner(run_main: Callable[..., Result], moved: Path) -> None:
+    options = ("fast_align", EXAMPLES, "--threads", "1", "--pieces")
+    ours, theirs = (run_main(baseline.main, *options, model) for model in ("de-en", moved / "de-en"))
+    assert ours.code == theirs.code == 0
+    assert ours.out == theirs.out
+    assert "|pieces:huggingface:de-en@" in theirs.err
 
 
 def test_sweep(run_main: Callable[..., Result], moved: Path) -> None:

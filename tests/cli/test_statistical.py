@@ -10,8 +10,9 @@ import pytest
 
 import align
 from align.cli import baseline, extract
-from align.statistical.tools import describe_tool
-from tests import corpora
+from align.statistical.tools import align_with, describe_tool
+from align.types import Pair
+from tests import corpora, toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import needs_fast_align
 
@@ -65,6 +66,51 @@ def test_case_is_kept_unless_asked(run: Callable[..., Result]) -> None:
     assert kept.out != lower.out  # SEHEN is not in the training text
 
 
+def test_a_models_pieces_in_place_of_words(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    source, target = "Lichtgeschwindigkeit ist schnell", "the speed of light is fast"
+    write(test=f"{source} ||| {target}\n\n ||| the\n")
+    result = run("test", *APART[1:], "--append-test", "--pieces", "de-en", "--symmetrize", "union")
+    assert result.code == 0
+    recorder = align.load("de-en").recorder
+    pairs = [*align.read_text("train.de", "train.en"), Pair(tuple(source.split()), tuple(target.split()), 201)]
+    cut = [recorder.encode(pair) for pair in pairs]
+    as_words = [Pair(tuple(map(str, one.source[:-1])), tuple(map(str, one.target)), 1) for one in cut]
+    assert len(as_words[-1].source) > 3
+    forward, reverse = list(align_with("fast_align", as_words))[-1]
+    links = sorted({(cut[-1].source_words[i], cut[-1].target_words[j]) for i, j in forward | reverse})
+    assert result.out.decode() == " ".join(f"{i}-{j}" for i, j in links) + "\n\n\n"
+    tool, name = describe_tool("fast_align"), recorder.name
+    first, *_, sign = result.err.splitlines()
+    assert first.startswith(f"baseline-align: {name} on cpu")
+    assert sign == f"align|{tool}|pieces:{name}|trained:train-203|union|v:{align.__version__}"
+    assert run("test", "--pieces", "de-en", "--signature").out.decode() == (
+        f"align|{tool}|pieces:{name}|trained:test|grow-diag-final-and|v:{align.__version__}\n"
+    )
+
+
+def test_the_case_of_pieces_is_the_models(run: Callable[..., Result]) -> None:
+    lower, asked, kept = (
+        run(*APART, "--pieces", "de-en", "-f", "jsonl", *case) for case in ((), ("--case", "lower"), ("--case", "keep"))
+    )
+    assert lower.out == asked.out
+    assert b'"SEHEN"' in lower.out
+    signs = [result.err.splitlines()[-1] for result in (lower, asked, kept)]
+    assert signs[0] == signs[1] != signs[2]  # which name the model with its text rules
+
+
+def test_models_whose_pieces_cannot_be_had(run: Callable[..., Result], tmp_path: Path) -> None:
+    failed(run(*APART, "--pieces", "nowhere"), "nowhere: no such file or folder, nor a bundled model")
+    toy.save_model(tmp_path / "toy")
+    (tmp_path / "toy" / "model.toml").write_text('source = "de"\ntarget = "en"\n[text]\nsubwords = "sentencepiece"\n')
+    failed(run(*APART, "--pieces", "toy"), "toy: no sentencepiece file for de: name it with --subwords-file")
+    assert run(*APART, "--pieces", "toy", "--subwords", "none").code == 0
+    (tmp_path / "toy" / "dict.de.txt").unlink()
+    failed(run(*APART, "--pieces", "toy"), "dict.de.txt: no such dictionary", "--dictionaries")
+    (tmp_path / "empty").mkdir()
+    failed(run(*APART, "--pieces", "empty", "-o", "out"), "empty: no checkpoint")
+    assert not (tmp_path / "out").exists()
+
+
 def test_directions_and_formats(run: Callable[..., Result]) -> None:
     assert run(*APART, "-f", "naacl", "--case", "lower", "--symmetrize", "reverse").out == (
         b"1 1 1 S\n1 2 2 S\n3 1 1 S\n3 2 2 S\n3 3 3 S\n"
@@ -89,6 +135,8 @@ def test_signature_alone_runs_nothing(run: Callable[..., Result]) -> None:
         (("test", "--symmetrize", "soft"), "invalid choice: 'soft'"),
         (("test", "--train-source", "train.de"), "--train-source and --train-target go together"),
         (("test", "--append-test"), "--append-test goes with"),
+        (("test", "--tokenizer", "moses"), "--tokenizer goes with --pieces"),
+        (("test", "--pieces", "a", "--subwords", "none", "--subwords-file", "b"), "no effect with --subwords none"),
         (("-s", "train.de"), "-s/--source and -t/--target go together"),
         (("--train-source", "-", "--train-target", "train.en"), "only one of the files can be stdin"),
         (("-o", "test", "test"), "-o would replace the input test"),

@@ -257,6 +257,7 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[st
         ("extract-align -q -s ", {"text", "folder"}),
         ("baseline-align ", {"fast_align", "eflomal", "giza"}),
         ("baseline-align giza te", {"text"}),
+        ("baseline-align giza --pieces de", {"de-en"}),
         ("combine-align te", {"text"}),
         ("combine-align text te", {"text"}),
         ("eval-align -g text te", {"text"}),

@@ -34,6 +34,7 @@ reverse_models = ["models/back", "models/back"]
 gold = ["toy"]
 train = ["toy"]
 baselines = ["fast_align", "eflomal", "giza"]
+pieces = true
 
 [experiment.absent]
 models = ["models/none"]

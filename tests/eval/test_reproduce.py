@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from align import Pair
 from tests.conftest import needs_fast_align
 from tests.eval.conftest import Result, read_table
 
@@ -31,6 +34,7 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     for name in ("layers", "rules", "comparisons", "systems"):
         sign, tables[name] = read_table(data / "results" / f"toy.{name}.tsv")
         assert sign.startswith("# reproduce|toy|gold:toy|fairseq:de-en@")
+        assert "|pieces:fairseq:de-en@" in sign
         assert "|trained:train+test|ci:percentile-1000|test:permutation-10000|seed:12345|v:" in sign
         assert f"| {next(iter(tables[name][0].values()))} " in result.out
     assert len(tables["layers"]) == 4
@@ -39,8 +43,8 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     assert sum(row["rule"].startswith("agreement") for row in tables["rules"]) == 2 * 8
     rates = {row["system"]: float(row["aer_toy"]) for row in tables["systems"]}
     # one direction, also with a threshold and both positions; the reverse and three methods by two scores; these three
-    # as they are by default; aligners
-    assert len(tables["systems"]) == 2 * (4 + 3) + 2 * (2 * 4 + 3) + 2 * 4
+    # as they are by default; aligners, on words and on pieces
+    assert len(tables["systems"]) == 2 * (4 + 3) + 2 * (2 * 4 + 3) + 2 * 2 * 4
     assert "models/one and models/back: norm, input, grow-diag" in rates
     assert "models/one and models/back: norm, both, grow-diag of links above 0.5" in rates
     for row in tables["comparisons"]:
@@ -49,6 +53,8 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     assert len(tables["comparisons"]) == 2 * 2 * 4
     assert rates["fast_align (toy text): grow-diag-final-and"] < 20
     assert rates["eflomal (toy text): grow-diag-final-and"] < 20
+    # each of the toy model's pieces is a word
+    assert rates["fast_align (toy text, pieces): grow-diag"] == rates["fast_align (toy text): grow-diag"]
     default = [row for row in tables["systems"] if row["system"].endswith(" (default)")]
     assert [(row["system"], row["p"]) for row in default] == [
         ("models/one and models/back: norm, both, soft (default)", "n/a")
@@ -69,3 +75,26 @@ def test_wrong_usage(reproduce: Callable[..., Result], arguments: tuple[str, ...
     result = reproduce(*arguments)
     assert (result.code, result.out) == (2, "")
     assert part in result.err
+
+
+@pytest.mark.usefixtures("door")
+def test_text_of_several_files_and_gold_whose_target_comes_first(tmp_path: Path) -> None:
+    common: Any = importlib.import_module("common")
+    texts = {"a.fr": "Le chat.\n", "b.fr": "Oui !\n", "a.en": "The cat.\n", "b.en": "Yes!\n", "gold": "1 1 2 S\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    train = {"source": ["a.fr", "b.fr"], "target": ["a.en", "b.en"], "languages": ["fr", "en"]}
+    raw = [Pair(("Le", "chat."), ("The", "cat."), 1), Pair(("Oui", "!"), ("Yes!",), 2)]
+    assert list(common.read_train(train, tmp_path, tokenize=False)) == raw
+    tokens = [Pair(("le", "chat", "."), ("the", "cat", "."), 1), Pair(("oui", "!"), ("yes", "!"), 2)]
+    assert list(common.read_train(train, tmp_path)) == tokens
+    assert [(pair.source, pair.target) for pair in common.read_lines_of(train, tmp_path)] == [
+        (pair.source, pair.target) for pair in raw
+    ]
+    gold = {"source": "a.fr", "target": "a.en", "links": "gold", "format": "naacl", "base": 1, "swapped": True}
+    config = {"gold": {"hansards": gold}, "train": {"both": train}}
+    (links,) = common.read_text(config, ["hansards"], tmp_path).gold
+    assert links.sure == {(1, 0)}
+    experiment = {"gold": ["hansards"], "train": ["both"], "models": ["de-en"], "baselines": ["eflomal"]}
+    found = [path.name for path in common.files_of(config, experiment, tmp_path)]
+    assert found == ["a.fr", "a.en", "gold", "a.fr", "b.fr", "a.en", "b.en"]

@@ -17,7 +17,7 @@ from align.links.symmetrize import symmetrize
 from align.statistical import fast_align
 from align.statistical.fast_align import _SYSTRAN, Table
 from align.statistical.tools import TOOLS, align_with, open_run
-from align.types import Links, Pair, TextWarning
+from align.types import Links, Pair, Pieces, TextWarning
 from tests.conftest import example_pairs, needs_systran
 from tests.corpora import NUMBERED_WORDS, turned, word_by_word
 
@@ -396,6 +396,56 @@ def test_a_run_says_how_many_pairs_it_was_trained_on(put: Callable[..., None], l
     assert not os.listdir(tempfile.gettempdir())
 
 
+# Pieces in place of words
+
+
+def letters(pair: Pair) -> Pieces:
+    """Each letter is a piece, "-" a word without one; `</s>`, of no word, before and behind."""
+    sides = [
+        [(ord(letter), word) for word, text in enumerate(side) if text != "-" for letter in text]
+        for side in (pair.source, pair.target)
+    ]
+    (source, source_words), (target, target_words) = (
+        ([2, *(n for n, _ in side), 2], [-1, *(word for _, word in side), -1]) for side in sides
+    )
+    return Pieces(source, source_words, target, target_words, (len(pair.source), len(pair.target)))
+
+
+def test_a_tool_gets_pieces_and_gives_links_of_words(put: Callable[..., None], log: Path) -> None:
+    put("fast_align", FAST_ALIGN)
+    test = pairs("- ab c|xy z", "ab|-", "|z", "c|z")
+    train = pairs("ca|zx", "-|x")
+    aligned = list(align_with("fast_align", iter(test), train=iter(train), cut=letters))
+    nothing = (frozenset(), frozenset())
+    assert aligned == [({(1, 0), (1, 1)}, {(1, 0), (2, 0)}), nothing, nothing, ({(0, 0)}, {(0, 0)})]
+    assert log.read_text().splitlines()[1:4:2] == ["2 3 ||| 2 3", "3 4 2 ||| 3 4 2 / 2 ||| 2"]
+    appended = list(align_with("fast_align", test, train=train, append=True, cut=letters))
+    assert appended == aligned
+    with open_run("fast_align", test, train=train, append=True, cut=letters) as run:
+        assert run.trained == len(test) + len(train)
+    assert not os.listdir(tempfile.gettempdir())
+
+
+def test_nothing_but_words_without_pieces(put: Callable[..., None], log: Path) -> None:
+    put("fast_align", FAST_ALIGN)
+    assert list(align_with("fast_align", pairs("-|x", "a|"), cut=letters)) == [(frozenset(), frozenset())] * 2
+    with pytest.raises(ValueError, match="fast_align has no pair to train on"):
+        list(align_with("fast_align", TEST, train=pairs("-|x"), cut=letters))
+
+
+@pytest.mark.parametrize("tool", INSTALLED)
+def test_installed_tools_align_pieces(tool: str) -> None:
+    """Each letter has its translation; a word is two of them."""
+    text = []
+    for pair in dictionary(200):
+        places = [int(word[1:]) % 14 for word in pair.source]
+        words = tuple("abcdefghijklmn"[n] + "abcdefghijklmn"[(3 * n + pair.id) % 14] for n in places)
+        text.append(Pair(words, tuple(map(str.upper, words)), pair.id))
+    aligned = list(align_with(tool, text, cut=letters))
+    right = sum(diagonal(pair) == links[0] for pair, links in zip(text, aligned, strict=True))
+    assert right > 150
+
+
 # Programs: GIZA++ and MGIZA
 
 MKCLS = """
@@ -461,6 +511,14 @@ def test_giza_takes_only_what_it_would_not_cut_off(put: Callable[..., None]) -> 
     with pytest.warns(TextWarning, match=r"line 2 and 1 more \(more than 100 words, or a side 9 times as long as the"):
         aligned = list(align_with("giza", text, threads=3))
     assert [len(forward) for forward, _ in aligned] == [1, 0, 100, 0, 1]
+
+
+def test_giza_counts_pieces(put: Callable[..., None]) -> None:
+    put_giza(put)
+    text = pairs(f"{'a' * 60} {'b' * 40}|{'x' * 50} y", f"{'a' * 60} {'b' * 41}|{'x' * 50} y")
+    with pytest.warns(TextWarning, match=r"giza cannot take line 2 \(more than 100 pieces, or a side 9 times"):
+        aligned = list(align_with("giza", text, threads=3, cut=letters))
+    assert aligned == [({(0, 0), (0, 1)}, {(0, 0), (0, 1)}), (frozenset(), frozenset())]
 
 
 def test_giza_that_leaves_out_a_pair(put: Callable[..., None]) -> None:
