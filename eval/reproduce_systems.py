@@ -60,10 +60,11 @@ def systems(
         yield from one_way(some, text)
         if some.reverse:
             yield from two_ways(some, some.reverse, text)
-    on_pieces = (False, True) if experiment.get("pieces") else (False,)
-    for tool, trained, pieces in product(experiment["baselines"], experiment["train"], on_pieces):
-        recorder = models[0].forward.recorder if pieces else None
-        yield from of_tool(tool, trained, config["train"][trained], data, text, recorder)
+    for tool, trained in product(experiment["baselines"], experiment["train"]):
+        about = config["train"][trained]
+        yield from of_tool(tool, trained, about, data, text, None)
+        if trained in experiment.get("pieces", ()):
+            yield from of_tool(tool, trained, about, data, text, models[0].forward.recorder)
 
 
 def of_tool(

@@ -34,7 +34,7 @@ reverse_models = ["models/back", "models/back"]
 gold = ["toy"]
 train = ["toy"]
 baselines = ["fast_align", "eflomal", "giza"]
-pieces = true
+pieces = ["toy"]
 
 [experiment.absent]
 models = ["models/none"]
