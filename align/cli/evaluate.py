@@ -16,7 +16,7 @@ from align.cli.evaluation_options import (
     add_table_options,
     link_options,
 )
-from align.cli.inputs import name_shown
+from align.cli.inputs import check_files, name_shown
 from align.cli.options import new_parser, whole_number
 from align.cli.parser import Idle, Parser
 from align.links.evaluation import Report, evaluate
@@ -26,6 +26,7 @@ from align.signature import signature
 from align.text.lines import read_text
 from align.types import Pair, TextWarning
 from align.view.error_tables import count_notes, draw_errors, error_table, score_table, sentence_table
+from align.view.page import System, make_page
 from align.view.tables import percent, writer
 
 PROGRAM = "eval-align"
@@ -37,12 +38,13 @@ EXAMPLES = """examples:
   eval-align -g gold.talp links                          AER, precision, recall, F1, with intervals
   eval-align -g test.wa.nonullalign -s test.e -t test.f a.talp b.talp --paired permutation
   eval-align -g gold.talp links --errors 5 -s test.de -t test.en          the five worst sentences, drawn
+  eval-align -g gold.talp links --html page.html -s test.de -t test.en    all sentences, for a browser
   eval-align -g gold.talp links -b                       the number alone
 """
 
 
 IDLE = (
-    Idle(("out_of_range",), lambda args: args.source is None, "needs the text: -s and -t"),
+    Idle(("out_of_range", "html"), lambda args: args.source is None, "needs the text: -s and -t"),
     Idle(
         ("paired", "samples", "seed"),
         lambda args: args.per_sentence or args.errors or args.brief,
@@ -75,6 +77,7 @@ class Options:
         format: of the tables.
         wide: whether text has all columns, not only those that fit a terminal.
         width: digits behind the point.
+        html: the file of a page with all sentences, if there is to be one.
     """
 
     hypotheses: Sequence[str]
@@ -90,6 +93,7 @@ class Options:
     format: str
     wide: bool
     width: int
+    html: str | None
 
     @property
     def intervals(self) -> tuple[str, ...]:
@@ -138,6 +142,9 @@ def build_parser() -> Parser:
     group.add_argument(
         "-w", "--width", type=whole_number(0, MOST_DIGITS), default=2, metavar="N", help="digits behind the point"
     )
+    group.add_argument(
+        "--html", metavar="FILE", help="also write all sentences as one HTML file, as view-align does; needs -s and -t"
+    )
     return parser
 
 
@@ -148,6 +155,10 @@ def read_options(parser: Parser) -> Options:
         parser.error("only one file can be stdin")
     if (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
+    if args.html is not None:
+        if args.html == "-":
+            parser.error("--html needs the name of a file: stdout has the table")
+        check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.html)
     parser.refuse_idle(args, IDLE)
     if args.paired and len(args.hypotheses) < 2:
         parser.error("--paired compares systems: name two files or more")
@@ -167,6 +178,7 @@ def read_options(parser: Parser) -> Options:
         format=args.format,
         wide=args.wide,
         width=args.width,
+        html=args.html,
     )
 
 
@@ -184,14 +196,15 @@ def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedL
     """
     files = [read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))]
     for name in options.hypotheses:
-        files.append(read_as("hyp", name, options.hyp_options, text, name_shown(name)))
+        shown = name_shown(name)
+        files.append(read_as("hyp", name, options.hyp_options, text, shown, scored=bool(options.html)))
     gold, *hypotheses = match_lengths(files) if text is None else files
     warn_if_exchanged(gold, hypotheses)
     return gold, hypotheses
 
 
-def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
-    """Read the files and judge the systems: the report, with short names of the systems, and its signature.
+def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str, list[System]]:
+    """Read the files and judge the systems: the report, with short names, its signature, and the page's systems.
 
     Raises:
         DataError: a file is ambiguous, or does not belong to the others.
@@ -210,19 +223,12 @@ def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
     parts = {"gold": gold.kind, "hyp": kinds, **report.signature_parts()}
     names = short_names(options.hypotheses)
     systems = [replace(system, name=name) for system, name in zip(report.systems, names, strict=True)]
-    return replace(report, systems=systems), signature(parts, "AER")
+    shown = [System(name, file.links, file.scores) for name, file in zip(names, hypotheses, strict=True)]
+    return replace(report, systems=systems), signature(parts, "AER"), shown
 
 
-def evaluate_files(options: Options) -> str:
-    """Read the files, judge the systems, and return what is to be printed.
-
-    Raises:
-        DataError: a file is ambiguous, or does not belong to the others.
-    """
-    text = None
-    if options.text:
-        text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
-    report, sign = judge(options, text)
+def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: str) -> str:
+    """What is to be printed."""
     if options.show == "brief":
         rates = [percent(system.scores["aer"].value) for system in report.systems]
         return "\n".join("n/a" if rate is None else f"{rate:.{options.width}f}" for rate in rates)
@@ -240,9 +246,20 @@ def evaluate_files(options: Options) -> str:
 
 
 def print_report(options: Options) -> None:
-    """Write the report to stdout."""
+    """Read the files, judge the systems, and write the report to stdout, and the page to its file.
+
+    Raises:
+        DataError: a file is ambiguous, or does not belong to the others.
+    """
+    text = None
+    if options.text:
+        text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
+    report, sign, systems = judge(options, text)
+    if options.html and text is not None:
+        with open_output(options.html) as page:
+            page.write(make_page(text, systems, report.gold, signature=sign).encode())
     with open_output(None) as out:
-        out.write(evaluate_files(options).encode("utf-8", "backslashreplace") + b"\n")
+        out.write(tables(options, report, text, sign).encode("utf-8", "backslashreplace") + b"\n")
 
 
 def main() -> int:

@@ -123,14 +123,20 @@ def add_output_option(group: Any) -> None:
     )
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """The model, and what its files do not say."""
-    group = parser.add_argument_group("model")
+def add_model_options(parser: argparse.ArgumentParser, default: str = DEFAULT_MODEL, use: str = "") -> None:
+    """The model, and what its files do not say.
+
+    Args:
+        parser: whose options these are.
+        default: what is taken where no model is named.
+        use: what the model is for, if that is not the program's purpose.
+    """
+    group = parser.add_argument_group(f"model{use}")
     group.add_argument(
         "-m",
         "--model",
         metavar="MODEL",
-        help=f"a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name (default: {DEFAULT_MODEL})",
+        help=f"a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name (default: {default})",
     )
     add_list_models(group)
     group.add_argument("--case", choices=CASES, help="of the model's text (default: what model.toml says, else keep)")

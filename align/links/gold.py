@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from align.errors import Argument, LinksError, Remedy, as_argument, compose, plural
 from align.links.files import LINK_FORMATS, LinkFile, find_base, read_links, renumber_file
 from align.links.formats import number
+from align.links.scores import Scores, read_scores
 from align.text.lines import open_lines, read_lines
 from align.types import Gold, Links, Pair, TextWarning
 
@@ -76,6 +77,7 @@ class NumberedLinks:
         swapped: whether the file has the target side first.
         pairs: the links of each sentence pair.
         dropped: how many links were left out.
+        scores: of the links of each sentence pair that have one; nothing where they were not asked for.
     """
 
     file: LinkFile
@@ -83,6 +85,7 @@ class NumberedLinks:
     swapped: bool
     pairs: Sequence[Gold]
     dropped: int = 0
+    scores: Sequence[Scores] = ()
 
     @property
     def kind(self) -> str:
@@ -146,7 +149,12 @@ def read_hypotheses(
 
 
 def read_as(
-    role: Role, path: str, options: LinkOptions, text: Sequence[Pair] | None = None, name: str | None = None
+    role: Role,
+    path: str,
+    options: LinkOptions,
+    text: Sequence[Pair] | None = None,
+    name: str | None = None,
+    scored: bool = False,
 ) -> NumberedLinks:
     """Read a file of links, find out where it starts to count, and check it against the text.
 
@@ -156,6 +164,7 @@ def read_as(
         options: what the file may leave open.
         text: the sentence pairs, where they are known.
         name: what to call the file in messages, if not by its path.
+        scored: whether to keep the scores that links carry.
 
     Raises:
         OSError: the file cannot be opened.
@@ -164,13 +173,15 @@ def read_as(
     """
     name = name or ("stdin" if path == "-" else path)
     with open_lines(path) as stream:
-        file = read_links(read_lines(stream, name), name, options.format)
+        lines = list(read_lines(stream, name))
+    file = read_links(lines, name, options.format)
     lengths = None
     if text is not None:
         _check_number(file, len(text), "the text", True)
         lengths = [(len(pair.source), len(pair.target)) for pair in text]
     base = find_base(file, lengths, options.swapped, role) if options.base is None else options.base
-    numbered = NumberedLinks(file, base, options.swapped, renumber_file(file, base, options.swapped))
+    scores = read_scores(lines, file.format, base, options.swapped) if scored else []
+    numbered = NumberedLinks(file, base, options.swapped, renumber_file(file, base, options.swapped), scores=scores)
     if lengths is None:
         return numbered
     checked = _check_range(numbered, lengths, role, options.out_of_range == "ignore")

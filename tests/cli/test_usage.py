@@ -264,6 +264,8 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[st
         ("eval-align --paired ", {"bootstrap", "permutation"}),
         ("sweep-align -g te", {"text"}),
         ("sweep-align --plots fo", {"folder"}),
+        ("view-align te", {"text"}),
+        ("view-align text -m ", {*bundled_models(), "text", "folder"}),
     ],
 )
 def test_completion_in_bash(complete: Callable[[str], set[str]], line: str, words: set[str]) -> None:

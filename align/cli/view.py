@@ -1,0 +1,203 @@
+"""`view-align`: links, gold and what a model looks at, as one HTML file for any browser."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from align.cli.common import open_output, run, say, show_warnings
+from align.cli.evaluate import short_names
+from align.cli.evaluation_options import add_length_options, add_link_options, link_options
+from align.cli.inputs import check_files, name_shown
+from align.cli.models import MODEL_OPTIONS, Models, load_models, requested_models
+from align.cli.options import (
+    BATCH_ADVICE,
+    MODEL_IDLE,
+    add_model_options,
+    add_output_option,
+    add_quiet_option,
+    add_speed_options,
+    new_parser,
+    whole_number,
+)
+from align.cli.parser import Idle, Parser
+from align.errors import plural
+from align.links.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
+from align.signature import signature
+from align.text.lines import read_text
+from align.types import Pair, Position, Settings, TextWarning
+from align.view.page import Attention, System, make_page
+
+PROGRAM = "view-align"
+
+MOST_SHARES = 200
+"""Sentence pairs with attention, by default: a pair takes some tens of kilobytes of the page."""
+
+EXAMPLES = """examples:
+  view-align links -s test.de -t test.en -o page.html              what is linked, by pointing at a word
+  view-align one.links two.links -g gold.talp -s test.de -t test.en -o page.html
+  view-align links -s test.de -t test.en -m de-en -o page.html     and the attention of each layer and head
+"""
+
+_OF_MODEL = ("position", "most", "device", "dtype", "threads", "batch_tokens", "buffer", *sorted(MODEL_OPTIONS))
+
+IDLE = (
+    Idle(("gold_format", "gold_base", "gold_swapped"), lambda args: not args.gold, "goes with -g"),
+    Idle(_OF_MODEL, lambda args: not args.model, "goes with -m"),
+    MODEL_IDLE,
+)
+"""What does nothing beside certain others."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+        hypotheses: files of links to show.
+        hyp_options: what they may leave open.
+        text: the files of source and target sentences.
+        gold: the file of gold links, if there is one.
+        gold_options: what it may leave open.
+        models: the model whose attention is shown, if there is one.
+        position: at which decoder step that is read.
+        most: sentence pairs with attention.
+        output: the file of the page; None for stdout.
+        quiet: whether to say nothing but warnings and errors.
+    """
+
+    hypotheses: Sequence[str]
+    hyp_options: LinkOptions
+    text: tuple[str, str]
+    gold: str | None
+    gold_options: LinkOptions
+    models: Models | None
+    position: Position
+    most: int
+    output: str | None
+    quiet: bool
+
+
+def build_parser() -> Parser:
+    """All options, in groups."""
+    parser = new_parser(PROGRAM, "One HTML file that shows word alignments in a browser, without a network.", EXAMPLES)
+    add_quiet_option(parser)
+    parser.add_argument("hypotheses", nargs="+", metavar="LINKS", help="links to show, a file for each system")
+    add_link_options(parser.add_argument_group("links"), "hyp")
+    add_length_options(parser.add_argument_group("the text"))
+    add_link_options(parser.add_argument_group("gold (without it: where systems differ)"), "gold")
+    group = parser.add_argument_group("output")
+    add_output_option(group)
+    add_model_options(parser, default="none", use=" (whose attention is shown, as weight and as norm)")
+    group = parser.add_argument_group("attention")
+    group.add_argument(
+        "--position", choices=get_args(Position), default="input", help="the decoder step that speaks for a target word"
+    )
+    group.add_argument(
+        "--most",
+        type=whole_number(1),
+        default=MOST_SHARES,
+        metavar="N",
+        help="the first N sentence pairs have it; the page grows with each",
+    )
+    add_speed_options(parser, "sentence pairs that layer and head are chosen by")
+    parser.set_defaults(bad_lines="blank", reverse_model=None)  # which model options are read beside
+    return parser
+
+
+def read_options(parser: Parser) -> Options:
+    """The command line, checked: options that do not go together stop with exit code 2."""
+    args = parser.parse_command()
+    if args.source is None or args.target is None:
+        parser.error("the text is needed: -s FILE -t FILE")
+    check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.output)
+    parser.refuse_idle(args, IDLE)
+    return Options(
+        hypotheses=args.hypotheses,
+        hyp_options=link_options(args, "hyp"),
+        text=(args.source, args.target),
+        gold=args.gold,
+        gold_options=link_options(args, "gold"),
+        models=requested_models(args, Settings(position=args.position)) if args.model else None,
+        position=args.position,
+        most=args.most,
+        output=args.output,
+        quiet=args.quiet,
+    )
+
+
+def systems_of(files: Sequence[NumberedLinks], names: Sequence[str]) -> list[System]:
+    """Files of links as the page's systems, each under the shortest name that tells it from the others."""
+    return [System(name, file.links, file.scores) for name, file in zip(short_names(names), files, strict=True)]
+
+
+def sign_page(gold: NumberedLinks | None, files: Sequence[NumberedLinks], pairs: int) -> str:
+    """The signature of the page's error rates; without gold there are none, and none of it."""
+    if gold is None:
+        return ""
+    return signature({"gold": gold.kind, "hyp": "+".join(sorted({file.kind for file in files})), "n": pairs}, "AER")
+
+
+def attention_of(options: Options, models: Models, text: Sequence[Pair]) -> Attention:
+    """Load the model, and read what its cells look at in the first pairs.
+
+    Raises:
+        ValueError: the model cannot be loaded.
+    """
+    (aligner,) = load_models(PROGRAM, models, options.quiet)
+    from align.aligners.choice import all_cells
+    from align.aligners.shares import shares_of_cells
+    from align.aligners.swept import SCORES
+
+    some = text[: options.most]
+    choice = aligner.fixed(text).choice
+    assert choice
+    return Attention(
+        name=aligner.recorder.name,
+        position=options.position,
+        scores=SCORES,
+        cells=all_cells(aligner.recorder),
+        shown=choice.place.cells()[options.position],
+        shares=shares_of_cells(aligner, some, options.position),
+    )
+
+
+def write_view(options: Options) -> None:
+    """Read the files, look into the model, and write the page.
+
+    Raises:
+        DataError: a file is ambiguous, or does not belong to the others.
+    """
+    text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
+    if not text:
+        raise ValueError(f"{name_shown(options.text[0])} has no sentence pairs")
+    files = [
+        read_as("hyp", name, options.hyp_options, text, name_shown(name), scored=True) for name in options.hypotheses
+    ]
+    gold = None
+    if options.gold:
+        gold = read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))
+        warn_if_exchanged(gold, files)
+    with open_output(options.output) as out:
+        attention = attention_of(options, options.models, text) if options.models else None
+        systems, sign = systems_of(files, options.hypotheses), sign_page(gold, files, len(text))
+        page = make_page(text, systems, gold.pairs if gold else None, attention, sign).encode()
+        out.write(page)
+    if not options.quiet:
+        shown = plural(len(text), "sentence pair")
+        looked = f", {min(options.most, len(text)):,} of them with attention" if attention else ""
+        size = f"{len(page) / 1e6:,.1f} MB" if len(page) >= 1e6 else f"{len(page) / 1e3:.0f} kB"
+        say(f"{PROGRAM}: {shown}{looked}, {plural(len(files), 'system')}: {size}")
+
+
+def main() -> int:
+    """Entry point of `view-align`."""
+    options = read_options(build_parser())
+    show_warnings(PROGRAM, TextWarning)
+    return run(PROGRAM, lambda: write_view(options), BATCH_ADVICE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

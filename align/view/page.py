@@ -1,0 +1,181 @@
+"""One HTML file with links in it, for any browser: it holds all that it needs, and fetches nothing.
+
+The files in `offline/` are put into one, which says in its own policy (Content-Security-Policy) that no other script or
+style runs and nothing is loaded. What comes from files stands in one block of JSON, and the scripts write it as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from align.links.formats import to_json
+from align.links.metrics import Counts, aer, count_all
+from align.types import Cell, Gold, Links, Pair, Position, Score
+
+SCRIPTS = ("data.js", "draw.js", "card.js", "list.js", "start.js")
+"""In the order in which they run."""
+
+LinkScores = Mapping[tuple[int, int], float]
+
+
+@dataclass(frozen=True)
+class System:
+    """The links of one system.
+
+    Attributes:
+        name: what to call it.
+        links: of each sentence pair.
+        scores: those that its links carry, by sentence pair; nothing where there are none.
+    """
+
+    name: str
+    links: Sequence[Links]
+    scores: Sequence[LinkScores] = ()
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What a model's cells look at, C of them.
+
+    Attributes:
+        name: of the model.
+        position: which decoder step speaks for a target word.
+        scores: how attention is measured.
+        cells: layers and their heads.
+        shown: the cell to begin with.
+        shares: of the first sentence pairs, what each source word, `</s>` last, holds of its target word's scores, in
+            hundredths: unsigned bytes `[scores, C, J, I+1]`; nothing for a pair that has none.
+    """
+
+    name: str
+    position: Position
+    scores: Sequence[Score]
+    cells: Sequence[Cell]
+    shown: Cell
+    shares: Sequence[bytes]
+
+
+def make_page(
+    text: Sequence[Pair],
+    systems: Sequence[System],
+    gold: Sequence[Gold] | None = None,
+    attention: Attention | None = None,
+    signature: str = "",
+) -> str:
+    """The page of a text and its links.
+
+    Args:
+        text: N sentence pairs.
+        systems: with links of each of them.
+        gold: likewise, where there is any.
+        attention: of a model, for as many pairs as it has.
+        signature: of the error rates.
+
+    Raises:
+        ValueError: systems or gold do not have links, or none, for each sentence pair.
+    """
+    lengths = [len(system.links) for system in systems] + ([] if gold is None else [len(gold)])
+    if any(length != len(text) for length in lengths):
+        raise ValueError(f"links of another number of sentence pairs than the {len(text):,} of the text")
+    record = to_json(page_data(text, systems, gold, attention, signature)).replace("<", r"\u003c")
+    styles = [_read("page.css")]
+    scripts = [_read(name) for name in SCRIPTS]
+    policy = f"default-src 'none'; style-src {_hashes(styles)}; script-src {_hashes(scripts)}; "
+    parts = {
+        "policy": f"{policy}base-uri 'none'; form-action 'none'",
+        "styles": "\n".join(f"<style>{style}</style>" for style in styles),
+        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
+        "data": record,
+    }
+    before, *rest = _read("page.html").split("{{")
+    return before + "".join(parts[name] + after for name, after in (part.split("}}", 1) for part in rest))
+
+
+def page_data(
+    text: Sequence[Pair],
+    systems: Sequence[System],
+    gold: Sequence[Gold] | None,
+    attention: Attention | None,
+    signature: str,
+) -> dict[str, Any]:
+    """What the page's scripts read, as numbers, strings, lists and dictionaries; see `make_page`."""
+    counts = [count_all(system.links, gold) for system in systems] if gold is not None else []
+    pairs = []
+    for n, pair in enumerate(text):
+        record: dict[str, Any] = {"number": n + 1, "source": [*pair.source], "target": [*pair.target]}
+        record["systems"] = [_of_pair(system, n) for system in systems]
+        for one, of_system in zip(record["systems"], counts, strict=False):
+            one |= _errors(of_system[n])
+        if gold is not None:
+            record["gold"] = {"sure": _listed(gold[n].sure), "possible": _listed(gold[n].possible - gold[n].sure)}
+        everywhere, anywhere = _shared([system.links[n] for system in systems])
+        record["differing"] = len(anywhere - everywhere)
+        if attention and n < len(attention.shares) and attention.shares[n]:
+            record["shares"] = base64.b64encode(zlib.compress(attention.shares[n], 9)).decode()
+        pairs.append(record)
+    overview = [{"name": system.name, "links": sum(map(len, system.links))} for system in systems]
+    for one, of_system in zip(overview, counts, strict=False):
+        one |= _errors(of_system.sum(0))
+    return {
+        "pairs": pairs,
+        "systems": overview,
+        "gold": gold is not None,
+        "model": _of_model(attention) if attention else None,
+        "signature": signature,
+    }
+
+
+def _read(name: str) -> str:
+    return (files("align.view") / "offline" / name).read_text(encoding="utf-8")
+
+
+def _hashes(parts: Sequence[str]) -> str:
+    """What the policy calls scripts or styles that may be there: the hash of each."""
+    digests = (base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in parts)
+    return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+
+def _listed(links: Links) -> list[list[int]]:
+    return [[i, j] for i, j in sorted(links)]
+
+
+def _of_pair(system: System, n: int) -> dict[str, Any]:
+    """A system's links of one pair, and the scores of those that have one."""
+    links = sorted(system.links[n])
+    scores = system.scores[n] if n < len(system.scores) else {}
+    given = [round(scores[link], 4) if link in scores else None for link in links]
+    return {"links": [[i, j] for i, j in links], **({"scores": given} if scores else {})}
+
+
+def _errors(counts: Counts) -> dict[str, Any]:
+    """Wrong and missing links, and the AER in percent, by |A∩S|, |A∩P|, |A|, |S| `[4]`."""
+    in_sure, in_possible, links, sure = map(int, counts)
+    rate = float(aer(counts))
+    return {
+        "wrong": links - in_possible,
+        "missing": sure - in_sure,
+        "aer": round(100 * rate, 2) if np.isfinite(rate) else None,
+    }
+
+
+def _shared(links: Sequence[Links]) -> tuple[Links, Links]:
+    """The links that all of some sets have, and those that any has."""
+    return frozenset.intersection(*links), frozenset.union(*links)
+
+
+def _of_model(attention: Attention) -> dict[str, Any]:
+    return {
+        "name": attention.name,
+        "position": attention.position,
+        "scores": [*attention.scores],
+        "cells": [[cell.layer, cell.head] for cell in attention.cells],
+        "shown": [attention.shown.layer, attention.shown.head],
+    }

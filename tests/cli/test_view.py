@@ -1,0 +1,131 @@
+"""`view-align` and `eval-align --html` from the outside: the page, what is said of it, and bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from align.cli import evaluate, view
+from tests.cli.conftest import Result, failed
+from tests.conftest import EXAMPLES
+from tests.corpora import GOLD, ONE, SOURCE, TARGET, TWO
+from tests.unit.test_page import data_of
+
+TEXT = ("-s", "source", "-t", "target")
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None]) -> Callable[..., Result]:
+    """The command, in a folder with gold, two systems and their text."""
+    write(gold=GOLD, one=ONE, two=TWO, source=SOURCE, target=TARGET)
+    return partial(run_main, view.main)
+
+
+def test_systems_beside_gold(run: Callable[..., Result], tmp_path: Path) -> None:
+    result = run("one", "two", "-g", "gold", *TEXT, "-o", "page.html")
+    assert (result.code, result.out) == (0, b"")
+    size = (tmp_path / "page.html").stat().st_size
+    assert result.err == f"view-align: 3 sentence pairs, 2 systems: {size / 1000:.0f} kB\n"
+    data = data_of((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert [(system["name"], system["aer"]) for system in data["systems"]] == [("one", 10.0), ("two", 18.18)]
+    assert data["pairs"][0]["source"] == ["a", "b", "c"]
+    assert data["signature"].startswith("AER|gold:talp-0|hyp:pharaoh-0|n:3|v:")
+
+
+def test_eval_align_writes_the_same_page(
+    run: Callable[..., Result], run_main: Callable[..., Result], tmp_path: Path
+) -> None:
+    run("one", "two", "-g", "gold", *TEXT, "-o", "page.html")
+    result = run_main(evaluate.main, "one", "two", "-g", "gold", *TEXT, "--html", "other.html", "-b")
+    assert (result.code, result.out, result.err) == (0, b"10.00\n18.18\n", "")
+    assert (tmp_path / "other.html").read_bytes() == (tmp_path / "page.html").read_bytes()
+
+
+def test_to_stdout_without_gold_and_without_a_word(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(scored='{"links": [[0, 0]], "scores": [0.5]}\n' * 3)
+    result = run("-q", "scored", *TEXT)
+    assert (result.code, result.err) == (0, "")
+    data = data_of(result.out.decode())
+    assert data["pairs"][2]["systems"] == [{"links": [[0, 0]], "scores": [0.5]}]
+    assert (data["gold"], data["signature"]) == (False, "")
+
+
+def test_attention_of_a_model(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
+    pairs = [line.split(" ||| ") for line in EXAMPLES.read_text(encoding="utf-8").splitlines()[:3]]
+    write(s="".join(f"{a}\n" for a, _ in pairs), t="".join(f"{b}\n" for _, b in pairs), links="0-0\n" * 3)
+    arguments = ("links", "-s", "s", "-t", "t", "-m", "de-en", "--position", "output", "--most", "2", "-o", "p.html")
+    result = run_main(view.main, *arguments)
+    assert result.code == 0
+    assert "view-align: 3 sentence pairs, 2 of them with attention, 1 system: " in result.err
+    data = data_of((tmp_path / "p.html").read_text(encoding="utf-8"))
+    assert ["shares" in pair for pair in data["pairs"]] == [True, True, False]
+    assert (data["model"]["position"], data["model"]["scores"]) == ("output", ["weight", "norm"])
+    assert data["model"]["shown"] in data["model"]["cells"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("one",), "the text is needed: -s FILE -t FILE"),
+        (("one", "-s", "source"), "the text is needed: -s FILE -t FILE"),
+        (("one", *TEXT, "-o", "target"), "-o would replace the input target"),
+        (("-", *TEXT, "-g", "-"), "only one of the files can be stdin"),
+        (("one", *TEXT, "--gold-base", "1"), "--gold-base goes with -g"),
+        (("one", *TEXT, "--most", "3"), "--most goes with -m"),
+        (("one", *TEXT, "--position", "input"), "--position goes with -m"),
+        (("one", *TEXT, "--source-lang", "de"), "--source-lang goes with -m"),
+    ],
+)
+def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], reason: str) -> None:
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, b"")
+    assert f"view-align: error: {reason}\n" in result.err
+
+
+def test_a_page_needs_its_text_and_a_name(run: Callable[..., Result], run_main: Callable[..., Result]) -> None:
+    call = partial(run_main, evaluate.main, "one", "-g", "gold")
+    assert "--html needs the text: -s and -t\n" in call("--html", "page.html").err
+    assert "--html needs the name of a file" in call("--html", "-", *TEXT).err
+    assert "would replace the input gold" in call("--html", "gold", *TEXT).err
+
+
+def test_bad_input(run: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
+    write(short="0-0\n", odd="0-0\n0-x\n0-0\n", far="0-0\n0-0\n0-7\n", empty="")
+    failed(run("short", *TEXT, "-o", "page.html"), "short has 1 sentence pair, the text 3")
+    failed(run("odd", *TEXT), "odd, line 2: '0-x' is not a link")
+    failed(run("far", *TEXT), "far, line 3: link 0-7", "--out-of-range ignore")
+    failed(run("none", *TEXT), "none: No such file")
+    failed(run("empty", "-s", "empty", "-t", "empty"), "empty has no sentence pairs")
+    failed(run("one", *TEXT, "-m", "nowhere/at/all"), "nowhere/at/all")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_links_out_of_range_are_wrong(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(far="0-0\n0-0\n0-7\n")
+    result = run("far", *TEXT, "-g", "gold", "--out-of-range", "ignore")
+    assert data_of(result.out.decode())["pairs"][2]["systems"][0]["wrong"] == 1
+    assert "links to words that their sentences do not have: 1; they are counted as wrong" in result.err
+
+
+def test_without_a_model_torch_is_not_imported(run: Callable[..., Result]) -> None:
+    script = "import sys; from align.cli.view import main; code = main(); sys.exit(code or int('torch' in sys.modules))"
+    arguments = ["-q", "one", *TEXT, "-o", "page.html"]
+    assert subprocess.run([sys.executable, "-c", script, *arguments], check=False).returncode == 0
+
+
+def test_odd_names_of_files(run: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
+    name = "</script>\n\u202e.links"
+    (tmp_path / "x").mkdir()
+    file = tmp_path / f"x/{name.replace('/', '')}"
+    file.write_text(ONE, encoding="utf-8")
+    result = run(str(file), "one", *TEXT)
+    assert result.code == 0
+    assert [json.dumps(system["name"]) for system in data_of(result.out.decode())["systems"]] == [
+        *(json.dumps(f"x/{file.name}"), '"one"')
+    ]

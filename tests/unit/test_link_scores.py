@@ -1,0 +1,48 @@
+"""Scores beside links, in the formats that have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from align.links.gold import LinkOptions, read_as
+from align.types import Alignment, Pair
+
+ALIGNMENT = Alignment(Pair(("a", "b"), ("x", "y"), 1), {(0, 1): 0.8312, (1, 0): 1.0})
+
+
+def scores_of(path: Path, text: str, options: LinkOptions | None = None) -> list[dict[tuple[int, int], float]]:
+    path.write_text(text, encoding="utf-8")
+    return [dict(scores) for scores in read_as("hyp", str(path), options or LinkOptions(), scored=True).scores]
+
+
+def test_what_extract_align_writes(tmp_path: Path) -> None:
+    from align.links.formats import format_jsonl, format_pharaoh
+
+    assert scores_of(tmp_path / "a", format_jsonl(ALIGNMENT)) == [{(0, 1): 0.8312, (1, 0): 1.0}]
+    assert scores_of(tmp_path / "a", format_pharaoh(ALIGNMENT, scores=True)) == [{(0, 1): 0.83, (1, 0): 1.0}]
+    assert scores_of(tmp_path / "a", "0-0 1-1:0.5\n\n") == [{(1, 1): 0.5}, {}]
+
+
+def test_scores_go_with_their_links(tmp_path: Path) -> None:
+    options = LinkOptions(base=1, swapped=True)
+    assert scores_of(tmp_path / "a", "1-2:0.25 3p1:1e-3\n", options) == [{(1, 0): 0.25, (0, 2): 0.001}]
+
+
+@pytest.mark.parametrize(
+    "scores",
+    ['"x"', "null", "{}", "[]", '["a", true]', "[NaN, Infinity]", "[[1], {}]", "[1e999]", f"[{10**4000}]"],
+)
+def test_what_is_no_score_is_passed_over(tmp_path: Path, scores: str) -> None:
+    assert scores_of(tmp_path / "a", f'{{"links": [[0, 0], [1, 1]], "scores": {scores}}}\n') == [{}]
+
+
+def test_more_scores_than_links(tmp_path: Path) -> None:
+    assert scores_of(tmp_path / "a", '{"links": [[0, 0]], "scores": [0.5, 0.25]}\n') == [{(0, 0): 0.5}]
+
+
+def test_no_scores_unless_they_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("0-0:0.5\n", encoding="utf-8")
+    assert read_as("hyp", str(tmp_path / "a"), LinkOptions()).scores == []
+    assert scores_of(tmp_path / "a", "1 1 1 S 0.5\n") == []
