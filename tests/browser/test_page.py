@@ -1,0 +1,333 @@
+"""What `view-align` writes, as whoever opens it sees and uses it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from align.links.formats import make_gold, parse_pharaoh
+from align.types import Cell, Gold, Pair
+from align.view.page import Attention, System, make_page
+
+Visit = Callable[..., Any]
+
+TEXT = [
+    Pair(("Das", "Haus", "ist", "alt"), ("The", "house", "is", "old"), 1),
+    Pair(("Wir", "sehen", "es"), ("We", "see", "it", "here"), 2),
+    Pair(("Guten", "Tag"), ("Good", "day"), 3),
+]
+GOLD = [
+    make_gold([(0, 0), (1, 1), (2, 2)], [(3, 2), (3, 3)]),
+    make_gold([(0, 0), (1, 1), (2, 2)]),
+    make_gold([(0, 0), (1, 1)]),
+]
+
+
+def system(name: str, *lines: str, **more: Any) -> System:
+    return System(name, [parse_pharaoh(line) for line in lines], **more)
+
+
+ONE = system("one", "0-0 1-1 1-2 3-3", "0-0 1-2", "0-0 1-1", scores=[{(1, 1): 0.75}, {}, {}])
+TWO = system("two", "0-0 1-1 2-2", "0-0 1-1 2-2", "0-0 1-1")
+
+
+@pytest.fixture
+def page(visit: Visit) -> Any:
+    """Two systems beside gold, in the order of the file."""
+    made = visit(make_page(TEXT, [ONE, TWO], GOLD, signature="AER|x"))
+    made.select_option("#order", "file")
+    return made
+
+
+def words(page: Any, pair: int, panel: int) -> Any:
+    """The words of a panel, source first; panel 0 is gold's."""
+    return page.locator(f"#pair-{pair} .panel").nth(panel).locator(".word")
+
+
+def lines(page: Any, pair: int) -> list[dict[str, str]]:
+    """The links that are drawn in each panel, with their class."""
+    read = "nodes => nodes.map(panel => Object.fromEntries([...panel.querySelectorAll('.line')].map("
+    read += "line => [line.dataset.link, line.getAttribute('class').replace('line ', '')])))"
+    found: list[dict[str, str]] = page.locator(f"#pair-{pair} .panel").evaluate_all(read)
+    return found
+
+
+def numbers(page: Any) -> list[str]:
+    return [card.get_attribute("id").removeprefix("pair-") for card in page.locator(".card").all()]
+
+
+def test_pointing_at_a_word_draws_its_links_in_every_panel(page: Any) -> None:
+    assert lines(page, 1) == [{}, {}, {}]
+    words(page, 1, 1).nth(1).hover()  # Haus
+    assert lines(page, 1) == [{"1-1": "sure"}, {"1-1": "found", "1-2": "wrong"}, {"1-1": "found"}]
+    words(page, 1, 2).nth(4 + 2).hover()  # is
+    assert lines(page, 1) == [
+        {"2-2": "sure", "3-2": "maybe"},
+        {"1-2": "wrong", "2-2": "missing", "3-2": "left"},
+        {"2-2": "found", "3-2": "left"},
+    ]
+    assert page.locator("#pair-1 .panel").nth(1).locator(".linked").all_inner_texts() == ["Haus", "ist", "alt"]
+    page.mouse.move(5, 5)
+    assert lines(page, 1) == [{}, {}, {}]
+
+
+def test_lines_end_at_their_words(page: Any) -> None:
+    panel = page.locator("#pair-1 .panel").nth(1)
+    for width in (1300, 500):
+        page.set_viewport_size({"width": width, "height": 900})
+        words(page, 1, 1).nth(3).hover()  # alt
+        curve = panel.locator(".line.possible .curve").bounding_box()
+        source, target = (words(page, 1, 1).nth(n).bounding_box() for n in (3, 4 + 3))
+        assert curve["y"] == pytest.approx(source["y"] + source["height"], abs=3)
+        assert curve["y"] + curve["height"] == pytest.approx(target["y"], abs=3)
+        middles = sorted(word["x"] + word["width"] / 2 for word in (source, target))
+        assert [curve["x"], curve["x"] + curve["width"]] == pytest.approx(middles, abs=3)
+
+
+def test_a_click_pins(page: Any) -> None:
+    words(page, 1, 1).nth(1).click()
+    page.mouse.move(5, 5)
+    assert lines(page, 1)[1] == {"1-1": "found", "1-2": "wrong"}
+    assert words(page, 1, 1).nth(1).get_attribute("aria-pressed") == "true"
+    reading = page.locator("#pair-1 .reading").nth(1).locator(".read")
+    assert reading.all_inner_texts() == ["Haus – house found 0.75", "Haus – is wrong"]
+    words(page, 1, 2).nth(1).click()  # the same word
+    page.mouse.move(5, 5)
+    page.locator("#find").focus()
+    assert lines(page, 1) == [{}, {}, {}]
+
+
+def test_filters_and_order(page: Any) -> None:
+    assert numbers(page) == ["1", "2", "3"]
+    page.fill("#find", "haus ist")
+    assert numbers(page) == ["1"]
+    assert page.inner_text("#count") == "1 of 3 shown"
+    page.fill("#find", "HERE")
+    assert numbers(page) == ["2"]
+    page.fill("#find", "nowhere")
+    assert page.inner_text("#list") == "No sentence is like that."
+    page.fill("#find", "")
+    page.select_option("#show", "errors")
+    assert numbers(page) == ["1", "2"]
+    page.select_option("#system", "1")
+    assert numbers(page) == []
+    page.select_option("#show", "differ")
+    assert numbers(page) == ["1", "2"]
+    page.select_option("#show", "all")
+    page.select_option("#system", "0")
+    page.select_option("#order", "aer")
+    assert numbers(page) == ["2", "1", "3"]
+    assert page.locator("#pair-2 .rate").all_inner_texts()[0].split()[1:] == ["60.0", "1", "wrong", "2", "missing"]
+
+
+def test_gold_beside_systems_in_numbers_signs_and_colours(page: Any) -> None:
+    assert page.locator("#summary tbody tr").all_inner_texts() == ["one\t31.3\t8\t2\t3", "two\t0.0\t8\t0\t0"]
+    assert page.inner_text("#signature") == "AER|x"
+    assert page.locator("#legend li").all_inner_texts() == [
+        *("found", "possible, found", "wrong", "missing", "possible, left out")
+    ]
+    look = "nodes => nodes.map(node => [node.getAttribute('d'), ...['stroke', 'fill']"
+    look += ".map(name => getComputedStyle(node)[name])])"
+    looks = page.locator("#legend path").evaluate_all(look)
+    assert len({(shape, fill) for shape, _, fill in looks}) == 5  # no two differ by their colour alone
+    assert len({colour for _, colour, _ in looks}) == 4  # what is possible, and found, is coloured as what is found
+    assert [word.inner_text() for word in page.locator("#pair-1 .has-wrong").all()] == ["Haus", "is"]
+    assert [word.inner_text() for word in page.locator("#pair-2 .has-missing").all()] == ["sehen", "es", "see", "it"]
+
+
+def test_systems_without_gold(visit: Visit) -> None:
+    page = visit(make_page(TEXT, [ONE, TWO]))
+    assert [option.inner_text() for option in page.locator("#order option").all()] == [
+        *("as in the file", "most differences first", "longest first")
+    ]
+    page.check("#all")
+    assert lines(page, 1) == [
+        {"0-0": "agreed", "1-1": "agreed", "1-2": "differs", "3-3": "differs", "2-2": "absent"},
+        {"0-0": "agreed", "1-1": "agreed", "2-2": "differs", "1-2": "absent", "3-3": "absent"},
+    ]
+    page = visit(make_page(TEXT, [ONE]))
+    words(page, 1, 0).nth(0).hover()
+    assert lines(page, 1) == [{"0-0": "link"}]
+
+
+def test_keys(page: Any) -> None:
+    pressed, focused = page.keyboard.press, "document.activeElement"
+    pressed("j")
+    assert page.evaluate(f"{focused}.id") == "pair-1"
+    pressed("j")
+    pressed("k")
+    pressed("ArrowRight")
+    pressed("ArrowRight")
+    assert page.evaluate(f"{focused}.textContent") == "Haus"
+    assert lines(page, 1)[1] == {"1-1": "found", "1-2": "wrong"}
+    pressed("Enter")
+    pressed("ArrowLeft")
+    assert lines(page, 1)[1] == {"0-0": "found", "1-1": "found", "1-2": "wrong"}
+    pressed("Escape")
+    assert lines(page, 1) == [{}, {}, {}]
+    pressed("m")
+    assert page.locator("#pair-1 .grid").count() == 3
+    pressed("m")
+    assert page.locator("#pair-1 .grid").count() == 0
+    pressed("a")
+    assert len(lines(page, 1)[0]) == 5
+    pressed("/")
+    page.keyboard.type("tag")
+    assert numbers(page) == ["3"]
+    pressed("Escape")
+    pressed("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    pressed("?")
+    assert page.locator("#help").is_visible()
+    pressed("Escape")
+    assert not page.locator("#help").is_visible()
+
+
+def test_a_matrix_shows_what_each_cell_is(page: Any) -> None:
+    page.check("#matrix")
+    table = page.locator("#pair-1 .panel").nth(1).locator(".grid")
+    read = "nodes => Object.fromEntries(nodes.map(node => [node.closest('td').dataset.cell, node.classList[1]]))"
+    assert table.locator(".sign").evaluate_all(read) == {
+        **{"0-0": "found", "1-1": "found", "1-2": "wrong", "3-3": "possible", "2-2": "missing", "3-2": "left"}
+    }
+    table.locator('td[data-cell="1-1"]').hover()
+    assert lines(page, 1) == [{"1-1": "sure"}, {"1-1": "found"}, {"1-1": "found"}]
+    assert table.locator("th.active").all_inner_texts() == ["house", "Haus"]
+
+
+def test_attention_of_each_layer_and_head(visit: Visit) -> None:
+    """Shares count on in each pair, so that a number out of place is another number."""
+    cells = [Cell(layer, head) for layer in (1, 2) for head in ("all", 1)]
+    shares = [bytes(n % 101 for n in range(2 * 4 * len(p.target) * (len(p.source) + 1))) for p in TEXT[:1]]
+    attention = Attention("toy", "output", ("weight", "norm"), cells, Cell(2, 1), shares)
+    page = visit(make_page(TEXT, [ONE], GOLD, attention))
+    page.select_option("#order", "file")
+    read = "nodes => nodes.map(node => [...node.querySelectorAll('td[data-share]')].map(cell => +cell.dataset.share))"
+    maps = page.locator("#pair-1 .attention table")
+    maps.nth(1).wait_for()
+
+    def expected(score: int, cell: int) -> list[int]:
+        start = (score * 4 + cell) * 4 * 5
+        return [shares[0][start + j * 5 + i] for i in range(5) for j in range(4)]
+
+    assert page.locator("#pair-1 caption").all_inner_texts() == ["weight, layer 2, head 1", "norm, layer 2, head 1"]
+    assert maps.evaluate_all(read) == [expected(0, 3), expected(1, 3)]
+    page.select_option("#layer", "1")
+    page.select_option("#head", "all")
+    page.get_by_text("norm, layer 1, all heads").wait_for()
+    assert maps.evaluate_all(read) == [expected(0, 0), expected(1, 0)]
+    assert maps.nth(0).locator("tbody th").all_inner_texts() == [*TEXT[0].source, "</s>"]
+    assert maps.nth(0).locator("td.framed").count() == 5  # gold's links
+    assert page.locator("#pair-2 .attention").count() == 0  # beyond those that have it
+    assert page.inner_text("#about") == "3 sentence pairs · attention of toy, output position"
+    page.uncheck("#attention")
+    assert page.locator(".attention").count() == 0
+
+
+HOSTILE = (
+    *("<script>document.title='run'</script>", "</script><script>document.title='run'</script>", "<!--<script>"),
+    *("<img/src=x/onerror=document.title='run'>", "javascript:document.title='run'", "{{data}}", "${document.title}"),
+    *("\u202eabc", "\u2066x", "\u2067y", "\u0000\u0007\u001b[31m", "\u2028", "\ud800", "\U000e0041", "]]>", "'\"`&lt;"),
+    *("x" * 10_000, "e" + "\u0301" * 5_000, "__proto__", "constructor"),
+)
+
+
+def test_hostile_words_are_words(visit: Visit) -> None:
+    pair = Pair(HOSTILE, HOSTILE[::-1], 1)
+    links = frozenset((n, len(HOSTILE) - 1 - n) for n in range(len(HOSTILE)))
+    systems = [System(name, [links]) for name in HOSTILE[:4]]
+    page = visit(make_page([pair], systems, [Gold(links, links)], signature="</footer><script>"))
+    page.check("#matrix")
+    words(page, 1, 1).nth(0).click()
+    page.wait_for_timeout(200)
+    assert page.title() == "Word alignments"
+    assert page.locator("img, iframe, object, #list script, header script, footer script").count() == 0
+    shown = words(page, 1, 1).all_inner_texts()[: len(HOSTILE)]
+    assert shown[:7] == list(HOSTILE[:7])
+    assert shown[7:13] == [r"\u202eabc", r"\u2066x", r"\u2067y", r"\u0000\u0007\u001b[31m", r"\u2028", r"\ud800"]
+    assert shown[16] == "x" * 59 + "…"
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_out_of_range_and_blank(visit: Visit) -> None:
+    text = [Pair(("a",), ("b",), 1), Pair((), ("b",), 2)]
+    page = visit(make_page(text, [system("one", "0-0 7-9", "")], [Gold(frozenset(), frozenset())] * 2))
+    page.check("#all")
+    page.check("#matrix")
+    assert lines(page, 1)[1] == {"0-0": "wrong"}
+    assert page.locator("#pair-2 .source").first.inner_text() == "no words"
+
+
+def test_a_grid_of_too_many_words_is_not_drawn(visit: Visit) -> None:
+    page = visit(make_page([Pair(("a",) * 300, ("b",) * 300, 1)], [system("one", "0-0")]))
+    page.check("#matrix")
+    assert page.inner_text(".too-large") == "links: 300 by 300 words are too many to draw"
+
+
+def test_right_to_left(visit: Visit) -> None:
+    text = [Pair(("البيت", "قديم"), ("the", "house"), 1)]
+    page = visit(make_page(text, [system("one", "0-0 1-1")]))
+    side = "nodes => nodes.map(node => getComputedStyle(node).direction)"
+    assert page.locator(".sentence").evaluate_all(side) == ["rtl", "ltr"]
+    first, second = (words(page, 1, 0).nth(n).bounding_box()["x"] for n in (0, 1))
+    assert first > second
+    assert words(page, 1, 0).nth(0).evaluate("node => getComputedStyle(node).unicodeBidi") == "plaintext"
+
+
+@pytest.mark.parametrize(("scheme", "other"), [("dark", "light"), ("light", "dark")])
+def test_dark_and_light(visit: Visit, scheme: str, other: str) -> None:
+    page = visit(make_page(TEXT, [ONE]), scheme)
+    colour = "getComputedStyle(document.querySelector('.card')).backgroundColor"
+    grounds = {"dark": "rgb(29, 33, 39)", "light": "rgb(255, 255, 255)"}
+    assert page.evaluate(colour) == grounds[scheme]
+    page.click("#theme")
+    assert page.evaluate(colour) == grounds[other]
+
+
+def test_the_policy_stops_what_a_flaw_would_let_in(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(make_page(TEXT, [ONE]), encoding="utf-8")
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(file.as_uri())
+    stopped = page.evaluate(
+        """async () => {
+        const stopped = [];
+        document.addEventListener("securitypolicyviolation", (event) => stopped.push(event.effectiveDirective));
+        const script = document.createElement("script");
+        script.textContent = "document.title = 'run'";
+        const rest = document.createElement("div");
+        rest.innerHTML = `<img src="https://example.org/x"><iframe src="https://example.org/"></iframe>
+            <b style="color: red" onclick="document.title = 'run'">x</b>`;
+        document.body.append(script, rest);
+        rest.querySelector("b").click();
+        await fetch("https://example.org/").catch(() => {});
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        return [...new Set(stopped)].sort();
+    }"""
+    )
+    directives = ["connect-src", "frame-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr"]
+    assert (page.title(), stopped) == ("Word alignments", directives)
+    context.close()
+
+
+def test_2000_sentences_open_at_once(visit: Visit) -> None:
+    """Only what is near the window is drawn. The time is shown by `pytest -s`; a loaded machine may take any."""
+    text = [Pair(tuple(f"s{n}" for n in range(25)), tuple(f"t{n}" for n in range(25)), m) for m in range(1, 2001)]
+    links = " ".join(f"{n}-{n}" for n in range(25))
+    systems = [system(name, *[links] * 2000) for name in ("one", "two", "three")]
+    html = make_page(text, systems, [make_gold(parse_pharaoh(links))] * 2000)
+    start = time.monotonic()
+    page = visit(html)
+    page.locator("#pair-1 .word").first.wait_for()
+    seconds = time.monotonic() - start
+    print(f"2,000 sentences, {len(html) / 1e6:.1f} MB: {seconds:.2f} s")
+    assert page.locator(".card").count() == 2000
+    assert page.locator(".card .panels").count() < 50
+    page.keyboard.press("End")
+    page.locator("#pair-2000 .word").first.wait_for()
+    assert page.locator(".card .panels").count() < 200
