@@ -251,8 +251,8 @@ class Search:
 class Alignment:
     """A pair and its links, with the share of its target word's total score that each link holds.
 
-    `str()` is the Pharaoh line, and `to_dict()` what `-f jsonl` writes. `skipped` says why a pair that has words, or a
-    line that could not be read, got no links.
+    `str()` is the Pharaoh line, `to_dict()` what `-f jsonl` writes, and a notebook shows a picture. `skipped` says why
+    a pair that has words, or a line that could not be read, got no links.
     """
 
     pair: Pair
@@ -294,6 +294,12 @@ class Alignment:
             "source_null": self.source_null,
         }
         return {**record, "skipped": self.skipped} if self.skipped else record
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the links between the words, and their matrix."""
+        from align.view.notebook import as_html
+
+        return as_html(self)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(sorted(self.scores))
