@@ -190,6 +190,13 @@ def benchmark_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
 
 
+def screenshots(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("--sentences", type=int, nargs="+", default=[500, 2_000, 10_000], help="of the pages to open")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="where pictures go (default: none are taken)")
+
+
 COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "reproduce": reproduce,
     "defaults": defaults,
@@ -209,6 +216,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "benchmark-memory": benchmark_memory,
     "benchmark-evaluator": benchmark_evaluator,
     "benchmark-training": benchmark_training,
+    "screenshots": screenshots,
 }
 """The options of each command; its work is `run` in the module of its name, which takes them as arguments."""
 

@@ -183,6 +183,14 @@ def waiting_table() -> str:
     return table_of(heads, lines, sign)
 
 
+def view_table() -> str:
+    """How fast pages for a browser open."""
+    sign, rows = read_speed("view")
+    heads = ["sentences", "MB", "seconds until the first words (slowest)"]
+    lines = [[f"{int(row['sentences']):,}", row["megabytes"], f"{row['seconds']} ({row['slowest']})"] for row in rows]
+    return table_of(heads, lines, sign)
+
+
 def with_unit(row: dict[str, str]) -> str:
     """A value as pages show it."""
     return f"{plain(float(row['value']))} {row['unit'].replace('x', '×')}"
@@ -253,6 +261,7 @@ SPEED: dict[Path, dict[str, Callable[[], str]]] = {
         "waiting": waiting_table,
         "huggingface": huggingface_table,
         "parts": parts_table,
+        "view": view_table,
     },
     WORTH: {"thresholds": thresholds_table, "reliability": reliability_table},
 }

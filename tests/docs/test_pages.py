@@ -93,6 +93,10 @@ marian\tlinks by norm\t0.51\tx
 nllb\tlinks by norm\t0.42\tx
 nllb\tforward pass\t1.25\tpairs/s
 """
+VIEW = """# python eval/run.py screenshots
+sentences\tmegabytes\tseconds\tslowest
+2000\t3.6\t0.47\t0.50
+"""
 
 
 def test_tables_of_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +121,8 @@ def test_tables_of_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "| links by norm | 0.51 × | 0.42 × |",
         "| forward pass |  | 1.25 pairs/s |",
     ]
+    (tmp_path / "view.tsv").write_text(VIEW, encoding="utf-8")
+    assert "| 2,000 | 3.6 | 0.47 (0.50) |\n" in figures.view_table()
     assert figures.speed_in_short().endswith("included: ours, int8: 9.87.\n")
 
 

@@ -16,7 +16,7 @@ COMMANDS = (
     "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "choosing",
     "worth", "marian", "quality",
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface", "benchmark-memory",
-    "benchmark-evaluator", "benchmark-training",
+    "benchmark-evaluator", "benchmark-training", "screenshots",
 )  # fmt: skip
 
 
