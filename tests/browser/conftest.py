@@ -12,7 +12,7 @@ import pytest
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A Chromium of the system: Playwright's own would have to be downloaded."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")

@@ -199,6 +199,16 @@ def test_a_matrix_shows_what_each_cell_is(page: Any) -> None:
     assert table.locator("th.active").all_inner_texts() == ["house", "Haus"]
 
 
+def test_nothing_moves_below_the_pointer(page: Any) -> None:
+    page.check("#matrix")
+    card = page.locator("#pair-1")
+    heights = [card.bounding_box()["height"]]
+    for word in words(page, 1, 1).all():
+        word.hover()
+        heights.append(card.bounding_box()["height"])
+    assert len(set(heights)) == 1
+
+
 def test_attention_of_each_layer_and_head(visit: Visit) -> None:
     """Shares count on in each pair, so that a number out of place is another number."""
     cells = [Cell(layer, head) for layer in (1, 2) for head in ("all", 1)]
@@ -206,7 +216,7 @@ def test_attention_of_each_layer_and_head(visit: Visit) -> None:
     attention = Attention("toy", "output", ("weight", "norm"), cells, Cell(2, 1), shares)
     page = visit(make_page(TEXT, [ONE], GOLD, attention))
     page.select_option("#order", "file")
-    read = "nodes => nodes.map(node => [...node.querySelectorAll('td[data-share]')].map(cell => +cell.dataset.share))"
+    read = "nodes => nodes.map(node => [...node.querySelectorAll('td.heat')].map(cell => Math.round(100 * cell.title)))"
     maps = page.locator("#pair-1 .attention table")
     maps.nth(1).wait_for()
 
@@ -222,6 +232,9 @@ def test_attention_of_each_layer_and_head(visit: Visit) -> None:
     assert maps.evaluate_all(read) == [expected(0, 0), expected(1, 0)]
     assert maps.nth(0).locator("tbody th").all_inner_texts() == [*TEXT[0].source, "</s>"]
     assert maps.nth(0).locator("td.framed").count() == 5  # gold's links
+    maps.nth(1).locator('td[data-cell="1-1"]').hover()
+    assert maps.nth(1).locator("th.active").all_inner_texts() == ["house", "Haus"]
+    assert lines(page, 1) == [{"1-1": "sure"}, {"1-1": "found"}]
     assert page.locator("#pair-2 .attention").count() == 0  # beyond those that have it
     assert page.inner_text("#about") == "3 sentence pairs · attention of toy, output position"
     page.uncheck("#attention")

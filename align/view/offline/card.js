@@ -61,8 +61,7 @@ function rateElement(system) {
 async function fillAttention(card, pair, panels, options) {
   const place = element("div", { className: "attention" });
   card.append(place);
-  const shares = card.shown.shares || (await sharesOf(pair));
-  card.shown.shares = shares;
+  const shares = await sharesOf(pair);
   const [layer, head] = DATA.model.cells[options.cell];
   const where = `layer ${layer}, ${head === "all" ? "all heads" : `head ${head}`}`;
   const links = new Map([...panels[0].links].filter(([, link]) => link.status !== "absent"));
@@ -100,11 +99,11 @@ function refresh(card) {
   const held = pinned(Number(card.dataset.pair));
   const active = new Set([...held, ...hovered]);
   const sections = card.querySelectorAll(".panel");
+  for (const word of card.querySelectorAll("[data-word]")) word.classList.toggle("active", active.has(word.dataset.word));
   panels.forEach((panel, n) => {
     const touched = [...panel.links.values()].filter(({ i, j }) => isTouched(i, j, active, hovered, held));
     const near = new Set(touched.flatMap(({ i, j }) => [`s${i}`, `t${j}`]));
     for (const word of sections[n].querySelectorAll("[data-word]")) {
-      word.classList.toggle("active", active.has(word.dataset.word));
       word.classList.toggle("linked", near.has(word.dataset.word) && !active.has(word.dataset.word));
       if (word.classList.contains("word")) word.setAttribute("aria-pressed", held.has(word.dataset.word));
     }

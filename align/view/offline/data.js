@@ -89,12 +89,14 @@ function shorten(text, most) {
   return shown.length <= most && text.length <= 2 * most ? text : `${shown.slice(0, most - 1).join("")}…`;
 }
 
-// Shares of each row in hundredths, [score][cell][target][source, </s> last]; null where a pair has none.
+// A pair's shares in hundredths, [score][cell][target][source, </s> last], which are unpacked once.
 async function sharesOf(pair) {
-  if (!pair.shares) return null;
-  const packed = Uint8Array.from(atob(pair.shares), (character) => character.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  if (typeof pair.shares === "string") {
+    const packed = Uint8Array.from(atob(pair.shares), (character) => character.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+    pair.shares = new Uint8Array(await new Response(stream).arrayBuffer());
+  }
+  return pair.shares;
 }
 
 // A function of source and target word to the share in one score and cell.

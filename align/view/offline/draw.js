@@ -142,7 +142,6 @@ function heatGrid(pair, caption, shareOf, links) {
     const share = shareOf(i, j);
     made.className = "heat";
     made.style.setProperty("--depth", 100 * (share / 100) ** 0.75); // small shares are seen better so
-    made.dataset.share = share;
     made.title = (share / 100).toFixed(2);
     const link = links.get(key(i, j));
     if (link) made.classList.add("framed", link.status);
