@@ -1,0 +1,71 @@
+"""Text that may come from anywhere, in a page that somebody opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from align.types import Gold, Pair
+from align.view.page import System, make_page
+from tests.browser.toy_page import ONE, TEXT, Visit, system, words
+
+HOSTILE = (
+    *("<script>document.title='run'</script>", "</script><script>document.title='run'</script>", "<!--<script>"),
+    *("<img/src=x/onerror=document.title='run'>", "javascript:document.title='run'", "{{data}}", "${document.title}"),
+    *("\u202eabc", "\u2066x", "\u2067y", "\u0000\u0007\u001b[31m", "\u2028", "\ud800", "\U000e0041", "]]>", "'\"`&lt;"),
+    *("x" * 10_000, "e" + "\u0301" * 5_000, "__proto__", "constructor"),
+)
+
+
+def test_hostile_words_are_words(visit: Visit) -> None:
+    pair = Pair(HOSTILE, HOSTILE[::-1], 1)
+    links = frozenset((n, len(HOSTILE) - 1 - n) for n in range(len(HOSTILE)))
+    systems = [System(name, [links]) for name in HOSTILE[:4]]
+    page = visit(make_page([pair], systems, [Gold(links, links)], signature="</footer><script>"))
+    page.check("#matrix")
+    words(page, 1, 1).nth(0).click()
+    page.wait_for_timeout(200)
+    assert page.title() == "Word alignments"
+    assert page.locator("img, iframe, object, #list script, header script, footer script").count() == 0
+    shown = words(page, 1, 1).all_inner_texts()[: len(HOSTILE)]
+    assert shown[:7] == list(HOSTILE[:7])
+    assert shown[7:13] == [r"\u202eabc", r"\u2066x", r"\u2067y", r"\u0000\u0007\u001b[31m", r"\u2028", r"\ud800"]
+    assert shown[16] == "x" * 59 + "…"
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_right_to_left(visit: Visit) -> None:
+    text = [Pair(("البيت", "قديم"), ("the", "house"), 1)]
+    page = visit(make_page(text, [system("one", "0-0 1-1")]))
+    side = "nodes => nodes.map(node => getComputedStyle(node).direction)"
+    assert page.locator(".sentence").evaluate_all(side) == ["rtl", "ltr"]
+    first, second = (words(page, 1, 0).nth(n).bounding_box()["x"] for n in (0, 1))
+    assert first > second
+    assert words(page, 1, 0).nth(0).evaluate("node => getComputedStyle(node).unicodeBidi") == "plaintext"
+
+
+def test_the_policy_stops_what_a_flaw_would_let_in(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(make_page(TEXT, [ONE]), encoding="utf-8")
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(file.as_uri())
+    stopped = page.evaluate(
+        """async () => {
+        const stopped = [];
+        document.addEventListener("securitypolicyviolation", (event) => stopped.push(event.effectiveDirective));
+        const script = document.createElement("script");
+        script.textContent = "document.title = 'run'";
+        const rest = document.createElement("div");
+        rest.innerHTML = `<img src="https://example.org/x"><iframe src="https://example.org/"></iframe>
+            <b style="color: red" onclick="document.title = 'run'">x</b>`;
+        document.body.append(script, rest);
+        rest.querySelector("b").click();
+        await fetch("https://example.org/").catch(() => {});
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        return [...new Set(stopped)].sort();
+    }"""
+    )
+    directives = ["connect-src", "frame-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr"]
+    assert (page.title(), stopped) == ("Word alignments", directives)
+    context.close()
