@@ -120,7 +120,7 @@ def read_text(config: dict[str, Any], names: list[str], data: Path) -> Text:
             out_of_range=about.get("out_of_range", "stop"),
             text=pairs,
         ).pairs
-        text.pairs.extend(Pair(p.source, p.target, len(text.pairs) + n) for n, p in enumerate(pairs, 1))
+        text.pairs.extend([Pair(p.source, p.target, len(text.pairs) + n) for n, p in enumerate(pairs, 1)])
         text.gold.extend(gold)
         text.sizes.append(len(gold))
     return text
