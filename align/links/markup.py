@@ -83,10 +83,11 @@ def place_markup(
     *,
     split: bool = False,
     outside: float = OUTSIDE,
+    punctuation: float = PUNCTUATION,
 ) -> Transferred:
     """Put the tags of a sentence that was read into its translation; see `transfer_markup`."""
     table = Scores(scores, len(markup.words), len(words_in(target)))
-    placing = _Placing(markup, target, table, split, outside)
+    placing = _Placing(markup, target, table, split, outside, punctuation)
     placing.place()
     text = write_tags(markup, target, placing.windows, placing.places)
     return Transferred(text, tuple(placement for _, placement in sorted(placing.report)))
@@ -95,8 +96,11 @@ def place_markup(
 class _Placing:
     """Where the tags of one sentence come to stand: windows and places, by the numbers of elements' first tokens."""
 
-    def __init__(self, markup: Markup, target: str, scores: Scores, split: bool, outside: float) -> None:
-        self._markup, self._scores, self._split, self._outside = markup, scores, split, outside
+    def __init__(
+        self, markup: Markup, target: str, scores: Scores, split: bool, outside: float, punctuation: float
+    ) -> None:
+        self._markup, self._scores, self._split = markup, scores, split
+        self._outside, self._punctuation = outside, punctuation
         self._words = [target[start:end] for start, end in words_in(target)]
         self._ends = sentence_ends(self._words)
         self.windows: dict[int, list[Window]] = {}
@@ -175,7 +179,7 @@ class _Placing:
         share = len(self._words) / len(self._markup.words)
 
         def cost(k: int) -> tuple[float, float]:
-            bonus = PUNCTUATION if k and same_mark(source, self._words[k - 1]) else 0.0
+            bonus = self._punctuation if k and same_mark(source, self._words[k - 1]) else 0.0
             return round(costs[k] - bonus, 9), abs(k - at * share)
 
         places = (k for low, high in regions for k in range(low, high + 1) if k in (low, high) or _between(taken, k))

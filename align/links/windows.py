@@ -11,6 +11,9 @@ from typing import NamedTuple
 OUTSIDE = 1.0
 """How much a score of a word outside the span counts against the window. docs/choices.md says how it was chosen."""
 
+FLOOR = 0.01
+"""Soft scores up to this are left out where a whole text is to be done: they are many, and change next to nothing."""
+
 Window = tuple[int, int]
 """Words of a sentence: the first of them, and the first behind them."""
 
