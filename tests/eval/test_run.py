@@ -17,6 +17,9 @@ COMMANDS = (
     "worth", "marian", "quality",
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface", "benchmark-memory",
     "benchmark-evaluator", "benchmark-training", "screenshots",
+    "worth", "marian", "quality", "markup",
+    "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface",
+    "benchmark-markup", "benchmark-memory", "benchmark-evaluator", "benchmark-training",
 )  # fmt: skip
 
 
@@ -52,6 +55,7 @@ def test_data_must_be_named(command: Callable[..., Result], monkeypatch: pytest.
         "positions",
         "choosing",
         "worth",
+        "markup",
     ):
         result = command(name)
         assert (result.code, result.out) == (2, "")
