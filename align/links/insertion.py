@@ -96,8 +96,6 @@ class _Writer:
     def _edges(self, item: _Item) -> tuple[int, int]:
         """The characters that an element goes around: punctuation only where it does so in the line."""
         (low, high), element = item.window, item.element
-        if low == high:
-            return (self._words[low][0],) * 2 if low < len(self._words) else (len(self._target),) * 2
         (start, _), (_, end) = self._words[low], self._words[high - 1]
         inner = self._markup.plain[element.start : element.end].strip(" \t")
         whole = element.words == self._markup.root.words
@@ -113,15 +111,16 @@ class _Writer:
     def _write_whole(self, item: _Item, limit: int) -> None:
         """Write tags without words in one piece: beside the word they touch, or between spaces."""
         element, k = item.element, item.window[0]
+        wordless = element.words[0] == element.words[1]
         free = not element.before and not element.behind
-        behind = not free and (not element.before or (is_punctuation(element.before) and has_letters(element.behind)))
-        at = self._beside(k, element, on_left=bool(k) and ((not behind and not free) or k == len(self._words)))
+        left_alone = not element.before or (is_punctuation(element.before) and has_letters(element.behind))
+        on_left = wordless and not free and not left_alone
+        at = self._beside(k, element, on_left=bool(k) and (on_left or k == len(self._words)))
         self._copy(min(at, limit))
         tags = self._markup.tags(element)
-        left, right = (
-            part in ("", " ", "\t") for part in (self._target[: self._at][-1:], self._target[self._at :][:1])
-        )
-        if free and element.words[0] == element.words[1] and left != right:  # at the edge of a word, not in one
+        around = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
+        left, right = (part in ("", " ", "\t") for part in around)
+        if free and wordless and left != right:  # at the edge of a word, not in one
             tags = tags + " " if left else " " + tags
         self._done.append(tags)
 
