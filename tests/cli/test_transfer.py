@@ -46,7 +46,7 @@ def test_links_from_a_file(run: Callable[..., Result], write: Write, tmp_path: P
 
 
 def test_json_lines_of_links(run: Callable[..., Result], write: Write) -> None:
-    write(s="<b>a</b> b\n", t="x y\n", l='{"links": [[0, 0], [0, 1]], "scores": [0.1, 0.9]}\n')
+    write(s="<b>a</b> b\n", t="x y\n", l='{"links": [[0, 0], [0, 1], [1, 0]], "scores": [0.1, 0.9, 0.8]}\n')
     printed(run("-q", "--tags", "xml", "-s", "s", "-t", "t", "--links", "l"), "x <b>y</b>")
 
 
