@@ -14,12 +14,9 @@ from tests.eval.conftest import Result
 
 COMMANDS = (
     "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "choosing",
-    "worth", "marian", "quality",
-    "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface", "benchmark-memory",
-    "benchmark-evaluator", "benchmark-training", "screenshots",
     "worth", "marian", "quality", "markup",
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface",
-    "benchmark-markup", "benchmark-memory", "benchmark-evaluator", "benchmark-training",
+    "benchmark-markup", "benchmark-memory", "benchmark-evaluator", "benchmark-training", "screenshots",
 )  # fmt: skip
 
 
