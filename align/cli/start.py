@@ -8,7 +8,8 @@ import sys
 from align.cli.signals import start_quietly
 
 PROGRAMS = (
-    *("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align", "transfer-align", "view-align"),
+    *("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align", "transfer-align"),
+    "view-align",
 )
 
 
