@@ -82,6 +82,12 @@ def variants(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=int, default=100_000, help="of the training text, for the lexicon; 0: none")
 
 
+def markup(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+    parser.add_argument("--baselines", action="store_true", help="beside statistical aligners, which are trained first")
+
+
 def calibration(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     experiment_options(parser)
@@ -166,6 +172,13 @@ def benchmark_huggingface(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
 
 
+def benchmark_markup(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    text_options(parser, lines=4_000)
+    parser.add_argument("--reverse-model", default="en-de")
+    parser.add_argument("--threads", type=int, default=1)
+
+
 def benchmark_memory(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     text_options(parser, lines=2_000, rounds=3)
@@ -209,10 +222,12 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "worth": experiment_options,
     "marian": marian,
     "quality": quality,
+    "markup": markup,
     "benchmark": benchmark,
     "benchmark-peers": benchmark_peers,
     "benchmark-waiting": benchmark_waiting,
     "benchmark-huggingface": benchmark_huggingface,
+    "benchmark-markup": benchmark_markup,
     "benchmark-memory": benchmark_memory,
     "benchmark-evaluator": benchmark_evaluator,
     "benchmark-training": benchmark_training,

@@ -1,4 +1,4 @@
-"""The aligner that `extract-align` is asked for, of one model or of two, and its signature."""
+"""The aligner that a program is asked for, of one model or of two, and its signature."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from align.cli.extract_options import PROGRAM, Options
-from align.cli.models import load_models
+from align.cli.models import Asked, load_models
 from align.links.symmetrize import SOFT
 from align.signature import describe, describe_reverse, signature
 from align.types import Choice
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
     from align.aligners.two_way import TwoWayAligner
 
 
-def load_aligner(options: Options) -> Aligner | TwoWayAligner:
+def load_aligner(program: str, options: Asked) -> Aligner | TwoWayAligner:
     """The model, or both of them, with the settings asked for."""
-    forward, *reverse = load_models(PROGRAM, options.models, options.quiet)
+    forward, *reverse = load_models(program, options.models, options.quiet)
     if not reverse:
         return forward
     from align.aligners.two_way import TwoWayAligner
@@ -58,7 +57,7 @@ def reading_at(aligner: Aligner | TwoWayAligner, choices: Sequence[Choice]) -> A
         return replace(aligner, forward=forward, reverse=reverse[0])
 
 
-def sign(aligner: Aligner | TwoWayAligner, options: Options, choices: Sequence[Choice] = ()) -> str:
+def sign(aligner: Aligner | TwoWayAligner, options: Asked, choices: Sequence[Choice] = ()) -> str:
     """The signature, with what "auto" came to in each direction once that is known."""
     forward, *reverse = aligner.directions
     known: Sequence[Choice | None] = choices or [None, None]

@@ -46,7 +46,7 @@ class Extraction:
         keep_freed_memory()
         if options.signature:
             with open_output(None) as out:
-                out.write(sign(load_aligner(options), options).encode() + b"\n")
+                out.write(sign(load_aligner(PROGRAM, options), options).encode() + b"\n")
             return
         inputs = [stamp(name) for name in options.input.files]
         with open_text(options.input) as text:
@@ -61,7 +61,7 @@ class Extraction:
     def _align(self, text: Text, results: Results) -> None:
         """Load the model, align and write all pairs, and say on stderr what was done."""
         options, progress, part = self._options, self._progress, results.part
-        aligner = load_aligner(options)
+        aligner = load_aligner(PROGRAM, options)
         if options.keyboard and not options.quiet:
             lines = "source" if options.input.one_side else "`source ||| target`"
             say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
@@ -154,7 +154,7 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
         ValueError: the result is of other settings or another input.
     """
     assert options.output
-    record.check_run(options.output, what_is_run(load_aligner(options), options))
+    record.check_run(options.output, what_is_run(load_aligner(PROGRAM, options), options))
     record.check_input(options.output, inputs, text, text.name)
     if not options.quiet:
         say(f"{PROGRAM}: {options.output} is there already: nothing to do")

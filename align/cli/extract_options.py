@@ -7,31 +7,28 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
 
 from align.cli.inputs import Input, add_input_options, read_input
-from align.cli.models import Models, requested_models
+from align.cli.method_options import METHOD, add_method_options, add_reverse_options, requested_settings
+from align.cli.models import Asked, requested_models
 from align.cli.options import (
     MODEL_IDLE,
     SIGNATURE_IDLE,
     WORKERS_IDLE,
     add_model_options,
-    add_null_option,
     add_quiet_option,
     add_signature_option,
     add_speed_options,
     add_workers_option,
     new_parser,
-    number_or,
     number_up_to,
-    one_or_two,
 )
 from align.cli.parser import Idle, Parser
 from align.cli.result_options import add_result_options, check_results
 from align.cli.translate import SEARCH, add_translate_options, check_translate, requested_search
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.statistical.tools import TOOLS
-from align.types import THRESHOLD, PositionChoice, Score, Search, Settings
+from align.types import THRESHOLD
 
 PROGRAM = "extract-align"
 
@@ -70,7 +67,7 @@ IDLE = (
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Asked):
     """What `extract-align` is asked for.
 
     Attributes:
@@ -82,12 +79,7 @@ class Options:
         resume: whether to go on where an interrupted run was stopped.
         format: a key of `align.links.formats.FORMATS`.
         scores: whether to write them beside the links.
-        models: one, or one for each direction.
-        method: how two directions are symmetrised: "soft", a key of `align.links.symmetrize.METHODS`, or one direction.
-        threshold: of "soft".
-        search: how to translate; None where the translation is given.
         signature: whether to print the signature alone.
-        quiet: whether to print nothing on stderr but warnings and errors.
     """
 
     input: Input
@@ -98,12 +90,7 @@ class Options:
     resume: bool
     format: str
     scores: bool
-    models: Models
-    method: str
-    threshold: float
-    search: Search | None
     signature: bool
-    quiet: bool
 
 
 def build_parser() -> Parser:
@@ -129,41 +116,13 @@ def build_parser() -> Parser:
 
 def _method_options(parser: argparse.ArgumentParser) -> None:
     """How links are read off attention."""
-    group = parser.add_argument_group("method (Kobayashi et al., EMNLP 2020)")
+    group = parser.add_argument_group(METHOD)
     group.add_argument(
         "--preset",
         choices=tuple(PRESETS),
         help="paper: as published, --position input --head all --threshold none; options given beside it override it",
     )
-    group.add_argument(
-        "--score",
-        choices=get_args(Score),
-        default="norm",
-        help="attention weight, or norm of the attention-weighted vector",
-    )
-    group.add_argument(
-        "--position",
-        choices=get_args(PositionChoice),
-        default="both",
-        help="align a target word by the decoder step that reads it (input), predicts it (output), or by both, "
-        "which is more accurate; input is the fastest",
-    )
-    group.add_argument(
-        "--layer",
-        type=one_or_two(number_or("auto")),
-        default="auto",
-        metavar="N[,N]",
-        help="decoder layer, from 1, of the input position and, behind a comma, of the output position; auto: by "
-        "lexical consistency on the first buffer of lines",
-    )
-    group.add_argument(
-        "--head",
-        type=one_or_two(number_or("auto", "all")),
-        default="auto",
-        metavar="N[,N]",
-        help="attention head, from 1, likewise; all: together; auto: as for --layer",
-    )
-    add_null_option(group)
+    add_method_options(group)
     group.add_argument(
         "--threshold",
         type=number_up_to(1, "none"),
@@ -177,26 +136,7 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
 def _direction_options(parser: argparse.ArgumentParser) -> None:
     """A second model, of the other direction."""
     group = parser.add_argument_group("two directions")
-    group.add_argument(
-        "--reverse-model",
-        metavar="MODEL",
-        help="align with this model too, which translates target to source, and symmetrise; a bundled model, a folder, "
-        "or a checkpoint with its model.toml: --source-lang, --case and the like only speak of the forward model",
-    )
-    group.add_argument(
-        "--reverse-layer",
-        metavar="N[,N]",
-        type=one_or_two(number_or("auto")),
-        default="auto",
-        help="as --layer, of the reverse model",
-    )
-    group.add_argument(
-        "--reverse-head",
-        metavar="N[,N]",
-        type=one_or_two(number_or("auto", "all")),
-        default="auto",
-        help="as --head, of the reverse model",
-    )
+    add_reverse_options(group)
     group.add_argument(
         "--symmetrize",
         choices=(SOFT, *METHODS, *DIRECTIONS),
@@ -227,11 +167,7 @@ def read_options(parser: Parser) -> Options:
     joined = args.reverse_model and method == SOFT  # which takes the threshold itself
     if joined and args.threshold is None:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
-    common = Settings(
-        score=args.score, position=args.position, null=args.null, threshold=None if joined else args.threshold
-    )
-    settings = _read_at(parser, common, args.layer, args.head)
-    reverse_settings = _read_at(parser, common, args.reverse_layer, args.reverse_head)
+    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     return Options(
         input=wanted,
         keyboard=keyboard,
@@ -248,19 +184,6 @@ def read_options(parser: Parser) -> Options:
         signature=args.signature,
         quiet=args.quiet,
     )
-
-
-Numbers = Sequence[Any]
-"""One or two of a kind: of the input position, or the only one, and of the output position."""
-
-
-def _read_at(parser: Parser, settings: Settings, layers: Numbers, heads: Numbers) -> Settings:
-    """The settings at these layers and heads."""
-    if len(layers) + len(heads) > 2 and settings.position != "both":
-        parser.error(f"two layers or heads go with --position both, not {settings.position}")
-    layer, output_layer = (*layers, "auto")[:2]
-    head, output_head = (*heads, "auto")[:2]
-    return replace(settings, layer=layer, head=head, output_layer=output_layer, output_head=output_head)
 
 
 def _refuse_moved(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:

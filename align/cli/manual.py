@@ -18,6 +18,7 @@ PROGRAMS = {
     "eval-align": "align.cli.evaluate",
     "extract-align": "align.cli.extract",
     "sweep-align": "align.cli.sweep",
+    "transfer-align": "align.cli.transfer",
     "view-align": "align.cli.view",
 }
 """The module of each program, which has its `build_parser` and `main`."""

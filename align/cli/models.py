@@ -14,7 +14,7 @@ from align.cli.options import MAX_THREADS
 from align.cli.quota import cpu_quota
 from align.errors import ModelError, Remedy, plural
 from align.text.batching import SHARED_BUFFER
-from align.types import Dtype, Settings
+from align.types import Dtype, Search, Settings
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
@@ -69,6 +69,25 @@ class Models:
     batch_tokens: int | None
     buffer: int
     too_long: TooLong
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a program that aligns is asked for, as far as its aligner depends on it.
+
+    Attributes:
+        models: one, or one for each direction.
+        method: how two directions are symmetrised: "soft", a key of `align.links.symmetrize.METHODS`, or one direction.
+        threshold: of "soft".
+        search: how to translate; None where the translation is given.
+        quiet: whether to print nothing on stderr but warnings and errors.
+    """
+
+    models: Models
+    method: str
+    threshold: float
+    search: Search | None
+    quiet: bool
 
 
 def requested_models(args: argparse.Namespace, settings: Settings, reverse_settings: Settings | None = None) -> Models:

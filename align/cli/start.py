@@ -7,7 +7,10 @@ import sys
 
 from align.cli.signals import start_quietly
 
-PROGRAMS = ("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align", "view-align")
+PROGRAMS = (
+    *("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align", "transfer-align"),
+    "view-align",
+)
 
 
 def is_ours() -> bool:

@@ -17,13 +17,18 @@ MAX_BEAM = 1000
 SEARCH = ("beam", "length_penalty", "max_len_a", "max_len_b")
 
 
-def add_translate_options(parser: argparse.ArgumentParser) -> None:
-    """Translating, and how to search."""
+def add_translate_options(parser: argparse.ArgumentParser, written: str = "`translation ||| links`") -> None:
+    """Translating, and how to search.
+
+    Args:
+        parser: of the program.
+        written: what the program writes for each sentence.
+    """
     group = parser.add_argument_group("translation (by the model itself, which then aligns what it has written)")
     group.add_argument(
         "--translate",
         action="store_true",
-        help="lines of the input, or of -s FILE, are source sentences; write `translation ||| links` for each",
+        help=f"lines of the input, or of -s FILE, are source sentences; write {written} for each",
     )
     group.add_argument(
         "--beam", type=whole_number(1, MAX_BEAM), default=DEFAULT.beam, metavar="N", help="width of the beam search"

@@ -157,11 +157,11 @@ def read_bitext(
         yield Pair(split_words(source), split_words(target), number)
 
 
-def in_step(files: Sequence[Iterable[str]], names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """Lines of several files that belong together, line by line.
 
     Args:
-        files: lines of each.
+        files: lines of each, or what was read from each line.
         names: what to call each in errors.
 
     Raises:

@@ -15,8 +15,12 @@ from align.training.follow import lines_of
 
 HOME = Path(align.__file__).parents[1]
 PLANTED = ("random", "torch", "numpy", "tempfile", "fairseq", "tqdm", "__future__")
-PROGRAMS = tuple(f"align.cli.{name}" for name in ("extract", "combine", "baseline", "evaluate", "sweep", "view"))
-COMMANDS = ("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align", "view-align")
+NAMES = ("extract", "combine", "baseline", "evaluate", "sweep", "transfer", "view")
+PROGRAMS = tuple(f"align.cli.{name}" for name in NAMES)
+COMMANDS = (
+    *("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align", "transfer-align"),
+    "view-align",
+)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from tests.conftest import ROOT
 RESULTS = ROOT / "eval" / "results"
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "results.md"
 WORTH = ROOT / "docs" / "worth.md"
+MARKUP = ROOT / "docs" / "markup.md"
 TABLES = {
     README: re.compile(r"^\| \| AER \|\n(?:\|.*\n)*", re.MULTILINE),
     PAGE: re.compile(r"^\| one direction.*?(?=^\(`python)", re.MULTILINE | re.DOTALL),
@@ -252,6 +253,20 @@ def reliability_table() -> str:
     return table_of(["score", *(f"{system}: right, %" for system in systems)], lines)
 
 
+def markup_table() -> str:
+    """Tags that came to stand where gold links have them, by system and rule: around spans, and at places."""
+    sign, rows = read_speed("markup")
+    found = {(row["system"], row["rule"], row["gold"], row["kind"]): row for row in rows}
+    lines = []
+    for system, rule in dict.fromkeys((row["system"], row["rule"]) for row in rows):
+        cells = [found[system, rule, gold, "spans"] for gold in ("dev84", "bicici100", "all")]
+        point = found[system, rule, "all", "point"]
+        shown = [rate(row["exact"], row["interval"]) for row in (*cells, point)]
+        lines.append([f"{system}: {rule}", *shown[:3], cells[2]["p"].replace("n/a", ""), shown[3]])
+    heads = ["", "spans, dev84", "spans, bicici100", "spans, both", "p", "points, both"]
+    return table_of(heads, lines, sign)
+
+
 SPEED: dict[Path, dict[str, Callable[[], str]]] = {
     README: {"speed": speed_in_short},
     PAGE: {
@@ -263,6 +278,7 @@ SPEED: dict[Path, dict[str, Callable[[], str]]] = {
         "parts": parts_table,
         "view": view_table,
     },
+    MARKUP: {"markup": markup_table},
     WORTH: {"thresholds": thresholds_table, "reliability": reliability_table},
 }
 """By page, what stands between its marks."""

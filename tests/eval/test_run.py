@@ -14,9 +14,9 @@ from tests.eval.conftest import Result
 
 COMMANDS = (
     "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "choosing",
-    "worth", "marian", "quality",
-    "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface", "benchmark-memory",
-    "benchmark-evaluator", "benchmark-training", "screenshots",
+    "worth", "marian", "quality", "markup",
+    "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface",
+    "benchmark-markup", "benchmark-memory", "benchmark-evaluator", "benchmark-training", "screenshots",
 )  # fmt: skip
 
 
@@ -52,6 +52,7 @@ def test_data_must_be_named(command: Callable[..., Result], monkeypatch: pytest.
         "positions",
         "choosing",
         "worth",
+        "markup",
     ):
         result = command(name)
         assert (result.code, result.out) == (2, "")

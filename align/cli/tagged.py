@@ -1,0 +1,142 @@
+"""What `transfer-align` reads: pairs whose source has tags or labels, and links where they are given."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+from align.cli.inputs import name_shown
+from align.cli.transfer_options import Options
+from align.errors import LineError, LinksError, Remedy
+from align.links.columns import COLUMNS, Labelled, read_labelled
+from align.links.elements import Markup, read_markup, readable
+from align.links.scored import parse_scored
+from align.text.batching import BLANK
+from align.text.lines import in_step, open_lines, parse_bitext, read_lines, split_words
+from align.types import Pair, TextWarning
+
+
+class Tagged(NamedTuple):
+    """A pair and its tags.
+
+    Attributes:
+        pair: the words of both sides, as a model is to read them.
+        source: the source's markup or labels.
+        target: the target as it was given.
+        scores: of its links, where they are given.
+    """
+
+    pair: Pair
+    source: Markup | Labelled
+    target: str
+    scores: dict[tuple[int, int], float]
+
+
+class Input:
+    """The pairs of the input, in order; to be closed.
+
+    Args:
+        options: what to read.
+
+    Attributes:
+        name: what messages call all of it.
+        bad: lines that were read as blank ones.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._shown = [name_shown(name) for name in options.files]
+        self.name = " and ".join(self._shown)
+        self.bad: list[LineError] = []
+
+    def __iter__(self) -> Generator[Tagged, None, None]:
+        """Read them.
+
+        Raises:
+            OSError: a file cannot be opened.
+            DataError: files of different length, a line that cannot be read, or links that do not fit; names the file.
+        """
+        options = self._options
+        with ExitStack() as stack:
+            lines = [
+                read_lines(stack.enter_context(open_lines(name)), shown, self._on_bad)
+                for name, shown in zip(options.files, self._shown, strict=True)
+            ]
+            rows = self._sides(lines)
+            if options.links is None:
+                for number, (source, target) in enumerate(rows, 1):
+                    yield self._make(source, target, number)
+                return
+            shown = name_shown(options.links)
+            links = read_lines(stack.enter_context(open_lines(options.links)), shown)
+            for number, ((source, target), line) in enumerate(in_step((rows, links), (self._shown[-1], shown)), 1):
+                item = self._make(source, target, number)
+                yield item._replace(scores=_read_scores(line, item.pair, shown, number))
+
+    def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
+        """Source and target of each pair, the target blank where there is none to read."""
+        if self._options.tags in COLUMNS:
+            sentences = read_labelled(lines[0], self._shown[0], self._options.tags)
+            return in_step((sentences, lines[1]), (f"{self._shown[0]} (sentences)", self._shown[1]))
+        if len(lines) == 2:
+            return in_step(lines, self._shown)
+        if self._options.one_side:
+            return ((line, "") for line in lines[0])
+        return (self._cut(line, number) for number, line in enumerate(lines[0], 1))
+
+    def _cut(self, line: str, number: int) -> tuple[str, str]:
+        """The two sides of a line."""
+        try:
+            source, target = parse_bitext(line)
+        except ValueError as error:
+            self._on_bad(LineError(str(error), file=self.name, line=number))
+            return "", ""
+        return source.strip(" \t"), target.strip(" \t")
+
+    def _make(self, source: str | Labelled, target: str, number: int) -> Tagged:
+        """A pair with its tags; one without words for a line that cannot be read, if that may pass."""
+        if isinstance(source, Labelled):
+            return Tagged(Pair(source.words, split_words(target), number), source, target, {})
+        tags = self._options.tags
+        try:
+            markup = read_markup(source, tags)
+        except ValueError as error:
+            self._on_bad(LineError(str(error), file=self._shown[0], line=number))
+            markup, target = read_markup("", tags), ""
+        return Tagged(
+            Pair(markup.readable(), readable(split_words(target), markup.escaped), number), markup, target, {}
+        )
+
+    def _on_bad(self, error: LineError) -> None:
+        """Stop at a line that cannot be read, or take it for a blank one."""
+        if self._options.models.too_long == "stop":
+            error.remedy = error.remedy or Remedy("{} leaves such lines blank", (BLANK,))
+            raise error
+        self.bad.append(error)
+
+    def warn_of_bad(self) -> None:
+        """Warn of lines that were read as blank ones, if there are any."""
+        if self.bad:
+            message = (
+                f"lines that cannot be read, and are taken for blank ones: {len(self.bad):,}; the first: {self.bad[0]}"
+            )
+            warnings.warn(message, TextWarning, stacklevel=2)
+
+
+def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[int, int], float]:
+    """The links of a pair with their scores.
+
+    Raises:
+        LinksError: the line does not hold links, or has one to a word that the pair does not have.
+    """
+    try:
+        scores = parse_scored(line)
+    except ValueError as error:
+        raise LinksError(str(error), file=name, line=number) from None
+    sizes = len(pair.source), len(pair.target)
+    if wrong := [link for link in scores if link[0] >= sizes[0] or link[1] >= sizes[1]]:
+        what = f"link {wrong[0][0]}-{wrong[0][1]}, and there are {sizes[0]:,} and {sizes[1]:,} words without the tags"
+        raise LinksError(what, file=name, line=number, remedy=Remedy("links count from 0, source first"))
+    return scores

@@ -1,0 +1,68 @@
+"""Punctuation at the edges of words: which of it a tag leaves outside, and where sentences end."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+_STOPS, _PAUSES = frozenset(".!?…。！？؟"), frozenset(",;:،؛，、；：")
+_CLOSING = frozenset({"Pe", "Pf", "Pi"})
+_OPENING = frozenset({"Ps", "Pf", "Pi"})
+_APOSTROPHE = "\u2019"
+
+
+def is_punctuation(text: str) -> bool:
+    """Whether a text has punctuation in it and nothing else."""
+    return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
+
+
+def _closes(character: str) -> bool:
+    marks = character in _STOPS or character in _PAUSES or character == '"'
+    return marks or (unicodedata.category(character) in _CLOSING and character != _APOSTROPHE)
+
+
+def _opens(character: str) -> bool:
+    return character in '"¿¡' or (unicodedata.category(character) in _OPENING and character != _APOSTROPHE)
+
+
+def leading(word: str) -> int:
+    """How many characters a word has before it begins: brackets and quotes; 0 if it is nothing else."""
+    at = next((n for n, character in enumerate(word) if not _opens(character)), 0)
+    return 0 if "&" in word or is_punctuation(word) else at
+
+
+def trailing(word: str, full_stop: bool) -> int:
+    """How many characters a word has behind its end: stops, commas, brackets, quotes; 0 if it is nothing else.
+
+    Args:
+        word: a word; one with an entity is left whole.
+        full_stop: whether a point ends a sentence here, and no abbreviation.
+    """
+    if "&" in word or is_punctuation(word):
+        return 0
+    at = next(n for n, character in enumerate(reversed(word)) if not _closes(character))
+    if "." in word[len(word) - at :] and (not full_stop or "." in word[: len(word) - at]):
+        return at - word[len(word) - at :].rindex(".") - 1
+    return at
+
+
+def _last_mark(word: str) -> str:
+    """The stop or pause that a word ends in, before quotes and brackets."""
+    for character in reversed(word):
+        if character in _STOPS or character in _PAUSES:
+            return character
+        if not _closes(character):
+            break
+    return ""
+
+
+def same_mark(first: str, second: str) -> bool:
+    """Whether two words end in marks of one kind, both stops or both pauses."""
+    marks = _last_mark(first), _last_mark(second)
+    return all(mark in _STOPS for mark in marks) if marks[0] in _STOPS else all(mark in _PAUSES for mark in marks)
+
+
+def sentence_ends(words: Sequence[str]) -> set[int]:
+    """Where sentences end: the numbers of the words behind, 0 and the number of all words among them."""
+    ends = {k for k, word in enumerate(words, 1) if _last_mark(word) in _STOPS}
+    return ends | {0, len(words)}

@@ -1,0 +1,131 @@
+"""`transfer-align` from the outside: tags, labels, links, a model, and bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from align.cli import transfer
+from tests.cli.conftest import Result, failed, printed
+
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
+    def call(*arguments: object, stdin: bytes | str = b"") -> Result:
+        return run_main(transfer.main, *arguments, stdin=stdin)
+
+    return call
+
+
+SOURCE = '<p>Das <b class="a  b">Haus</b>, ist <x/> alt.</p>\n\nR&amp;D <i>ja</i>\n'
+TARGET = "The house, is old.\n\nyes R&amp;D\n"
+LINKS = "0-0:0.9 1-1 2-2 3-3\n\n0-1 1-0\n"
+EXPECTED = '<p>The <b class="a  b">house</b>, is <x/> old.</p>', "", "<i>yes</i> R&amp;D"
+
+
+@pytest.mark.parametrize("tags", ["xml", "html"])
+def test_links_from_a_file(run: Callable[..., Result], write: Write, tmp_path: Path, tags: str) -> None:
+    write(s=SOURCE, t=TARGET, l=LINKS)
+    printed(run("-q", "--tags", tags, "-s", "s", "-t", "t", "--links", "l", "--report", "r"), *EXPECTED)
+    lines = [json.loads(line) for line in (tmp_path / "r").read_text(encoding="utf-8").splitlines()]
+    assert [(line["id"], [tag["tag"] for tag in line["tags"]]) for line in lines] == [
+        *((1, ["<p>", '<b class="a  b">', "<x/>"]), (2, []), (3, ["<i>"]))
+    ]
+    tag = {"tag": "<i>", "source": [1, 2], "target": [[0, 1]], "confidence": 1.0, "remarks": []}
+    assert lines[2]["tags"] == [tag]
+    both = "".join(f"{a} ||| {b}\n" for a, b in zip(SOURCE.splitlines(), TARGET.splitlines(), strict=True))
+    printed(run("-q", "--tags", tags, "--links", "l", stdin=both), *EXPECTED)
+    result = run("--tags", tags, "--links", "l", stdin=both.encode())
+    assert result.err.startswith("transfer-align: 3 lines, 4 tags, ")
+
+
+def test_json_lines_of_links(run: Callable[..., Result], write: Write) -> None:
+    write(s="<b>a</b> b\n", t="x y\n", l='{"links": [[0, 0], [0, 1], [1, 0]], "scores": [0.1, 0.9, 0.8]}\n')
+    printed(run("-q", "--tags", "xml", "-s", "s", "-t", "t", "--links", "l"), "x <b>y</b>")
+
+
+def test_the_text_without_tags(run: Callable[..., Result]) -> None:
+    printed(run("-q", "--tags", "xml", "--strip", stdin=SOURCE), "Das Haus, ist  alt.", "", "R&amp;D ja")
+    printed(run("-q", "--tags", "placeholders", "--strip", stdin="a {0} b%s\n"), "a  b")
+
+
+def test_a_model_aligns(run: Callable[..., Result]) -> None:
+    text = "Das <b>Haus</b> ist <i>alt</i> . ||| The house is old .\n ||| \n<b>Morgen</b> ||| \n"
+    result = run("--tags", "xml", "--device", "cpu", "--threads", "1", stdin=text)
+    assert result.out.decode() == "The <b>house</b> is <i>old</i> .\n\n<b></b>\n"
+    assert "transfer-align: 3 lines, 3 tags, 1 no link, " in result.err
+    assert "|threshold:0.01|" in result.err
+
+
+BIO = "EU\tB-ORG\nist\tO\nalt\tO\n\nHaus\tO\n"
+
+
+def test_labels_in_columns(run: Callable[..., Result], write: Write) -> None:
+    write(s=BIO, t="old is the EU\nhouse\n", l="0-3 1-1 2-0\n0-0\n")
+    result = run("-q", "--tags", "bio", "-s", "s", "-t", "t", "--links", "l")
+    printed(result, "old\tO", "is\tO", "the\tO", "EU\tB-ORG", "", "house\tO", "")
+    blank = "\t_" * 7
+    write(s=f"# a\n1\tEU{blank}\tNER=B-ORG\n2\tist{blank}\t_\n\n", t="is EU\n", l="0-1 1-0\n")
+    result = run("-q", "--tags", "conll", "-s", "s", "-t", "t", "--links", "l")
+    printed(result, f"1\tis{blank}\t_", f"2\tEU{blank}\tNER=B-ORG", "")
+
+
+@pytest.mark.parametrize(
+    ("files", "parts"),
+    [
+        ({"s": "<b>a\n"}, ("s, line 1: not well-formed XML: mismatched tag", "--bad-lines blank leaves such lines")),
+        ({"s": b"\xff\n"}, ("s, line 1: not UTF-8", "iconv")),
+        ({"t": "x\ny\n"}, ("s has 1 lines, t has 2",)),
+        ({"l": "0-0\n0-0\n"}, ("t has 1 lines, l has 2",)),
+        ({"l": "0-9\n"}, ("l, line 1: link 0-9, and there are 1 and 1 words without the tags: links count from 0",)),
+        ({"l": "a\n"}, ("l, line 1: 'a' is not a link",)),
+        ({"l": None}, ("l",)),
+    ],
+)
+def test_bad_input_is_one_line(
+    run: Callable[..., Result], write: Write, tmp_path: Path, files: dict[str, Any], parts: tuple[str, ...]
+) -> None:
+    write(**{name: text for name, text in ({"s": "<b>a</b>\n", "t": "x\n", "l": "0-0\n"} | files).items() if text})
+    failed(run("--tags", "xml", "-s", "s", "-t", "t", "--links", "l", "-o", "out"), *parts)
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_lines_may_be_blank(run: Callable[..., Result], write: Write) -> None:
+    write(l="\n0-0\n\n")
+    text = "<b>a ||| x\n<b>a</b> ||| x\nno field\n"
+    result = run("-q", "--tags", "xml", "--links", "l", "--bad-lines", "blank", stdin=text)
+    assert (result.code, result.out) == (0, b"\n<b>x</b>\n\n")
+    assert "taken for blank ones: 2; the first: stdin, line 1: not well-formed XML" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("a", "the following arguments are required: --tags"),
+        ("--tags bio a", "--tags bio reads columns with -s, and lines with -t"),
+        ("--tags conll --translate -s a", "--tags conll reads columns with -s, and lines with -t"),
+        ("--tags xml -s a", "-s/--source and -t/--target go together"),
+        ("--tags xml -s a -t b c", "either FILE, or -s and -t"),
+        ("--tags xml --strip -t a", "--strip reads the source alone: leave out -t/--target"),
+        ("--tags xml --translate -t a", "--translate reads the source alone: leave out -t/--target"),
+        ("--tags xml a --links b -m de-en", "--model has no effect with --links"),
+        ("--tags xml a --links b --translate", "--translate has no effect with --links"),
+        ("--tags xml a --strip --split", "--split has no effect with --strip"),
+        ("--tags bio -s a -t b --split", "--split goes with tags, not with labels"),
+        ("--tags xml a --beam 3", "--beam goes with --translate"),
+        ("--tags xml a --reverse-layer 1", "--reverse-layer goes with --reverse-model"),
+        ("--tags xml a --report -", "--report needs the name of a file, another than that of -o"),
+        ("--tags xml a --links -", "only one of the files can be stdin"),
+    ],
+)
+def test_wrong_usage(run: Callable[..., Result], arguments: str, message: str) -> None:
+    words = arguments.replace("a --links -", "- --links -").split()
+    result = run(*words)
+    assert (result.code, result.out) == (2, b"")
+    assert f"error: {message}\n" in result.err

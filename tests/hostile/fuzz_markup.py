@@ -1,0 +1,130 @@
+"""Random taggings put into random translations: no tag lost, doubled, crossed or moved out of another."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from itertools import product
+
+from align.links.elements import read_markup, words_in
+from align.links.markup import transfer_markup
+from align.links.tags import parse_html, parse_xml
+from tests.hostile.command import Deadline, options, print_table
+
+WORDS = (
+    *("das", "Haus", "ist", "alt.", "(EU)", "„Ja“,", "z.B.", "3,5", "50%", "&amp;", "R&amp;D,", "&lt;b&gt;", "&nbsp;"),
+    *(
+        "don't",
+        "students\u2019",
+        "...",
+        "?!",
+        "»",
+        "日本語。",
+        "עברית",
+        "e\u0301",
+        "\u202e",
+        "a-b",
+        "&#228;rger",
+        "\xa0",
+    ),
+)
+NAMES = ("b", "i", "a", "span", "g", "x", "p", "li", "div", "u")
+POINTS = ("<br/>", '<x id="1"/>', "<img src='a b.png' />", "<!-- a  <b> -->", "<hr/>", "<?pi  x?>", "<wbr/>")
+
+
+def _space(rng: random.Random) -> str:
+    return rng.choice((" ", " ", " ", "  ", "\t", ""))
+
+
+def tagged(rng: random.Random, depth: int = 0) -> str:
+    """A piece of well-formed XML; every element says in an attribute which one it is."""
+    parts = []
+    for _ in range(rng.choice((0, 1, 1, 2, 3, 4)) if depth else rng.randrange(1, 7)):
+        kind = rng.random()
+        if kind < 0.55 or depth > 5:
+            parts.append(rng.choice(WORDS))
+        elif kind < 0.65:
+            parts.append(rng.choice(POINTS))
+        else:
+            name = rng.choice(NAMES)
+            space = "  " if rng.random() < 0.1 else " "
+            parts.append(f"<{name}{space}n='{rng.random()}'>{tagged(rng, depth + 1)}</{name}>")
+        parts.append(_space(rng))
+    return "".join(parts)
+
+
+def structure(text: str, html: bool) -> tuple[Counter[str], dict[str, tuple[str, ...]], str]:
+    """How often each tag comes, what each element is in, and the text without them.
+
+    Raises:
+        ValueError: tags are not balanced.
+    """
+    tags: Counter[str] = Counter()
+    inside: dict[str, tuple[str, ...]] = {}
+    stack: list[tuple[str, str]] = []
+    plain = []
+    for token in (parse_html if html else parse_xml)(text):
+        if token.kind == "text":
+            plain.append(token.text)
+            continue
+        tags[token.text] += 1
+        if token.kind == "close":
+            if not stack or stack.pop()[0] != token.name:
+                raise ValueError("not balanced")
+        elif token.kind == "open":
+            inside[token.text] = tuple(tag for _, tag in stack)
+            stack.append((token.name, token.text))
+    if stack:
+        raise ValueError("not balanced")
+    return tags, inside, "".join(plain)
+
+
+def fault(seed: int, number: int) -> str:
+    """What is wrong with one case; nothing for nothing."""
+    rng = random.Random(f"{seed}/{number}")
+    source = tagged(rng)
+    html = rng.random() < 0.4
+    tags = "html" if html else "xml"
+    target = "".join(rng.choice(WORDS) + (_space(rng) or " ") for _ in range(rng.choice((0, 1, 2, 3, 5, 9))))
+    sizes = len(read_markup(source, tags).words), len(words_in(target))
+    pairs = list(product(range(sizes[0]), range(sizes[1])))
+    scores = {pair: rng.choice((1.0, rng.random())) for pair in rng.sample(pairs, rng.randrange(len(pairs) + 1))}
+    try:
+        once, split = (transfer_markup(source, target, scores, tags=tags, split=split).text for split in (False, True))
+        before, after, twice = (structure(text, html) for text in (source, once, split))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}: {source!r} ||| {target!r}"
+    for what, same in (
+        ("other tags", before[0] == after[0] and set(before[0]) == set(twice[0])),
+        ("other nesting", before[1] == after[1] == twice[1]),
+        ("other text", words_of(after[2]) == words_of(target) == words_of(twice[2])),
+    ):
+        if not same:
+            return f"{what}: {source!r} ||| {target!r} => {once!r}, split {split!r}"
+    return ""
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text."""
+    return [text[slice(*word)] for word in words_in(text)]
+
+
+def main() -> int:
+    """Try taggings; exit code 1 where one came out wrong."""
+    parser = options("markup", 10_000)
+    args = parser.parse_args()
+    deadline, counts = Deadline(args.seconds), Counter[str]()
+    for number in range(args.count):
+        if deadline.over:
+            break
+        if found := fault(args.seed, number):
+            print(f"seed {args.seed}, case {number}: {found}", file=sys.stderr)
+        counts["wrong"] += bool(found)
+        counts["taggings"] += 1
+    print_table(parser, [("taggings", counts["taggings"]), ("wrong", counts["wrong"])])
+    return int(counts["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""Labels along links, and the columns they come in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.errors import LineError
+from align.links.columns import Labelled, format_labelled, read_labelled
+from align.links.labels import Span, project_labels, range_of_words, read_bio, words_of_range, write_bio
+from align.links.scored import parse_scored
+
+SPANS = st.lists(st.tuples(st.sampled_from(["PER", "LOC"]), st.integers(1, 3), st.integers(0, 2)), max_size=4)
+
+
+@given(sizes=SPANS)
+def test_labels_of_spans_that_are_apart_give_the_spans(sizes: list[tuple[str, int, int]]) -> None:
+    spans, at = [], 0
+    for label, size, gap in sizes:
+        spans.append(Span(label, (at + gap, at + gap + size)))
+        at += gap + size
+    assert read_bio(write_bio(spans, at + 1)) == spans
+
+
+def test_other_ways_to_write_labels() -> None:
+    expected = [Span("PER", (0, 2)), Span("LOC", (2, 3)), Span("LOC", (3, 5))]
+    assert read_bio(["I-PER", "I-PER", "I-LOC", "B-LOC", "I-LOC", "O"]) == expected
+    assert read_bio(["B-PER", "E-PER", "S-LOC", "B-LOC", "E-LOC", "O"]) == expected
+    for bad in ("PER", "B-", "X-PER", ""):
+        with pytest.raises(ValueError, match="is not a label such as B-PER"):
+            read_bio([bad])
+
+
+def test_spans_are_projected_apart_and_layers_are_not() -> None:
+    scores = {(0, 2): 0.9, (1, 3): 0.8, (1, 0): 0.1, (2, 1): 1.0}
+    spans = [Span("PER", (0, 2)), Span("LOC", (2, 3)), Span("ALL", (0, 3)), Span("NONE", (3, 4))]
+    found = project_labels(spans, scores, 4, 5)
+    assert [(one.label, one.target) for one in found] == [
+        *(("PER", (2, 4)), ("LOC", (1, 2)), ("ALL", (0, 4)), ("NONE", None))
+    ]
+    assert [round(one.confidence, 2) for one in found] == [0.97, 1.0, 1.0, 0.0]
+    with pytest.raises(ValueError, match="a span of words 3 to 5, and there are 4"):
+        project_labels([Span("A", (3, 5))], {}, 4, 4)
+
+
+def test_ranges_of_characters() -> None:
+    text = "Das alte  Haus"
+    assert words_of_range(text, 5, 11) == (1, 3)
+    assert range_of_words(text, (1, 3)) == (4, 14)
+    for wrong in ((3, 4), (8, 10), (14, 20), (5, 5)):
+        with pytest.raises(ValueError, match="no word at characters"):
+            words_of_range(text, *wrong)
+
+
+def test_columns_come_back() -> None:
+    lines = ["EU rejects B-ORG", "is O", "", "", "Haus\tX\tB-LOC", ""][:-1]
+    sentences = list(read_labelled(lines, "a", "bio"))
+    assert sentences == [Labelled(("EU", "is"), ("B-ORG", "O")), Labelled((), ()), Labelled(("Haus",), ("B-LOC",))]
+    assert format_labelled(sentences[0], "bio") == "EU\tB-ORG\nis\tO\n\n"
+    unlabelled = "\t_" * 7
+    row = f"1\tEU{unlabelled}\tSpaceAfter=No|ner=B-ORG"
+    conll = ["# text", f"1-2\tEUs{unlabelled}\t_", row, f"1.1\tx{unlabelled}\t_", f"2\ts{unlabelled}\t_", ""]
+    (sentence,) = read_labelled(conll, "a", "conll")
+    assert sentence == Labelled(("EU", "s"), ("B-ORG", "O"))
+    written = format_labelled(sentence, "conll")
+    assert written == f"1\tEU{unlabelled}\tNER=B-ORG\n2\ts{unlabelled}\t_\n\n"
+    assert list(read_labelled(written.split("\n")[:-1], "a", "conll")) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "what"),
+    [
+        ("bio", "word", "a.txt, line 2: no word and label"),
+        ("bio", "word X", "a.txt, line 2: 'X' is not a label"),
+        ("conll", "1\tEU", "a.txt, line 2: 2 columns between TABs, where CoNLL-U has 10"),
+    ],
+)
+def test_columns_that_are_none_are_refused(kind: str, line: str, what: str) -> None:
+    with pytest.raises(LineError, match=what):
+        list(read_labelled(["", line], "a.txt", kind))
+
+
+def test_links_with_scores() -> None:
+    assert parse_scored("0-0:0.5 1p2 3?4:1e-3") == {(0, 0): 0.5, (1, 2): 1.0, (3, 4): 0.001}
+    assert parse_scored('{"links": [[0, 1], [2, 0]], "scores": [0.5, 1]}') == {(0, 1): 0.5, (2, 0): 1}
+    assert parse_scored('{"links": [[0, 1]]}') == {(0, 1): 1.0}
+    for bad in ("a", "0-0:1.2.3", "0-0:", '{"links": [[0, 1]], "scores": []}', '{"links": [[0, 1]], "scores": ["a"]}'):
+        with pytest.raises(ValueError, match=r"is not|are not|JSON"):
+            parse_scored(bad)
+    for scores in ("[-1]", "[true]", "[NaN]", "[Infinity]", "[null]"):
+        with pytest.raises(ValueError, match="not a number from 0"):
+            parse_scored(f'{{"links": [[0, 1]], "scores": {scores}}}')

@@ -1,0 +1,100 @@
+"""Tags along links: one sentence for each thing that a translator would look for."""
+
+from __future__ import annotations
+
+import pytest
+
+from align.links.formats import parse_pharaoh
+from align.links.markup import Placement, transfer_markup
+
+HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
+        ("Das <b>Haus</b> ist alt.", *HOUSE, "The <b>house</b> is old."),
+        ("<p>Das <b><i>Haus</i> ist</b> alt.</p>", *HOUSE, "<p>The <b><i>house</i> is</b> old.</p>"),
+        ("<b>Heute</b> gehe ich", "I go today", "0-2 1-1 2-0", "I go <b>today</b>"),
+        ("a <b>b c</b>", "x c y b z", "0-0 1-3 2-1", "x <b>c y b</b> z"),
+        # punctuation of words is in a tag where it was
+        ("Das <b>Haus</b>, ist alt.", "The house, is old.", "0-0 1-1 2-2 3-3", "The <b>house</b>, is old."),
+        ("Das <b>Haus,</b> ist alt.", "The house, is old.", "0-0 1-1 2-2 3-3", "The <b>house,</b> is old."),
+        ("Das Haus ist <b>alt</b>.", *HOUSE, "The house is <b>old</b>."),
+        (
+            "<b>alt</b> ist das Haus",
+            "the house, which is (old).",
+            "2-0 3-1 1-3 0-4",
+            "the house, which is (<b>old</b>).",
+        ),
+        ("<b>Herr</b> Maier kommt", "Mr. Maier comes", "0-0 1-1 2-2", "<b>Mr.</b> Maier comes"),
+        ("(<b>USA</b>)", "(U.S.)", "0-0", "(<b>U.S.</b>)"),
+        ("<b>R&amp;D</b> ist", "R&amp;D; is", "0-0 1-1", "<b>R&amp;D;</b> is"),
+        ("<b>Das Haus ist alt</b>", *HOUSE, "<b>The house is old.</b>"),
+        ("<b><i>Ja,</i> Haus</b> x", "house yes, x", "0-1 1-0 2-2", "<b>house <i>yes</i></b>, x"),
+        # points
+        ("Das Haus <x id='1'/> ist alt.", *HOUSE, "The house <x id='1'/> is old."),
+        ("Das Haus<fn/>, ist alt.", "The house, is old.", "0-0 1-1 2-2 3-3", "The house<fn/>, is old."),
+        ("Das Haus,<fn/> ist alt.", "The house, is old.", "0-0 1-1 2-2 3-3", "The house,<fn/> is old."),
+        ("Das <x/>Haus ist", "The house is", "0-0 1-1 2-2", "The <x/>house is"),
+        ("Das (<x/>Haus) ist", "The (house) is", "0-0 1-1 2-2", "The (<x/>house) is"),
+        ("<a/>Das Haus ist alt. <b/><c/>", *HOUSE, "<a/>The house is old. <b/><c/>"),
+        ("Ja, <x/> das Haus", "yes, well the house", "0-0 1-2 2-3", "yes, <x/> well the house"),
+        ("a <b><i></i></b> b", "x y", "0-0 1-1", "x <b><i></i></b> y"),
+        ("<a><img/>Haus</a> alt", "old house", "0-1 1-0", "old <a><img/>house</a>"),
+        # sentences
+        ("<li>Ja.</li><li>Das Haus.</li>", "Yes. The house.", "0-0 1-1 2-2", "<li>Yes.</li> <li>The house.</li>"),
+        ("<li>eins</li><li>zwei drei</li>", "one two three", "0-0 1-1 2-2", "<li></li><li>one two three</li>"),
+        ("Ja ja. <hr/> Das Haus", "Yes. The house", "0-0 1-0 2-1 3-2", "Yes. <hr/> The house"),
+        ("Das <hr/> Haus ist", "The house is", "0-0 1-1 2-2", "<hr/> The house is"),
+        # no words on one side
+        ("<b>a</b><x/>", "", "", "<b></b><x/>"),
+        ("", "a  b", "", "a  b"),
+        ("<b></b>", "a  b", "", "<b></b> a  b"),
+    ],
+)
+def test_tags_come_where_a_translator_would_put_them(source: str, target: str, links: str, expected: str) -> None:
+    text, report = transfer_markup(source, target, parse_pharaoh(links))
+    assert text == expected
+    assert all(0 <= placement.confidence <= 1 for placement in report)
+
+
+def test_the_report_says_what_had_no_link_and_where_it_was_put() -> None:
+    found = transfer_markup("Das <b>Haus</b> i<i>st</i> <x/> alt.", "The house is old.", {(0, 0): 0.5, (3, 3): 1.0})
+    assert found.text == "The <b></b>house <i></i>is <x/> old."
+    assert found.report == (
+        Placement("<b></b>", (1, 2), ((1, 1),), 1.0, ("no link",)),
+        Placement("<i></i>", (2, 3), ((2, 2),), 1.0, ("inside a word", "no link")),
+        Placement("<x/>", (3, 3), ((3, 3),), 1.0),
+    )
+
+
+def test_soft_scores_outweigh_a_stray_link() -> None:
+    scores = {(0, 0): 0.9, (1, 1): 0.9, (2, 2): 0.8, (1, 4): 0.1, (3, 3): 0.9, (3, 4): 0.7}
+    assert transfer_markup("a <b>b c</b> d", "x b c d e", scores).text == "x <b>b c</b> d e"
+
+
+def test_a_tag_may_be_split() -> None:
+    links = parse_pharaoh("0-0 1-1 1-3 2-2")
+    assert transfer_markup("er <b>gibt <i>nicht</i></b>", "he gives not up", links, split=True).text == (
+        "he <b>gives <i>not</i> up</b>"
+    )
+    assert transfer_markup("er <b>steht</b> nicht", "he gets not up", links, split=True).text == (
+        "he <b>gets</b> not <b>up</b>"
+    )
+
+
+def test_halves_without_the_other_are_points() -> None:
+    found = transfer_markup("a <b>b</i> c", "x y z", parse_pharaoh("0-0 1-1 2-2"), tags="html")
+    assert found.text == "x <b>y</i> z"
+    assert [placement.remarks for placement in found.report] == [("without its other half",)] * 2
+
+
+def test_placeholders_come_with_their_spaces() -> None:
+    links = parse_pharaoh("0-0 1-2 2-1")
+    assert transfer_markup(
+        "in {0} Tagen, %s!", "within days, now", {(0, 0): 1.0, (1, 1): 1.0}, tags="placeholders"
+    ).text
+    assert transfer_markup("du {name} bist da", "you there are", links, tags="placeholders").text == (
+        "you {name} there are"
+    )

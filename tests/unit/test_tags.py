@@ -1,0 +1,89 @@
+"""Lines cut into tags and text: nothing of a line is lost, and nothing in it is taken for what it is not."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.links.elements import read_markup
+from align.links.tags import PARSERS, halves, parse_html, parse_placeholders, parse_xml
+
+TAGS = "<b> </b> <i </i> <br> <x/> <!-- --> <?p ?> &amp; & < > </ <! {0} %s % { } <script> </script> <![CDATA[ ]]>"
+PIECES = st.sampled_from([*TAGS.split(" "), "<i a='>'>", "a", " ", "\t", "\n", "é", "\u2028"])
+LINES = st.lists(PIECES, max_size=12).map("".join)
+
+
+@pytest.mark.parametrize("kind", PARSERS)
+@given(text=LINES)
+def test_tokens_are_the_line(kind: str, text: str) -> None:
+    try:
+        tokens = PARSERS[kind](text)
+    except ValueError:
+        assert kind != "placeholders"
+        return
+    assert "".join(token.text for token in tokens) == text
+    assert all(token.text for token in tokens)
+    pairs = halves(tokens)
+    assert all(tokens[a].name == tokens[b].name and tokens[b].kind == "close" and a < b for a, b in pairs.items())
+    for a, b in pairs.items():  # elements are in one another or apart
+        assert all(not a < c < b < d for c, d in pairs.items())
+
+
+def test_attributes_and_entities_are_as_they_were_written() -> None:
+    text = "<b  x='1'\ty=\"ü&amp;>\">c &amp; &nbsp; &foo; &#228;</b><x id='1' /><!-- <b> --><?pi q?><![CDATA[a<b>]]>"
+    tokens = [token for token in parse_xml(text) if token.kind != "text"]
+    assert [token.text for token in tokens] == re.findall(r"<b  .*?>\">|</b>|<x.*?/>|<!--.*?-->|<\?pi.*?\?>", text)
+    assert [token.kind for token in tokens] == ["open", "close", "point", "point", "point"]
+    kinds = {token.text: token.kind for token in parse_html("<B>a<br><x/></B> 1 < 2 <script>a<i></script>")}
+    assert [kinds[text] for text in ("<B>", "</B>", "<br>", "<x/>", "a<i>", "<")] == [
+        *("open", "close", "point", "point", "point", "text")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("<b>", "</a><a>", "a < b", "<!DOCTYPE a>", "<?xml version='1.0'?>", "<b a>", "a\x00b", "<b></i>", "&", "]]>"),
+        *('<!DOCTYPE a [<!ENTITY a "aaaa">]>&a;', '<!ENTITY a "b">'),
+    ],
+)
+def test_xml_that_is_not_well_formed_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not well-formed XML"):
+        parse_xml(text)
+
+
+def test_placeholders() -> None:
+    text = "{0} {name} {{ x }} ${a.b} {} {:.2f} %s %d%% %1$s%2$05d %(n)s %.3f 100% sicher 5%d { 0} %"
+    found = [token.text for token in parse_placeholders(text) if token.kind == "point"]
+    assert found == [
+        "{0}",
+        "{name}",
+        "{{ x }}",
+        "${a.b}",
+        "{}",
+        "{:.2f}",
+        "%s",
+        "%d",
+        "%1$s",
+        "%2$05d",
+        "%(n)s",
+        "%.3f",
+    ]
+
+
+def test_words_are_those_of_the_line_without_tags() -> None:
+    markup = read_markup("<p>Das <b>Haus</b>,<br>R&amp;D ist</p><p>alt&#32;.</p>", "html")
+    assert markup.plain == "Das Haus, R&amp;D ist alt&#32;."
+    assert markup.readable() == ("Das", "Haus,", "R&D", "ist", "alt&#32;.")
+    assert read_markup("a<i>b</i>c", "html").plain == "abc"
+    with pytest.raises(ValueError, match="tags are one of xml, html, placeholders; not 'sgml'"):
+        read_markup("a", "sgml")
+
+
+def test_many_tags_take_no_long_time() -> None:
+    many = 20_000
+    for text in ("<b>" * many, "<b>" * many + "</i>" * many, "<b>a</b>" * many, "<b>" * many + "</b>" * many):
+        assert len(read_markup(text, "html").tokens) >= many
