@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from align.errors import Argument, LinksError, Remedy, as_argument, compose, plural
 from align.links.files import LINK_FORMATS, LinkFile, find_base, read_links, renumber_file
 from align.links.formats import number
-from align.links.scores import Scores, read_scores
+from align.links.scored import Scores, read_scores
 from align.text.lines import open_lines, read_lines
 from align.types import Gold, Links, Pair, TextWarning
 

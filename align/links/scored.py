@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
-from math import isfinite
+from collections.abc import Mapping, Sequence
 
-from align.links.formats import parse_jsonl, parse_marked
+from align.links.formats import parse_jsonl, parse_marked, renumber
 from align.text.lines import split_words
+
+Scores = Mapping[tuple[int, int], float]
+
+MOST = 1e9
+"""Larger numbers are no scores."""
 
 
 def parse_scored(line: str) -> dict[tuple[int, int], float]:
@@ -16,35 +21,63 @@ def parse_scored(line: str) -> dict[tuple[int, int], float]:
         The score of each link; 1 where it has none. Possible links count as links.
 
     Raises:
-        ValueError: it is neither, or a score is no number from 0.
+        ValueError: it is neither, or a score is no number from 0 to MOST.
     """
-    return _parse_json(line) if line.startswith("{") else _parse_tokens(line)
+    return {link: 1.0 if score is None else score for link, score in _parse(line).items()}
 
 
-def _parse_tokens(line: str) -> dict[tuple[int, int], float]:
-    found: dict[tuple[int, int], float] = {}
+def read_scores(lines: Sequence[str], format: str, base: int, swapped: bool) -> list[Scores]:
+    """Scores of a file whose links have been read, by pair: source first, from 0; none for links without a number.
+
+    Whatever else a program calls scores is passed over.
+
+    Args:
+        lines: of the file.
+        format: a key of `align.links.files.READERS`.
+        base: where it starts to count.
+        swapped: whether it has the target side first.
+    """
+    if format not in ("pharaoh", "talp", "question", "jsonl"):
+        return []
+    found: list[Scores] = []
+    for line in lines:
+        try:
+            given = {link: score for link, score in _parse(line).items() if score is not None}
+        except ValueError:
+            given = {}
+        found.append({next(iter(renumber([link], base, swapped))): score for link, score in given.items()})
+    return found
+
+
+def _parse(line: str) -> dict[tuple[int, int], float | None]:
+    """The score of each link, None where it has none; see `parse_scored`."""
+    found = _of_json(line) if line.startswith("{") else _of_tokens(line)
+    known = [score for score in found.values() if score is not None]
+    if not all(type(score) in (int, float) and 0 <= score <= MOST for score in known):
+        raise ValueError("a score is not a number from 0")
+    return found
+
+
+def _of_tokens(line: str) -> dict[tuple[int, int], float | None]:
+    found: dict[tuple[int, int], float | None] = {}
     for token in split_words(line):
         (link,) = parse_marked(token).possible
         _, colon, score = token.partition(":")
         try:
-            found[link] = float(score) if colon else 1.0
+            found[link] = float(score) if colon else None
         except ValueError:
             raise ValueError(f"{token!r} is not a link such as 0-3:0.83") from None
-    return _checked(found)
+    return found
 
 
-def _parse_json(line: str) -> dict[tuple[int, int], float]:
-    found = dict.fromkeys(parse_jsonl(line).possible, 1.0)
+def _of_json(line: str) -> dict[tuple[int, int], float | None]:
+    found: dict[tuple[int, int], float | None] = dict.fromkeys(parse_jsonl(line).possible)
     record = json.loads(line)
     if "scores" in record:
         scores, links = record["scores"], [(i, j) for i, j in record["links"]]
         if type(scores) is not list or len(scores) != len(links):
             raise ValueError('"scores" are not as many as "links"')
+        if None in scores:
+            raise ValueError("a score is not a number from 0")
         found |= zip(links, scores, strict=True)
-    return _checked(found)
-
-
-def _checked(scores: dict[tuple[int, int], float]) -> dict[tuple[int, int], float]:
-    if not all(type(score) in (int, float) and score >= 0 and isfinite(score) for score in scores.values()):
-        raise ValueError("a score is not a number from 0")
-    return scores
+    return found

@@ -103,8 +103,12 @@ class _Html(HTMLParser):
         super().__init__(convert_charrefs=False)
         self.events: list[Event] = []
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
-        self.feed(text)
+        end = (
+            text.rfind(">") + 1
+        )  # no tag ends behind it, and Python's parser looks for an end from each `<`, all the way
+        self.feed(text[:end])
         self.close()
+        self.events.append((end, "point" if self.cdata_elem in _UNREAD else "text", ""))
 
     def _add(self, kind: Kind, name: str = "") -> None:
         line, column = self.getpos()

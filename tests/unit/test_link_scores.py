@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from align.links.gold import LinkOptions, read_as
+from align.links.scored import parse_scored
 from align.types import Alignment, Pair
 
 ALIGNMENT = Alignment(Pair(("a", "b"), ("x", "y"), 1), {(0, 1): 0.8312, (1, 0): 1.0})
@@ -32,14 +33,26 @@ def test_scores_go_with_their_links(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "scores",
-    ['"x"', "null", "{}", "[]", '["a", true]', "[NaN, Infinity]", "[[1], {}]", "[1e999]", f"[{10**4000}]"],
+    [
+        '"x"',
+        "null",
+        "{}",
+        "[]",
+        "[0.5]",
+        '["a", true]',
+        "[NaN, 1]",
+        "[1, -1]",
+        "[1, null]",
+        "[[1], {}]",
+        "[1, 1e999]",
+        f"[1, {10**4000}]",
+    ],
 )
 def test_what_is_no_score_is_passed_over(tmp_path: Path, scores: str) -> None:
-    assert scores_of(tmp_path / "a", f'{{"links": [[0, 0], [1, 1]], "scores": {scores}}}\n') == [{}]
-
-
-def test_more_scores_than_links(tmp_path: Path) -> None:
-    assert scores_of(tmp_path / "a", '{"links": [[0, 0]], "scores": [0.5, 0.25]}\n') == [{(0, 0): 0.5}]
+    line = f'{{"links": [[0, 0], [1, 1]], "scores": {scores}}}'
+    assert scores_of(tmp_path / "a", f"{line}\n") == [{}]
+    with pytest.raises(ValueError, match="score"):
+        parse_scored(line)
 
 
 def test_no_scores_unless_they_are_asked_for(tmp_path: Path) -> None:

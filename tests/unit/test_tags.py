@@ -87,3 +87,8 @@ def test_many_tags_take_no_long_time() -> None:
     many = 20_000
     for text in ("<b>" * many, "<b>" * many + "</i>" * many, "<b>a</b>" * many, "<b>" * many + "</b>" * many):
         assert len(read_markup(text, "html").tokens) >= many
+
+
+@pytest.mark.parametrize("part", ["<b ", "<a href='", "<!--", "</b", "<", "&", "<?", "<![CDATA[", "<script>"])
+def test_a_long_line_of_what_never_ends_is_soon_read(part: str) -> None:
+    assert "".join(token.text for token in parse_html(part * 20_000)) == part * 20_000
