@@ -18,12 +18,14 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+from baselines import tool_links
 from common import PERMUTATIONS, Text, find_experiment, read_config, read_text, write_table
-from markup_systems import Links, above, links_of, model_scores, statistical_links
+from markup_systems import Links, above, links_of, model_scores
 
 from align.links.elements import read_markup
 from align.links.markup import PUNCTUATION, place_markup
 from align.links.metrics import SEED, Counts, compare, estimate
+from align.links.symmetrize import METHODS
 from align.links.windows import FLOOR, OUTSIDE, Window
 from align.signature import signature
 from align.types import Gold, Pair
@@ -32,6 +34,9 @@ from align.view.tables import Column, Value, interval, percent
 LONGEST = 6
 DRAWN = {"single": 4, "nested": 2, "adjacent": 2, "point": 4}
 """How many of each kind a sentence has at most."""
+
+TOOL, SYMMETRIZED = "eflomal", "grow-diag-final-and"
+"""The statistical aligner beside the models, and how its directions are joined."""
 
 KINDS = ("single", "nested", "adjacent", "point")
 OUTSIDES, PUNCTUATIONS, FLOORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0), (0.0, 0.25, 0.5, 1.0, 2.0), (0.0, 0.01, 0.05, 0.2)
@@ -124,7 +129,8 @@ def by_window(outside: float = OUTSIDE, punctuation: float = PUNCTUATION) -> Rul
         markup = read_markup(tagged(pair, task.spans), "xml")
         target = " ".join(map(escape, pair.target))
         report = place_markup(markup, target, scores, outside=outside, punctuation=punctuation).report
-        return [placement.target[0] for placement in report]
+        found: list[Window | None] = [placement.target[0] for placement in report]
+        return found + [None] * (len(task.spans) - len(found))  # in an outer one without links, and put down with it
 
     return place
 
@@ -223,7 +229,7 @@ RULE_COLUMNS = [
 ]
 
 
-def run(data: Path, config: Path, experiment: str, baselines: bool, output: Path) -> None:
+def run(data: Path, config: Path, experiment: str, output: Path) -> None:
     """Draw, align, place, print, write.
 
     Raises:
@@ -241,8 +247,9 @@ def run(data: Path, config: Path, experiment: str, baselines: bool, output: Path
         systems[f"{name}, soft scores", "window"] = above(scores, FLOOR)
     for name, scores in models.items():
         systems[f"{name}, links", "window"] = systems[f"{name}, links", "outermost links"] = links_of(scores)
-    for name, given in statistical_links(about, settings, data, text) if baselines else ():
-        systems[name, "window"] = systems[name, "outermost links"] = given
+    both = tool_links(TOOL, settings["train"][about["train"][0]], data, text)
+    given = [dict.fromkeys(METHODS[SYMMETRIZED](*links), 1.0) for links in both]
+    systems[f"{TOOL}, {SYMMETRIZED}", "window"] = systems[f"{TOOL}, {SYMMETRIZED}", "outermost links"] = given
     rows: list[dict[str, Value]] = []
     first: dict[str, list[Counts]] = {}
     for (name, rule), links in systems.items():

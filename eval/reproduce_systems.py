@@ -8,7 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from common import Text, chosen_cell, letters, load_model, read_train, score_columns, score_row, swapped
+from baselines import tool_links
+from common import Text, chosen_cell, load_model, score_columns, score_row, swapped
 
 from align import Aligner, Alignment, TwoWayAligner
 from align.aligners.rules import apply_rules
@@ -16,7 +17,6 @@ from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.backends.base import Recorder
 from align.links.metrics import Counts, count_all
 from align.links.symmetrize import METHODS, SOFT
-from align.statistical.tools import align_with, lower_case
 from align.types import Links, Settings
 from align.view.tables import Column, Rows, Value
 
@@ -80,10 +80,7 @@ def of_tool(
         text: what to align.
         recorder: of the model whose pieces it gets; None for tokens in lower case.
     """
-    tested = {letters(pair) for pair in map(lower_case, text.pairs)}
-    train = (p for p in read_train(about, data, not recorder) if letters(lower_case(p)) not in tested)
-    pairs = text.pairs if recorder else map(lower_case, text.pairs)
-    both = list(align_with(tool, pairs, train=train, append=True, cut=recorder.encode if recorder else None))
+    both = tool_links(tool, about, data, text, recorder)
     directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [r for _, r in both]}
     directions |= {method: [METHODS[method](f, r) for f, r in both] for method in SYMMETRIZED}
     for name, links in directions.items():

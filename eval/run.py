@@ -82,12 +82,6 @@ def variants(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=int, default=100_000, help="of the training text, for the lexicon; 0: none")
 
 
-def markup(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    experiment_options(parser)
-    parser.add_argument("--baselines", action="store_true", help="beside statistical aligners, which are trained first")
-
-
 def calibration(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     experiment_options(parser)
@@ -222,7 +216,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "worth": experiment_options,
     "marian": marian,
     "quality": quality,
-    "markup": markup,
+    "markup": experiment_options,
     "benchmark": benchmark,
     "benchmark-peers": benchmark_peers,
     "benchmark-waiting": benchmark_waiting,

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Text, find_experiment, letters, load_directions, read_config, read_text, read_train, write_table
+from baselines import tool_links
+from common import Text, find_experiment, load_directions, read_config, read_text, read_train, write_table
 from numpy.typing import NDArray
 from worth_parts import PARTS
 from worth_plot import plot
@@ -28,7 +29,7 @@ from align import Aligner, Settings, TwoWayAligner
 from align.links.metrics import CONFIDENCE, SAMPLES, SEED, Counts, count_all, estimate
 from align.links.symmetrize import METHODS
 from align.signature import signature
-from align.statistical.tools import align_with, describe_tool, lower_case
+from align.statistical.tools import describe_tool
 from align.types import THRESHOLD, Gold, Links
 from align.view.tables import Column, Value, interval, percent
 
@@ -178,14 +179,6 @@ def model_links(experiment: dict[str, Any], data: Path, text: Text) -> dict[str,
     return {name: [alignment.scores for alignment in aligner(text.pairs)] for name, aligner in aligners.items()}
 
 
-def tool_links(train: dict[str, Any], data: Path, text: Text) -> dict[str, list[Links]]:
-    """Links by heuristic."""
-    tested = {letters(pair) for pair in map(lower_case, text.pairs)}
-    pairs = (pair for pair in read_train(train, data) if letters(pair) not in tested)
-    both = list(align_with(TOOL, map(lower_case, text.pairs), train=pairs, append=True))
-    return {name: [METHODS[name](forward, reverse) for forward, reverse in both] for name in HEURISTICS}
-
-
 def columns(*names: str) -> list[Column]:
     """Columns by name; thresholds have three decimals, other figures one."""
     places = {"from": 2, "to": 2, "threshold": 3}
@@ -204,7 +197,8 @@ def run(data: Path, config: Path, experiment: str, output: Path) -> None:
     text = read_text(settings, about["gold"], data)
     train = settings["train"][about["train"][0]]
     scored = model_links(about, data, text)
-    heuristics = tool_links(train, data, text)
+    both = tool_links(TOOL, train, data, text)
+    heuristics = {name: [METHODS[name](*links) for links in both] for name in HEURISTICS}
     systems: dict[str, Sequence[Links]] = {name: above(links, THRESHOLD) for name, links in scored.items()}
     systems[TOOL] = heuristics["grow-diag-final-and"]
     parts: dict[str, str | list[str]] = {
