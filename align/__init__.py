@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from align.loading import load
     from align.text.ids import IdPair, words_of_offsets, words_of_pieces
     from align.text.lines import read_text
+    from align.text.words import LinePair
     from align.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, Search, Settings, TextWarning
     from align.view.grid import error_grid, grid, heat_grid
 
@@ -41,6 +42,7 @@ _HOMES = {
     "DataError": "align.errors",
     "Gold": "align.types",
     "IdPair": "align.text.ids",
+    "LinePair": "align.text.words",
     "Links": "align.types",
     "LinksError": "align.errors",
     "ModelError": "align.errors",
@@ -77,6 +79,7 @@ __all__ = [
     "DataError",
     "Gold",
     "IdPair",
+    "LinePair",
     "Links",
     "LinksError",
     "ModelError",

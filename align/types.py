@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 Links = frozenset[tuple[int, int]]
 """Word alignment of one sentence pair: (source word, target word), both counted from 0."""
 
+Span = tuple[int, int]
+"""Where something begins and ends, as Python's slices count: from 0, the end left out."""
+
 Score = Literal["norm", "weight"]
 Position = Literal["input", "output"]
 PositionChoice = Literal["input", "output", "both"]
@@ -64,6 +67,15 @@ class Pair:
     def blank(self) -> bool:
         """Whether a side has no word, so that there is nothing to align."""
         return not self.source or not self.target
+
+    @property
+    def spans(self) -> tuple[list[Span], list[Span]] | None:
+        """Where the words of source and target stand in their lines; None unless those are kept, as `LinePair` does."""
+        return None
+
+    def with_target(self, words: tuple[str, ...]) -> Pair:
+        """The same source with another target."""
+        return Pair(self.source, words, self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +293,8 @@ class Alignment:
 
         `id` is the pair's number, `source` and `target` are its words; `links` is in order, `scores` has the score of
         each, rounded to four digits; `null` has the target words without a link, `source_null` the source words
-        without one. `skipped` is there only if the pair was.
+        without one. `source_spans` and `target_spans` have where each word begins and ends in its line, if the pair
+        has kept its lines. `skipped` is there only if the pair was.
         """
         links = list(self)
         record: dict[str, Any] = {
@@ -293,6 +306,8 @@ class Alignment:
             "null": self.null,
             "source_null": self.source_null,
         }
+        if spans := self.pair.spans:
+            record |= zip(("source_spans", "target_spans"), ([[*span] for span in side] for side in spans), strict=True)
         return {**record, "skipped": self.skipped} if self.skipped else record
 
     def _repr_html_(self) -> str:

@@ -87,9 +87,9 @@ class _Translating:
                 break
             queue.put(chunk, chunk)
             for pair, translation in queue.ready():
-                yield Pair(pair.source, translation, pair.id)
+                yield pair.with_target(translation)
         for pair, translation in queue.rest():
-            yield Pair(pair.source, translation, pair.id)
+            yield pair.with_target(translation)
 
     def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[tuple[str, ...] | PairError]:
         """The task of translating a slice of sentences."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from align.backends.model_toml import ModelOptions
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
-from align.cli.inputs import Input, add_input_options, open_text, read_input
+from align.cli.inputs import Input, add_input_options, open_text, read_input, with_lines
 from align.cli.models import ModelRequest, Models, load_models
 from align.cli.options import (
     MAX_THREADS,
@@ -147,7 +147,8 @@ def build_parser() -> Parser:
         default="pharaoh",
         metavar="FORMAT",
         help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, unlinked words; "
-        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
+        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final; offsets: 0:2-0:3, by "
+        "characters of the lines as given",
     )
     return parser
 
@@ -161,7 +162,7 @@ def read_options(parser: Parser) -> Options:
     parser.refuse_idle(args, IDLE)
     return Options(
         tool=args.tool,
-        input=wanted,
+        input=with_lines(wanted, args.format),
         train=args.train_source and Input((args.train_source, args.train_target), parallel=True),
         append=args.append_test,
         pieces=None if args.pieces is None else requested_pieces(args),

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from align.cli.inputs import Input, add_input_options, read_input
+from align.cli.inputs import Input, add_input_options, read_input, with_lines
 from align.cli.method_options import METHOD, add_method_options, add_reverse_options, requested_settings
 from align.cli.models import Asked, requested_models
 from align.cli.options import (
@@ -169,7 +169,7 @@ def read_options(parser: Parser) -> Options:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     return Options(
-        input=wanted,
+        input=with_lines(wanted, args.format),
         keyboard=keyboard,
         output=args.output,
         outputs=outputs,

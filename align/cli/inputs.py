@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, NamedTuple, TextIO
 
 from align.errors import LineError, PairError, Remedy
+from align.links.formats import WITH_LINES
 from align.text.lines import open_lines, read_bitext, read_lines, read_parallel, read_sources
+from align.text.words import LinePair, MakePair, make_pair
 from align.types import Pair, TextWarning
 from align.view.escape import printable
 
@@ -29,6 +31,7 @@ class Input:
         one_side: whether they hold source sentences only.
         columns: of source and target, or of the source alone, from 1, between TABs; none for lines of nothing else.
         blank: whether lines that cannot be read are blank ones.
+        make: makes a pair of the lines of both sides.
     """
 
     files: tuple[str, ...]
@@ -36,6 +39,7 @@ class Input:
     one_side: bool = False
     columns: tuple[int, ...] = ()
     blank: bool = False
+    make: MakePair = make_pair
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -109,6 +113,11 @@ def read_input(
         files = (args.source, args.target) if parallel else (args.source,)
     check_files(parser, (*files, *others), args.output)
     return Input(files, parallel, one_side, args.columns, args.bad_lines == "blank")
+
+
+def with_lines(wanted: Input, format: str) -> Input:
+    """The same input, whose pairs keep their lines if a format of links says where words stand in them."""
+    return replace(wanted, make=LinePair.of) if format in WITH_LINES else wanted
 
 
 def check_files(parser: argparse.ArgumentParser, names: Iterable[str | None], output: str | None) -> None:
@@ -233,11 +242,11 @@ class Text(Iterator[Pair]):
                 ]
                 pairs: Iterator[Pair]
                 if wanted.parallel:
-                    pairs = read_parallel(lines[0], lines[1], (shown[0], shown[1]))
+                    pairs = read_parallel(lines[0], lines[1], (shown[0], shown[1]), wanted.make)
                 elif wanted.one_side:
-                    pairs = read_sources(lines[0], name, next(iter(wanted.columns), None), self._refuse)
+                    pairs = read_sources(lines[0], name, next(iter(wanted.columns), None), self._refuse, wanted.make)
                 else:
-                    pairs = read_bitext(lines[0], name, wanted.columns, self._refuse)
+                    pairs = read_bitext(lines[0], name, wanted.columns, self._refuse, wanted.make)
                 for pair in pairs:
                     self.lines += 1
                     yield pair if pair.id == self.lines else replace(pair, id=self.lines)

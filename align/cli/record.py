@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from align.cli.journal import LONGEST, differences, is_run
 from align.cli.output import beside, existing_mode, link_target, open_whole
+from align.text.words import LinePair
 from align.types import Pair
 
 Stamp: TypeAlias = "list[str | int] | None"
@@ -45,7 +46,10 @@ class DigestedPairs:
     def __next__(self) -> Pair:
         pair = next(self._pairs)
         self.lines += 1
-        self._digest.update(f"{' '.join(pair.source)}\t{' '.join(pair.target)}\n".encode())
+        source, target = " ".join(pair.source), " ".join(pair.target)
+        if isinstance(pair, LinePair):
+            source, target = pair.source_line, pair.target_line
+        self._digest.update(f"{source}\t{target}\n".encode())
         if self.lines % self.every == 0:
             self._kept.append((self.lines, self.digest))
         return pair

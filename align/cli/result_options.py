@@ -9,7 +9,14 @@ from align.cli.inputs import Input, check_files
 from align.cli.options import add_output_option
 from align.links.formats import FORMATS
 
-ENDINGS = {"pharaoh": ".links", "talp": ".links", "jsonl": ".jsonl", "naacl": ".naacl", "giza": ".A3.final"}
+ENDINGS = {
+    "pharaoh": ".links",
+    "talp": ".links",
+    "jsonl": ".jsonl",
+    "naacl": ".naacl",
+    "giza": ".A3.final",
+    "offsets": ".offsets",
+}
 """What the names of files in a folder of results end in."""
 
 
@@ -37,10 +44,13 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         default="pharaoh",
         metavar="FORMAT",
         help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, unlinked words; "
-        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final",
+        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final; offsets: 0:2-0:3, by "
+        "characters of the lines as given",
     )
     group.add_argument(
-        "--scores", action="store_true", help="links as 0-1:0.83: shares of the target word's row, or soft scores"
+        "--scores",
+        action="store_true",
+        help="links as 0-1:0.83, or 0:2-0:3/0.83: shares of the target word's row, or soft scores",
     )
 
 

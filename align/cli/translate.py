@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from align.cli.common import write_links
 from align.cli.options import number_up_to, whole_number
-from align.links.formats import WITH_WORDS, format_pharaoh
+from align.links.formats import FORMATS, WITH_WORDS
 from align.types import Alignment, Search
 
 DEFAULT = Search()
@@ -55,7 +55,7 @@ def add_translate_options(parser: argparse.ArgumentParser, written: str = "`tran
 def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Refuse formats that make no sense, with exit code 2."""
     if args.translate and args.format not in ("pharaoh", "talp", *WITH_WORDS):
-        parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, jsonl or giza")
+        parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, offsets, jsonl or giza")
 
 
 def requested_search(args: argparse.Namespace) -> Search:
@@ -69,9 +69,9 @@ def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: 
     A blank line is a blank line, and so is a sentence that was too long. A translation without a word is ` ||| `.
     """
     pair = alignment.pair
-    if format not in ("pharaoh", "talp"):
+    if format not in ("pharaoh", "talp", "offsets"):
         write_links(out, alignment, format, scores)
     elif not pair.source or (alignment.skipped and not pair.target):
         out.write(b"\n")
     else:
-        out.write(f"{' '.join(pair.target)} ||| {format_pharaoh(alignment, scores)}\n".encode())
+        out.write(f"{' '.join(pair.target)} ||| {FORMATS[format](alignment, scores)}\n".encode())

@@ -18,6 +18,7 @@ from align.text.lines import split_words
 from align.types import Alignment, Gold, Links
 
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})(?::[0-9.]+(?:[eE][-+]?[0-9]+)?)?")
+_OFFSETS = re.compile(r"[0-9]{1,9}:[0-9]{1,9}-[0-9]{1,9}:[0-9]{1,9}(?:/[0-9.]+)?")
 _NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SP]))?(?: ([0-9.]+(?:[eE][-+]?[0-9]+)?))?")
 _A3_COMMENT = re.compile(r"# Sentence pair \(([0-9]{1,9})\) source length ([0-9]{1,9}) target length ([0-9]{1,9}) ")
 
@@ -82,6 +83,8 @@ def parse_marked(line: str) -> Gold:
     possible: set[tuple[int, int]] = set()
     for token in split_words(line):
         match = _LINK.fullmatch(token)
+        if _OFFSETS.fullmatch(token):
+            raise ValueError(f"{token!r} links characters (format offsets); only links between words, as 0-3, are read")
         if not match:
             raise _refusal(token, "a link such as 0-3")
         links = sure if match[2] == "-" else possible
@@ -106,6 +109,25 @@ def format_pharaoh(alignment: Alignment, scores: bool = False) -> str:
     if scores:
         return " ".join(f"{i}-{j}:{alignment.scores[i, j]:.2f}" for i, j in alignment)
     return str(alignment)
+
+
+def format_offsets(alignment: Alignment, scores: bool = False) -> str:
+    """Links as ranges of characters, `0:2-0:3 3:8-4:9`, as Python slices the lines; with scores `0:2-0:3/0.83`.
+
+    Raises:
+        ValueError: the pair has links, and has not kept its lines.
+    """
+    spans = alignment.pair.spans
+    if spans is None:
+        if alignment.scores:
+            raise ValueError(f"pair {alignment.pair.id} has not kept its lines: LinePair.of makes one that does")
+        return ""
+    links = []
+    for i, j in alignment:
+        (begin, end), (first, last) = spans[0][i], spans[1][j]
+        score = f"/{alignment.scores[i, j]:.2f}" if scores else ""
+        links.append(f"{begin}:{end}-{first}:{last}{score}")
+    return " ".join(links)
 
 
 def _without_duplicates(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -267,7 +289,11 @@ FORMATS: dict[str, Callable[[Alignment, bool], str]] = {
     "jsonl": format_jsonl,
     "naacl": format_naacl_links,
     "giza": format_a3,
+    "offsets": format_offsets,
 }
 
-WITH_WORDS = ("jsonl", "giza")
-"""Those that have the words of a pair beside its links."""
+WITH_LINES = ("jsonl", "offsets")
+"""Those that say where words stand in their lines."""
+
+WITH_WORDS = ("giza", *WITH_LINES)
+"""Those that take more of a pair than its number."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import lzma
-import re
 import sys
 import warnings
 import zlib
@@ -19,11 +18,12 @@ from typing import Any, BinaryIO, TypeAlias
 
 from align.errors import DataError, LineError, Remedy, shorten
 from align.text.ids import IdPair
+from align.text.words import MakePair, make_pair
+from align.text.words import split_words as split_words
 from align.types import Pair, TextWarning
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")
-_WORD = re.compile(r"[^ \t]+")
 
 OnBad: TypeAlias = Callable[[LineError], None]
 """Is told of a line that cannot be read: raises, or lets it be read as a blank one."""
@@ -32,11 +32,6 @@ OnBad: TypeAlias = Callable[[LineError], None]
 def stop_at(error: LineError) -> None:
     """Let no bad line pass."""
     raise error
-
-
-def split_words(text: str) -> tuple[str, ...]:
-    """The words of a sentence, cut at ASCII space and TAB."""
-    return tuple(_WORD.findall(text))
 
 
 @contextmanager
@@ -139,7 +134,11 @@ def _cut(line: str, columns: Sequence[int] | None, name: str, number: int, on_ba
 
 
 def read_bitext(
-    lines: Iterable[str], name: str, columns: Sequence[int] | None = None, on_bad: OnBad = stop_at
+    lines: Iterable[str],
+    name: str,
+    columns: Sequence[int] | None = None,
+    on_bad: OnBad = stop_at,
+    make: MakePair = make_pair,
 ) -> Iterator[Pair]:
     """Pairs of a file that holds `source ||| target` or `source TAB target`, or two columns among others.
 
@@ -148,13 +147,14 @@ def read_bitext(
         name: what to call it in errors.
         columns: those of source and target, from 1, between TABs; None for lines of nothing but the two.
         on_bad: is told of lines that are neither.
+        make: makes a pair of its two sides.
 
     Raises:
         LineError: a line is neither; names the file and the line.
     """
     for number, line in enumerate(lines, 1):
         source, target = _cut(line, columns, name, number, on_bad)
-        yield Pair(split_words(source), split_words(target), number)
+        yield make(source, target, number)
 
 
 def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -178,19 +178,22 @@ def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tu
         yield lines
 
 
-def read_parallel(sources: Iterable[str], targets: Iterable[str], names: tuple[str, str]) -> Iterator[Pair]:
+def read_parallel(
+    sources: Iterable[str], targets: Iterable[str], names: tuple[str, str], make: MakePair = make_pair
+) -> Iterator[Pair]:
     """Pairs of two files, line by line.
 
     Args:
         sources: lines of the one.
         targets: lines of the other.
         names: what to call the two in errors.
+        make: makes a pair of its two lines.
 
     Raises:
         DataError: the files differ in length; says how many lines each has.
     """
     for number, (source, target) in enumerate(in_step((sources, targets), names), 1):
-        yield Pair(split_words(source), split_words(target), number)
+        yield make(source, target, number)
 
 
 def read_text(source: str, target: str, names: tuple[str, str] | None = None) -> list[Pair]:
@@ -210,7 +213,9 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
         return list(read_parallel(read_lines(a, names[0]), read_lines(b, names[1]), names))
 
 
-def read_sources(lines: Iterable[str], name: str, column: int | None = None, on_bad: OnBad = stop_at) -> Iterator[Pair]:
+def read_sources(
+    lines: Iterable[str], name: str, column: int | None = None, on_bad: OnBad = stop_at, make: MakePair = make_pair
+) -> Iterator[Pair]:
     """Source sentences as pairs without a target; warns once where a line looks like both sides of a bitext.
 
     Args:
@@ -218,6 +223,7 @@ def read_sources(lines: Iterable[str], name: str, column: int | None = None, on_
         name: what to call it in errors.
         column: the one to read, from 1, between TABs; None for whole lines.
         on_bad: is told of lines without that column.
+        make: makes a pair of a line and a blank one.
 
     Raises:
         LineError: a line has no such column; names the file and the line.
@@ -229,7 +235,7 @@ def read_sources(lines: Iterable[str], name: str, column: int | None = None, on_
             what = "||| in it, where only source sentences are expected; it is read as a word"
             warnings.warn(f"{name}, line {number}: {what}", TextWarning, stacklevel=2)
             warned = True
-        yield Pair(split_words(text), (), number)
+        yield make(text, "", number)
 
 
 def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
@@ -266,7 +272,7 @@ def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterato
         if isinstance(one, IdPair):
             raise TypeError(f"sentence {number} is given in ids: only text can be translated")
         if isinstance(one, Pair):
-            yield Pair(one.source, (), one.id)
+            yield one.with_target(())
         else:
             yield Pair(_words(one, f"sentence {number}"), (), number)
 

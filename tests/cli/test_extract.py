@@ -59,6 +59,7 @@ def toy_model(tmp_path: Path) -> Path:
         ("examples.pharaoh", (), None),
         ("examples.scores", ("--scores",), "0.01"),
         ("examples.jsonl", ("-f", "jsonl"), "0.0001"),
+        ("examples.offsets", ("-f", "offsets"), None),
         (
             "examples.weight-output",
             ("--preset", "paper", "--score", "weight", "--position", "output", "--layer", "2"),

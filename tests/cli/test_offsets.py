@@ -1,0 +1,95 @@
+"""Links of characters: where words stand in the lines as they were given, however those are given."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from align.cli import baseline, combine, evaluate, extract
+from tests import toy
+from tests.cli.conftest import Result, failed
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+MODEL = ("-q", "-m", "toy/checkpoint.pt", "--threshold", "none", "--null", "none")
+SOURCE, TARGET = "  das \u00a0\t haus  ist", "\U0001f600  the\u3000house "
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> Callable[..., Result]:
+    """The command with a toy model, in an empty folder; every target word has a link."""
+    toy.save_model(tmp_path / "toy")
+    return partial(run_main, extract.main, *MODEL)
+
+
+def slices(line: str, source: str, target: str) -> list[tuple[str, str]]:
+    """What links of characters cut out of both sides."""
+    spans = [tuple(map(int, re.split("[:-]", link))) for link in line.split(" ")]
+    return [(source[a:b], target[c:d]) for a, b, c, d in spans]
+
+
+def of_words(record: str) -> list[tuple[str, str]]:
+    """The words that a JSON line links."""
+    found = json.loads(record)
+    return [(found["source"][i], found["target"][j]) for i, j in found["links"]]
+
+
+def test_both_sides_are_as_they_stand_in_the_input(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    source = SOURCE.replace("\t", " ")
+    write(
+        bars=f"{source}|||{TARGET}\n\n", columns=f"0.9\t{source}\t{TARGET}\n\n", s=f"{SOURCE}\r\n\n", t=f"{TARGET}\n\n"
+    )
+    for arguments, side in (
+        (("bars",), source),
+        (("columns", "--columns", "2,3"), source),
+        (("-s", "s", "-t", "t"), SOURCE),
+    ):
+        lines = run(*arguments, "-f", "offsets").out.decode().split("\n")
+        records = run(*arguments, "-f", "jsonl").out.decode().split("\n")
+        assert lines[1:] == ["", ""]
+        assert slices(lines[0], side, TARGET) == of_words(records[0])
+        spans = json.loads(records[0])["source_spans"]
+        assert [side[begin:end] for begin, end in spans] == ["das", "\u00a0", "haus", "ist"]
+        scored = run(*arguments, "-f", "offsets", "--scores").out.decode()
+        assert re.sub(r"/\d\.\d\d", "", scored) == "\n".join(lines)
+
+
+def test_offsets_of_a_translation_are_in_what_is_written(run: Callable[..., Result]) -> None:
+    translated = run("--translate", "--beam", 1, "--max-len-b", 5, "-f", "offsets", stdin=" das  haus\n\n").out.decode()
+    line, blank, _ = translated.split("\n")
+    translation, links = line.split(" ||| ")
+    assert blank == ""
+    assert {target for _, target in slices(links, " das  haus", translation)} == set(translation.split(" "))
+
+
+def test_a_folder_and_a_run_that_goes_on(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(a="das ||| the\n", b="das  haus ||| the\n")
+    assert run("a", "b", "-o", "new/", "-f", "offsets").code == 0
+    assert Path("new/a.offsets").read_bytes() == b"0:3-1:4\n"
+    assert run("b", "-o", "links", "--resume", "-f", "offsets").code == 0
+    write(b="das haus ||| the\n")  # the same words
+    failed(run("b", "-o", "links", "--resume", "-f", "offsets"), "b: the lines are not those that links is of")
+
+
+def test_what_reads_links_of_words_says_so(run_main: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(offsets="0:3-1:4\n", gold="0-0\n")
+    message = "line 1: '0:3-1:4' links characters (format offsets); only links between words, as 0-3, are read"
+    failed(run_main(combine.main, "offsets", "gold"), message)
+    failed(run_main(evaluate.main, "-g", "gold", "offsets"), message)
+
+
+def test_statistical_aligners_have_them(run_main: Callable[..., Result]) -> None:
+    pytest.importorskip("systran_align")
+    text = "\n".join(f" das  {word} |||the\u3000 {word}" for word in "abcdefghijklmnopqrst" * 4) + "\n"
+    lines, records = (
+        run_main(baseline.main, "-q", "fast_align", "-f", form, stdin=text).out.decode().splitlines()
+        for form in ("offsets", "jsonl")
+    )
+    assert any(lines)
+    for line, record, pair in zip(lines, records, text.splitlines(), strict=True):
+        assert not line or slices(line, *pair.split("|||")) == of_words(record)

@@ -1,0 +1,59 @@
+"""Words and where they stand in their line."""
+
+import pickle
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.links.formats import FORMATS, parse_pharaoh
+from align.text.words import LinePair, find_spans, split_words
+from align.types import Alignment, Pair
+
+lines = st.text(st.sampled_from("ab. \t\u00a0\u3000\u0301\U0001f600") | st.characters(exclude_categories=["Cs"]))
+
+
+@given(lines)
+def test_spans_slice_the_line_to_its_words_and_leave_spaces_over(line: str) -> None:
+    spans = find_spans(split_words(line), line)
+    assert tuple(line[begin:end] for begin, end in spans) == split_words(line)
+    within = {n for begin, end in spans for n in range(begin, end)}
+    assert {line[n] for n in range(len(line)) if n not in within} <= {" ", "\t"}
+
+
+def test_characters_are_code_points_of_the_line_as_it_was_given() -> None:
+    pair = LinePair.of("\u00a0\U0001f600  e\u0301t\u00e9\t.", " x", 7)
+    assert pair.spans == ([(0, 2), (4, 8), (9, 10)], [(1, 2)])
+
+
+def test_a_line_without_the_words_is_refused() -> None:
+    with pytest.raises(ValueError, match="'b' does not stand behind character 3 of its line"):
+        find_spans(("a", "b"), "b a")
+
+
+def test_a_pair_with_another_target_keeps_its_own_source() -> None:
+    pair = LinePair.of("das  Haus", "", 7).with_target(("the", "house"))
+    assert pair == LinePair(("das", "Haus"), ("the", "house"), 7, "das  Haus", "the house")
+    assert pickle.loads(pickle.dumps(pair)) == replace(pair, id=7)
+    assert Pair(("das",), (), 7).with_target(("the",)) == Pair(("das",), ("the",), 7)
+
+
+def test_links_of_characters_in_bytes() -> None:
+    alignment = Alignment(LinePair.of(" das  Haus", "the\thouse ", 7), {(1, 1): 0.826, (0, 0): 1})
+    assert FORMATS["offsets"](alignment, False) == "1:4-0:3 6:10-4:9"
+    assert FORMATS["offsets"](alignment, True) == "1:4-0:3/1.00 6:10-4:9/0.83"
+    record = alignment.to_dict()
+    assert (record["source_spans"], record["target_spans"]) == ([[1, 4], [6, 10]], [[0, 3], [4, 9]])
+
+
+def test_links_of_characters_need_the_line() -> None:
+    with pytest.raises(ValueError, match=r"^pair 7 has not kept its lines: LinePair.of makes one that does$"):
+        FORMATS["offsets"](Alignment(Pair(("das",), ("the",), 7), {(0, 0): 1.0}), False)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 99)] * 4), min_size=1), st.booleans())
+def test_links_of_characters_are_never_read_as_links_of_words(links: list[tuple[int, ...]], scores: bool) -> None:
+    line = " ".join(f"{a}:{b}-{c}:{d}{'/0.83' * scores}" for a, b, c, d in links)
+    with pytest.raises(ValueError, match=r"links characters \(format offsets\); only links between words, as 0-3"):
+        parse_pharaoh(line)
