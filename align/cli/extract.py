@@ -15,7 +15,7 @@ from align.cli.extract_options import PROGRAM, Options, build_parser, read_optio
 from align.cli.inputs import Text, open_text
 from align.cli.journal import Saved
 from align.cli.options import BATCH_ADVICE
-from align.cli.record import Record, Stamp, stamp
+from align.cli.record import Record, Stamp, digest_of, stamp
 from align.cli.results import UNLINKED, Results, open_results
 from align.cli.resume import Part, finished
 from align.errors import PairError, plural
@@ -172,6 +172,7 @@ def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str,
         "columns": ",".join(map(str, options.input.columns)) or "all",
         "bad-lines": options.models.too_long,
         "bad-lines-file": options.bad_list,
+        **({"terms": digest_of(options.terms)} if options.terms else {}),
     }
 
 

@@ -25,6 +25,7 @@ from align.cli.options import (
 )
 from align.cli.parser import Idle, Parser
 from align.cli.result_options import add_result_options, check_results
+from align.cli.terms import TERMS_IDLE
 from align.cli.translate import SEARCH, add_translate_options, check_translate, requested_search
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.statistical.tools import TOOLS
@@ -55,6 +56,7 @@ IDLE = (
     *WORKERS_IDLE,
     SIGNATURE_IDLE,
     MODEL_IDLE,
+    *TERMS_IDLE,
     Idle(("scores",), lambda args: args.format == "jsonl", "has no effect with -f jsonl, which always has them"),
     Idle(("scores",), lambda args: args.format == "giza", "has no effect with -f giza, which has no room for them"),
     Idle(REVERSE, lambda args: not args.reverse_model, "goes with --reverse-model"),
@@ -79,6 +81,7 @@ class Options(Asked):
         resume: whether to go on where an interrupted run was stopped.
         format: a key of `align.links.formats.FORMATS`.
         scores: whether to write them beside the links.
+        terms: the file of a glossary to check, if there is one; the format is then jsonl.
         signature: whether to print the signature alone.
     """
 
@@ -90,6 +93,7 @@ class Options(Asked):
     resume: bool
     format: str
     scores: bool
+    terms: str | None
     signature: bool
 
 
@@ -153,7 +157,7 @@ def read_options(parser: Parser) -> Options:
     if args.preset:
         parser.set_defaults(**PRESETS[args.preset])
         args = parser.parse_command()
-    wanted = read_input(parser, args, one_side=args.translate)
+    wanted = read_input(parser, args, args.terms, one_side=args.translate)
     keyboard = "-" in wanted.files and sys.stdin is not None and sys.stdin.isatty()
     if keyboard:  # where a slip is no reason to begin again
         parser.set_defaults(bad_lines="blank", buffer=1)
@@ -161,6 +165,8 @@ def read_options(parser: Parser) -> Options:
         wanted = replace(wanted, blank=args.bad_lines == "blank")
     _refuse_statistical(parser, args)
     parser.refuse_idle(args, IDLE)
+    if args.terms:
+        args.format = "jsonl"
     outputs = check_results(parser, args, wanted)
     check_translate(parser, args)
     method = args.symmetrize or SOFT
@@ -177,6 +183,7 @@ def read_options(parser: Parser) -> Options:
         resume=args.resume,
         format=args.format,
         scores=args.scores,
+        terms=args.terms,
         models=requested_models(args, settings, reverse_settings),
         method=method,
         threshold=args.threshold if joined else THRESHOLD,

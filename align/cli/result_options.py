@@ -7,6 +7,7 @@ import os
 
 from align.cli.inputs import Input, check_files
 from align.cli.options import add_output_option
+from align.cli.terms import add_terms_option
 from align.links.formats import FORMATS
 
 ENDINGS = {
@@ -52,6 +53,7 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="links as 0-1:0.83, or 0:2-0:3/0.83: shares of the target word's row, or soft scores",
     )
+    add_terms_option(group)
 
 
 def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, wanted: Input) -> tuple[str, ...]:
@@ -61,6 +63,8 @@ def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, wan
         The file for each file of the input, where the output is a folder; none where it is not.
     """
     _check_bad_list(parser, args, wanted)
+    if args.terms in ("", "-"):  # read again to go on
+        parser.error("--terms needs the name of a file")
     if args.resume and args.output in (None, "-"):
         parser.error("--resume goes with -o FILE")
     folder = bool(args.output) and (args.output.endswith("/") or os.path.isdir(args.output))

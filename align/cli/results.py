@@ -14,6 +14,7 @@ from align.cli.extract_options import PROGRAM, Options
 from align.cli.inputs import Text
 from align.cli.record import Stamp
 from align.cli.resume import Part, open_part
+from align.cli.terms import open_glossary, write_checked
 from align.cli.translate import write_translation
 from align.types import Alignment
 
@@ -81,6 +82,7 @@ class Results:
         self, text: Text, out: BinaryIO | Folder, listing: BinaryIO | None, options: Options, part: Part | None = None
     ) -> None:
         self.part = part
+        self._terms = open_glossary(options.terms) if options.terms else None
         self._text, self._out, self._listing, self._options = text, out, listing, options
         self._write = write_translation if options.search else write_links
 
@@ -95,7 +97,10 @@ class Results:
         out = self._out
         if isinstance(out, Folder):
             alignment, out = replace(alignment, pair=replace(alignment.pair, id=line)), out.out(file)
-        self._write(out, alignment, self._options.format, self._options.scores)
+        if self._terms:
+            write_checked(out, alignment, self._terms)
+        else:
+            self._write(out, alignment, self._options.format, self._options.scores)
         if alignment.skipped and self._listing:
             row = (error.file, str(line), error.what) if error else (name, str(line), alignment.skipped)
             self._listing.write("\t".join(row).encode() + b"\n")
