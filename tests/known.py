@@ -45,6 +45,10 @@ class KnownRecorder:
             [n for n, _ in target], [j for _, j in target], (len(pair.source), len(pair.target)),
         )  # fmt: skip
 
+    def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
+        source, target = ([[word] * (word != "-") for word in side] for side in (pair.source, pair.target))
+        return source, target
+
     def given(self, pair: IdPair) -> Pieces:
         return pair.pieces(({2}, {2}), self.pad, [2], (1000, 1000))
 

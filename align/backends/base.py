@@ -61,6 +61,10 @@ class Recorder(AttentionRecorder, Protocol):
         """
         ...
 
+    def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
+        """How the pieces are written that `encode` gives for each source and each target word."""
+        ...
+
     def given(self, pair: IdPair) -> Pieces:
         """The pieces of a pair that is given as this model's ids; see `IdPair.pieces`."""
         ...

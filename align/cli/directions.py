@@ -57,11 +57,15 @@ def reading_at(aligner: Aligner | TwoWayAligner, choices: Sequence[Choice]) -> A
         return replace(aligner, forward=forward, reverse=reverse[0])
 
 
-def sign(aligner: Aligner | TwoWayAligner, options: Asked, choices: Sequence[Choice] = ()) -> str:
+def sign(
+    aligner: Aligner | TwoWayAligner, options: Asked, choices: Sequence[Choice] = (), words: str = "spaces"
+) -> str:
     """The signature, with what "auto" came to in each direction once that is known."""
     forward, *reverse = aligner.directions
     known: Sequence[Choice | None] = choices or [None, None]
     more = {"translate": str(options.search)} if options.search else {}
+    if words != "spaces":
+        more["words"] = words
     method = f"{SOFT}:{options.threshold:g}" if options.method == SOFT else options.method
     for model in reverse:
         more |= describe_reverse(model.recorder.name, model.settings, known[1], method)

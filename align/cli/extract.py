@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,12 @@ from align.cli.resume import Part, finished
 from align.errors import PairError, plural
 from align.links.symmetrize import DIRECTIONS
 from align.memory import keep_freed_memory
-from align.types import Choice, Pair, TextWarning
+from align.text.batching import OnBatch
+from align.types import Alignment, Choice, Pair, TextWarning
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
+    from align.aligners.stream import OnChoice
     from align.aligners.two_way import TwoWayAligner
 
 
@@ -46,7 +48,7 @@ class Extraction:
         keep_freed_memory()
         if options.signature:
             with open_output(None) as out:
-                out.write(sign(load_aligner(PROGRAM, options), options).encode() + b"\n")
+                out.write(sign(load_aligner(PROGRAM, options), options, words=options.words).encode() + b"\n")
             return
         inputs = [stamp(name) for name in options.input.files]
         with open_text(options.input) as text:
@@ -84,12 +86,9 @@ class Extraction:
         waiting = "" if options.keyboard else "choosing layer and head …" if choosing else "reading …"
         progress.begin(saved.lines, passes, lambda: text.expected, waiting)
         try:
-            found = (
-                aligner.translate(pairs, options.search, announce, progress.batch)
-                if options.search
-                else aligner(pairs, announce, progress.batch)
-            )
-            with closing(found):  # at once: workers end with it
+            with closing(
+                align_as(options, aligner, pairs, announce, progress.batch)
+            ) as found:  # at once: workers end with it
                 for alignment in found:
                     reason = results.write(alignment)
                     counts[reason] += 1
@@ -104,7 +103,7 @@ class Extraction:
         finally:
             progress.close()
         progress.write(f"{PROGRAM}: {summary(progress, counts)}")
-        progress.write(sign(aligner, options, choices))
+        progress.write(sign(aligner, options, choices, options.words))
 
     def so_far(self, error: BaseException) -> str:
         """How far a run had come that was stopped by an error or a signal, and what became of its output."""
@@ -128,6 +127,19 @@ class Extraction:
         else:
             became = f"{options.output} {'left as it was' if os.path.exists(options.output) else 'not written'}"
         return f" after {plural(done, 'line')}; {became}" if done else f" before the first line; {became}"
+
+
+def align_as(
+    options: Options, aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch
+) -> Generator[Alignment, None, None]:
+    """Alignments of pairs, translated first or in other words than those between spaces, as options say."""
+    if options.search:
+        return aligner.translate(pairs, options.search, on_choice, on_batch)
+    if options.words != "spaces":
+        from align.aligners.unspaced import align_unspaced
+
+        return align_unspaced(aligner, pairs, options.words, on_choice, on_batch)
+    return aligner(pairs, on_choice, on_batch)
 
 
 def summary(progress: Progress, counts: Counter[str]) -> str:
@@ -163,7 +175,7 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
 def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str, Any]:
     """What the output depends on besides the input, to the last digit of a score."""
     return {
-        "settings": sign(aligner, options),
+        "settings": sign(aligner, options, words=options.words),
         "device": aligner.directions[0].recorder.device,
         "format": options.format,
         "scores": options.scores,

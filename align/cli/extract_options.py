@@ -81,6 +81,7 @@ class Options(Asked):
         resume: whether to go on where an interrupted run was stopped.
         format: a key of `align.links.formats.FORMATS`.
         scores: whether to write them beside the links.
+        words: what is a word, one of `align.text.unspaced.CUTS`.
         terms: the file of a glossary to check, if there is one; the format is then jsonl.
         signature: whether to print the signature alone.
     """
@@ -93,6 +94,7 @@ class Options(Asked):
     resume: bool
     format: str
     scores: bool
+    words: str
     terms: str | None
     signature: bool
 
@@ -175,7 +177,7 @@ def read_options(parser: Parser) -> Options:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     return Options(
-        input=with_lines(wanted, args.format),
+        input=with_lines(wanted, args.format, args.words),
         keyboard=keyboard,
         output=args.output,
         outputs=outputs,
@@ -183,6 +185,7 @@ def read_options(parser: Parser) -> Options:
         resume=args.resume,
         format=args.format,
         scores=args.scores,
+        words=args.words,
         terms=args.terms,
         models=requested_models(args, settings, reverse_settings),
         method=method,

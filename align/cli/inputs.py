@@ -115,9 +115,9 @@ def read_input(
     return Input(files, parallel, one_side, args.columns, args.bad_lines == "blank")
 
 
-def with_lines(wanted: Input, format: str) -> Input:
-    """The same input, whose pairs keep their lines if a format of links says where words stand in them."""
-    return replace(wanted, make=LinePair.of) if format in WITH_LINES else wanted
+def with_lines(wanted: Input, format: str, words: str = "spaces") -> Input:
+    """The same input, whose pairs keep their lines if a format of links, or what a word is, needs them."""
+    return replace(wanted, make=LinePair.of) if format in WITH_LINES or words != "spaces" else wanted
 
 
 def check_files(parser: argparse.ArgumentParser, names: Iterable[str | None], output: str | None) -> None:

@@ -9,6 +9,7 @@ from align.cli.inputs import Input, check_files
 from align.cli.options import add_output_option
 from align.cli.terms import add_terms_option
 from align.links.formats import FORMATS
+from align.text.unspaced import CUTS
 
 ENDINGS = {
     "pharaoh": ".links",
@@ -53,6 +54,13 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="links as 0-1:0.83, or 0:2-0:3/0.83: shares of the target word's row, or soft scores",
     )
+    group.add_argument(
+        "--words",
+        choices=CUTS,
+        default="spaces",
+        help="what links count on both sides: words between spaces; in text without spaces each character, or each "
+        "of the model's pieces",
+    )
     add_terms_option(group)
 
 
@@ -63,6 +71,10 @@ def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, wan
         The file for each file of the input, where the output is a folder; none where it is not.
     """
     _check_bad_list(parser, args, wanted)
+    if args.words != "spaces":
+        for name in ("reverse_model", "translate", "terms"):
+            if getattr(args, name):
+                parser.error(f"--words {args.words} does not go with --{name.replace('_', '-')}")
     if args.terms in ("", "-"):  # read again to go on
         parser.error("--terms needs the name of a file")
     if args.resume and args.output in (None, "-"):

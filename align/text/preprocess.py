@@ -227,17 +227,22 @@ class Preprocessor:
         pieces = cast(list[tuple[int, ...]], found)
         return [*chain.from_iterable(pieces)], [*chain.from_iterable(map(repeat, range(len(pieces)), map(len, pieces)))]
 
+    def spell(self, words: Sequence[str]) -> list[list[str]]:
+        """The pieces of each word of a sentence, of which calling this gives the ids."""
+        found: list[list[str]] = []
+        first = True
+        for position, word in enumerate(words):
+            found.append(self._pieces(word, first, self._following(words, position)))
+            first = first and not found[-1]
+        return found
+
     def _word_ids(self, words: Sequence[str], position: int, first: bool) -> tuple[int, ...]:
         """Ids of a word where it stands, and whether there was none before it."""
-        word = words[position]
-        following = ""
-        depends = self._context and word.endswith((".", "'"))
-        if depends and position < len(words) - 1:
-            following = _stand_in(words[position + 1][:1])
-        key = (word, first, following) if depends or first else word
+        word, following = words[position], self._following(words, position)
+        key = (word, first, following) if first or self._depends(word) else word
         ids = self._cached.get(key)
         if ids is None:
-            ids = self._new_word_ids(word, first, following)
+            ids = tuple(map(self._index, self._pieces(word, first, following)))
             if len(word) <= LONGEST_CACHED:
                 self._keep(key, ids)
         return ids
@@ -247,11 +252,19 @@ class Preprocessor:
             self._cached = dict(islice(self._cached.copy().items(), LASTING))
         self._cached[key] = ids
 
-    def _new_word_ids(self, word: str, first: bool, following: str) -> tuple[int, ...]:
-        ids: list[int] = []
+    def _following(self, words: Sequence[str], position: int) -> str:
+        """What stands for the word behind this one, if it matters and there is one."""
+        last = position == len(words) - 1
+        return "" if last or not self._depends(words[position]) else _stand_in(words[position + 1][:1])
+
+    def _depends(self, word: str) -> bool:
+        return self._context and word.endswith((".", "'"))
+
+    def _pieces(self, word: str, first: bool, following: str) -> list[str]:
+        pieces: list[str] = []
         for token in self._tokenize(word, first, following):
-            ids += map(self._index, self._segment(token.lower() if self._lower else token, first and not ids))
-        return tuple(ids)
+            pieces += self._segment(token.lower() if self._lower else token, first and not pieces)
+        return pieces
 
 
 def _stand_in(character: str) -> str:

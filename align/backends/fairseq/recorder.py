@@ -134,6 +134,10 @@ class FairseqRecorder(FairseqAttention):
         words = len(pair.source), len(pair.target)
         return Pieces([*source, EOS], [*source_words, NULL], target, target_words, words)
 
+    def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
+        """How the pieces of each word are written."""
+        return self._sides[0].spell(pair.source), self._sides[1].spell(pair.target)
+
     def given(self, pair: IdPair) -> Pieces:
         """The pieces of a pair that is given as ids."""
         rows = len(self.transformer.encoder.embedding.pieces), len(self.transformer.decoder.embedding.pieces)

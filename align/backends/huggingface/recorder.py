@@ -115,6 +115,11 @@ class HuggingFaceRecorder:
         source_words = [*(NULL for _ in before), *source_words, *(NULL for _ in after)]
         return Pieces([*before, *source, *after], source_words, target, target_words, words)
 
+    def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
+        """How the pieces of each word are written."""
+        source, target = self.prepared.sides
+        return source.spell((*self._prefix, *pair.source))[len(self._prefix) :], target.spell(pair.target)
+
     def given(self, pair: IdPair) -> Pieces:
         """The pieces of a pair that is given as ids."""
         stacks = self._transformer.encoder, self._transformer.decoder

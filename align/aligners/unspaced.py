@@ -1,0 +1,92 @@
+"""Text without spaces, aligned: links of a model's pieces, passed on to the words that they hold together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from align.aligners.stream import OnChoice
+from align.errors import ModelError
+from align.text.batching import OnBatch
+from align.text.ids import IdPair
+from align.text.unspaced import CUTS, Division, divide
+from align.types import Alignment, Pair
+
+if TYPE_CHECKING:
+    from align.aligners.single import Aligner
+    from align.aligners.two_way import TwoWayAligner
+    from align.backends.base import Recorder
+
+
+class _Divided(NamedTuple):
+    """A pair in its new words, the same as the model is given it, and both sides' units."""
+
+    pair: Pair
+    given: Pair
+    sides: tuple[Division, Division]
+
+
+def align_unspaced(
+    aligner: Aligner | TwoWayAligner,
+    pairs: Iterable[Pair],
+    words: str,
+    on_choice: OnChoice | None = None,
+    on_batch: OnBatch | None = None,
+) -> Generator[Alignment, None, None]:
+    """Align pairs whose words are characters, or the model's pieces: one alignment for each, in order.
+
+    The model reads the lines as they are, as it does with words between spaces. All words that a piece holds together
+    share its links.
+
+    Args:
+        aligner: of one model.
+        pairs: `LinePair`s, whose words are between spaces.
+        words: "characters" or "pieces".
+        on_choice: as aligners take it.
+        on_batch: likewise.
+
+    Raises:
+        ModelError: two models, which have different pieces.
+        ValueError: another kind of words.
+    """
+    if words not in CUTS[1:]:
+        raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")
+    if len(aligner.directions) > 1:
+        raise ModelError(f"words that are {words} need one model: two have different pieces")
+    divided: deque[_Divided] = deque()
+
+    def given() -> Iterator[Pair]:
+        for pair in pairs:
+            divided.append(_divide(aligner.directions[0].recorder, pair, words))
+            yield divided[-1].given
+
+    with closing(aligner(given(), on_choice, on_batch)) as found:
+        for alignment in found:
+            pair, _, (source, target) = divided.popleft()
+            scores = {
+                (i, j): score
+                for (u, v), score in alignment.scores.items()
+                for i in range(*source.units[u])
+                for j in range(*target.units[v])
+            }
+            yield Alignment(pair, scores, alignment.skipped)
+
+
+def _divide(recorder: Recorder, pair: Pair, words: str) -> _Divided:
+    pieces, spelt = recorder.encode(pair), recorder.spell(pair)
+    source, target = divide(pair.source, spelt[0], words), divide(pair.target, spelt[1], words)
+    new = replace(pair, source=source.words, target=target.words)
+    if new.blank:
+        return _Divided(new, Pair((), (), pair.id), (source, target))
+    source_units, target_units = iter(source.pieces), iter(target.pieces)
+    given = IdPair.of(
+        pieces.source,
+        pieces.target,
+        [None if word < 0 else next(source_units) for word in pieces.source_words],
+        [next(target_units) for _ in pieces.target],
+        pair.id,
+    )
+    return _Divided(new, given, (source, target))

@@ -1,0 +1,44 @@
+"""`--words`: characters and pieces in place of words, through the whole command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from align.cli import extract
+from tests.cli.conftest import Result, printed
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
+    """The command with the bundled model."""
+    return partial(run_main, extract.main, "--device", "cpu")
+
+
+def test_the_bytes_of_pieces_and_characters(run: Callable[..., Result]) -> None:
+    line = " Das  Haus,|||The house\n\n"
+    printed(run("-q", "--words", "pieces", stdin=line), "0-0 1-1", "")
+    printed(run("-q", "--words", "pieces", "-f", "offsets", stdin=line), "1:4-0:3 6:10-4:9", "")
+    links = " ".join(
+        f"{i}-{j}" for word, other in ((range(3), range(3)), (range(3, 7), range(3, 8))) for i in word for j in other
+    )
+    printed(run("-q", "--words", "characters", stdin=line), links, "")
+    record = json.loads(run("-q", "--words", "characters", "-f", "jsonl", stdin=line).out.splitlines()[0])
+    assert ("".join(record["source"]), record["source_spans"][3]) == ("DasHaus,", [6, 7])
+
+
+def test_a_run_that_goes_on_and_its_signature(run: Callable[..., Result], tmp_path: Path) -> None:
+    text, out = tmp_path / "text", tmp_path / "links"
+    text.write_text("das haus|||the house\n" * 3, encoding="utf-8")
+    first = run(text, "--words", "pieces", "-o", out, "--resume")
+    assert (first.code, "|words:pieces|" in first.err) == (0, True)
+    assert b"|words:pieces|" in run("--words", "pieces", "--signature").out
+    again = run(text, "-o", out, "--resume")
+    assert again.code == 1
+    assert "words:pieces" in again.err

@@ -1,0 +1,96 @@
+"""Words in text without spaces: what of a line a model's pieces hold together."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.text.unspaced import divide, split_characters
+from align.text.words import find_spans, split_words
+
+Sides = tuple[list[str], list[list[str]]]
+
+
+@pytest.mark.parametrize(
+    ("part", "pieces", "words", "numbers"),
+    [
+        ("今天天气。", ["▁今天", "天气", "。"], ["今天", "天气", "。"], [0, 1, 2]),
+        ("今天", ["▁", "今", "天"], ["今", "天"], [0, 0, 1]),
+        ("ＡＢ！ｶﾞ", ["▁ab", "!", "ガ"], ["ＡＢ", "！", "ｶﾞ"], [0, 1, 2]),  # NFKC, lower case
+        ("กำลัง", ["▁ก", "ำลัง"], ["กำลัง"], [0, 0]),  # no piece ends at the end of a character
+        ("今\u3000天", ["▁今", "▁天"], ["今", "天"], [0, 1]),
+        ("今?天", ["▁今", "<unk>", "天"], ["今", "?", "天"], [0, 1, 2]),  # other text between the same
+        ("今天", ["▁今", "<unk>", "天"], ["今", "天"], [0, 1, 1]),  # text that is not there
+        ("今天", ["<unk>"], ["今天"], [0]),
+        ("今天", [], ["今天"], []),
+        ("das@", ["d@@", "as@@", "@"], ["d", "as", "@"], [0, 1, 2]),
+        ("das", ["da", "s</w>"], ["da", "s"], [0, 1]),
+    ],
+)
+def test_pieces_are_words(part: str, pieces: list[str], words: list[str], numbers: list[int]) -> None:
+    divided = divide([part], [pieces], "pieces")
+    assert ([*divided.words], divided.pieces) == (words, numbers)
+    assert divided.units == [(n, n + 1) for n in range(len(words))]
+
+
+def test_characters_share_a_piece_and_pieces_a_character() -> None:
+    divided = divide(["今天天", "\u3000", "กำ"], [["▁今天", "天"], ["▁"], ["▁ก", "ำ"]], "characters")
+    assert divided.words == ("今", "天", "天", "กำ")
+    assert divided.units == [(0, 2), (2, 3), (3, 4)]
+    assert divided.pieces == [0, 1, 1, 2, 2]
+
+
+def test_a_side_of_no_character_has_no_words() -> None:
+    assert divide(["\u3000", "\u00a0"], [["▁"], []], "characters").words == ()
+
+
+def test_characters_are_what_people_count() -> None:
+    text = " e\u0301\u3000👨\u200d👩\u200d👧กำ\n"
+    assert [text[begin:end] for begin, end in split_characters(text)] == ["e\u0301", "👨\u200d👩\u200d👧", "กำ"]
+
+
+letters = st.text(
+    st.sampled_from("今天aßİ\u3000\u0301ำ👨\u200d！ｶﾞ") | st.characters(exclude_categories=["Cs"]), max_size=12
+)
+
+
+@st.composite
+def some_sides(draw: st.DrawFn) -> Sides:
+    """A line's parts, each cut anywhere; or pieces of something else."""
+    parts = split_words(draw(letters))
+    pieces = []
+    for part in parts:
+        cuts = sorted({0, len(part), *draw(st.lists(st.integers(0, len(part)), max_size=4))})
+        pieces.append(
+            [part[a:b] for a, b in pairwise(cuts)] if draw(st.booleans()) else draw(st.lists(letters, max_size=4))
+        )
+    return list(parts), pieces
+
+
+@given(some_sides(), st.sampled_from(["characters", "pieces"]))
+def test_units_are_all_words_in_order_and_every_piece_has_one(sides: Sides, cut: str) -> None:
+    parts, pieces = sides
+    divided = divide(parts, pieces, cut)
+    assert [n for unit in divided.units for n in range(*unit)] == list(range(len(divided.words)))
+    assert all(begin < end for begin, end in divided.units)
+    assert len(divided.pieces) == sum(map(len, pieces))
+    assert divided.pieces == sorted(divided.pieces)
+    assert not divided.units or set(divided.pieces) <= set(range(len(divided.units)))
+    line = " ".join(parts)
+    spans = find_spans(divided.words, line)
+    left = set(range(len(line))) - {n for begin, end in spans for n in range(begin, end)}
+    assert all(line[n].isspace() for n in left)
+
+
+plain = st.text(st.sampled_from("今天气很好abc"), min_size=1, max_size=12)
+
+
+@given(plain, st.sets(st.integers(1, 11)), st.sampled_from(["characters", "pieces"]))
+def test_units_of_plain_text_are_its_pieces(text: str, cuts: set[int], cut: str) -> None:
+    ends = [0, *sorted(n for n in cuts if n < len(text)), len(text)]
+    pieces = [text[a:b] for a, b in pairwise(ends)]
+    divided = divide([text], [["▁" + pieces[0], *pieces[1:]]], cut)
+    assert ["".join(divided.words[slice(*unit)]) for unit in divided.units] == pieces
+    assert divided.pieces == list(range(len(pieces)))
+    assert divided.words == tuple(pieces if cut == "pieces" else text)
