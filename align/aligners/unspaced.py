@@ -36,7 +36,7 @@ def align_unspaced(
     on_choice: OnChoice | None = None,
     on_batch: OnBatch | None = None,
 ) -> Generator[Alignment, None, None]:
-    """Align pairs whose words are characters, or the model's pieces: one alignment for each, in order.
+    """Align pairs whose words are characters, the model's pieces, or ICU's: one alignment for each, in order.
 
     The model reads the lines as they are, as it does with words between spaces. All words that a piece holds together
     share its links.
@@ -44,13 +44,14 @@ def align_unspaced(
     Args:
         aligner: of one model.
         pairs: `LinePair`s, whose words are between spaces.
-        words: "characters" or "pieces".
+        words: "characters", "pieces" or "icu".
         on_choice: as aligners take it.
         on_batch: likewise.
 
     Raises:
         ModelError: two models, which have different pieces.
         ValueError: another kind of words.
+        ModuleNotFoundError: what "icu" needs is not installed.
     """
     if words not in CUTS[1:]:
         raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")

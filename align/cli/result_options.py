@@ -58,8 +58,8 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         "--words",
         choices=CUTS,
         default="spaces",
-        help="what links count on both sides: words between spaces; in text without spaces each character, or each "
-        "of the model's pieces",
+        help="what links count on both sides: words between spaces; in text without spaces each character, each of "
+        "the model's pieces, or what ICU's dictionaries take for a word",
     )
     add_terms_option(group)
 

@@ -93,5 +93,5 @@ def test_links_are_those_of_the_same_ids(aligner: Aligner, tmp_path: Path) -> No
 def test_what_cannot_be_done_is_refused(aligner: Aligner) -> None:
     with pytest.raises(ModelError, match="words that are pieces need one model: two have different pieces"):
         list(align_unspaced(TwoWayAligner(aligner, aligner), [], "pieces"))
-    with pytest.raises(ValueError, match="words are one of characters, pieces; not 'spaces'"):
+    with pytest.raises(ValueError, match="words are one of characters, pieces, icu; not 'spaces'"):
         list(align_unspaced(aligner, [], "spaces"))

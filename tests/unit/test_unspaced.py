@@ -1,12 +1,14 @@
 """Words in text without spaces: what of a line a model's pieces hold together."""
 
+import sys
+from importlib.util import find_spec
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.text.unspaced import divide, split_characters
+from align.text.unspaced import CUTS, divide, split_characters
 from align.text.words import find_spans, split_words
 
 Sides = tuple[list[str], list[list[str]]]
@@ -68,7 +70,7 @@ def some_sides(draw: st.DrawFn) -> Sides:
     return list(parts), pieces
 
 
-@given(some_sides(), st.sampled_from(["characters", "pieces"]))
+@given(some_sides(), st.sampled_from([*CUTS[1:]] if find_spec("icu4py") else ["characters", "pieces"]))
 def test_units_are_all_words_in_order_and_every_piece_has_one(sides: Sides, cut: str) -> None:
     parts, pieces = sides
     divided = divide(parts, pieces, cut)
@@ -81,6 +83,28 @@ def test_units_are_all_words_in_order_and_every_piece_has_one(sides: Sides, cut:
     spans = find_spans(divided.words, line)
     left = set(range(len(line))) - {n for begin, end in spans for n in range(begin, end)}
     assert all(line[n].isspace() for n in left)
+
+
+@pytest.mark.skipif(not find_spec("icu4py"), reason="needs icu4py")
+@pytest.mark.parametrize(
+    ("part", "pieces", "words", "units"),
+    [
+        ("我今天去学校。", ["▁我", "今天去", "学", "校。"], "我 今天 去 学校 。", [(0, 1), (1, 3), (3, 5)]),
+        ("สวัสดีครับ", ["▁สวัส", "ดีครับ"], "สวัสดี ครับ", [(0, 2)]),  # a piece reaches from one into the other
+        ("日本語を勉強", ["▁日本", "語", "を", "勉強"], "日本語 を 勉強", [(0, 1), (1, 2), (2, 3)]),
+        ("😀it's,\u3000x", ["▁😀it", "'s", ",", "▁x"], "😀 it's , x", [(0, 2), (2, 3), (3, 4)]),
+        ("it's,\u3000x", ["▁it", "'", "s", ",", "▁x"], "it's , x", [(0, 1), (1, 2), (2, 3)]),
+    ],
+)
+def test_words_of_a_dictionary(part: str, pieces: list[str], words: str, units: list[tuple[int, int]]) -> None:
+    divided = divide([part], [pieces], "icu")
+    assert (" ".join(divided.words), divided.units) == (words, units)
+
+
+def test_without_its_library_icu_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "icu4py.breakers", None)
+    with pytest.raises(ModuleNotFoundError, match=r"need icu4py, for Python 3.11 or newer: pip install '\.\[icu\]'"):
+        divide(["今天"], [["▁今天"]], "icu")
 
 
 plain = st.text(st.sampled_from("今天气很好abc"), min_size=1, max_size=12)
