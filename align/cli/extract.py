@@ -86,9 +86,8 @@ class Extraction:
         waiting = "" if options.keyboard else "choosing layer and head …" if choosing else "reading …"
         progress.begin(saved.lines, passes, lambda: text.expected, waiting)
         try:
-            with closing(
-                align_as(options, aligner, pairs, announce, progress.batch)
-            ) as found:  # at once: workers end with it
+            found = align_as(options, aligner, pairs, announce, progress.batch)
+            with closing(found):  # at once: workers end with it
                 for alignment in found:
                     reason = results.write(alignment)
                     counts[reason] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import contains
@@ -69,20 +69,19 @@ def _characters(spans: Sequence[Span], words: Span) -> list[int]:
     return [spans[words[0]][0], spans[words[1] - 1][1]]
 
 
-def read_glossary(lines: Iterable[str], name: str, cut: Callable[[str], Words] = split_words) -> Glossary:
+def read_glossary(lines: Iterable[str], name: str) -> Glossary:
     """Read a term a line: its words, TAB, the words of its translation. Of a term in several lines any will do.
 
     Args:
         lines: without their ends.
         name: what to call the file in errors.
-        cut: a side to its words, as the text is cut.
 
     Raises:
         DataError: a line is not of this form; names file and line. Or there is none.
     """
     terms: dict[Words, Term] = {}
     for number, line in enumerate(lines, 1):
-        sides = [cut(side) for side in line.split("\t")]
+        sides = [split_words(side) for side in line.split("\t")]
         if len(sides) != 2 or not all(sides):
             what = {1: "no TAB", 2: "an empty side"}.get(len(sides), f"{len(sides)} fields between TABs")
             raise DataError(what, file=name, line=number, remedy=Remedy("a line is a term, a TAB, and its translation"))
