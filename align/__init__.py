@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from align.links.evaluation import evaluate
     from align.links.formats import parse_marked, parse_pharaoh
     from align.links.gold import read_gold, read_hypotheses
+    from align.links.labels import project_labels
+    from align.links.markup import transfer_markup
     from align.links.metrics import aer, count_all
     from align.links.symmetrize import symmetrize
+    from align.links.terms import check_terms, read_glossary
     from align.loading import load
     from align.text.ids import IdPair, words_of_offsets, words_of_pieces
     from align.text.lines import read_text
@@ -55,6 +58,7 @@ _HOMES = {
     "TextWarning": "align.types",
     "TwoWayAligner": "align.aligners.two_way",
     "aer": "align.links.metrics",
+    "check_terms": "align.links.terms",
     "count_all": "align.links.metrics",
     "error_grid": "align.view.grid",
     "evaluate": "align.links.evaluation",
@@ -63,10 +67,13 @@ _HOMES = {
     "load": "align.loading",
     "parse_marked": "align.links.formats",
     "parse_pharaoh": "align.links.formats",
+    "project_labels": "align.links.labels",
+    "read_glossary": "align.links.terms",
     "read_gold": "align.links.gold",
     "read_hypotheses": "align.links.gold",
     "read_text": "align.text.lines",
     "symmetrize": "align.links.symmetrize",
+    "transfer_markup": "align.links.markup",
     "words_of_offsets": "align.text.ids",
     "words_of_pieces": "align.text.ids",
 }
@@ -93,6 +100,7 @@ __all__ = [
     "TwoWayAligner",
     "__version__",
     "aer",
+    "check_terms",
     "count_all",
     "error_grid",
     "evaluate",
@@ -101,10 +109,13 @@ __all__ = [
     "load",
     "parse_marked",
     "parse_pharaoh",
+    "project_labels",
+    "read_glossary",
     "read_gold",
     "read_hypotheses",
     "read_text",
     "symmetrize",
+    "transfer_markup",
     "words_of_offsets",
     "words_of_pieces",
 ]
