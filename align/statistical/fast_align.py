@@ -149,7 +149,8 @@ class Table:
             words, start = _words(raw, count)
             self._empty_word = words.index(EMPTY_WORD) + 1
             self._width = count + 1
-            self._keys, self.values = _cells(np.frombuffer(raw, "<i4", offset=start + 4), self._width)
+            cells = _cells(np.frombuffer(raw, "<i4", offset=start + 4), self._width)
+            self._keys, self.values = cells if len(cells[0]) else (np.array([-1]), np.array([UNSEEN]))  # of no pair
         except (IndexError, ValueError):
             raise ValueError("systran-align wrote a file of probabilities that cannot be read") from None
         numbers = [int(word) if word.isdigit() else 0 for word in words]

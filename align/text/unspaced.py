@@ -13,8 +13,6 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from wcwidth import iter_graphemes
-
 from align.text.ids import BEGINNINGS, CONTINUED, ENDING
 from align.types import Span
 
@@ -39,6 +37,8 @@ class Division:
 
 def split_characters(text: str) -> list[Span]:
     """Where the characters of a text stand that are no spaces: grapheme clusters (UAX 29), as people count them."""
+    from wcwidth import iter_graphemes  # options know this module's names where nothing is installed
+
     return _visible(list(iter_graphemes(text)))
 
 

@@ -250,6 +250,12 @@ def test_words_that_the_table_does_not_know(tmp_path: Path) -> None:
 
 
 @needs_systran
+def test_a_text_of_which_no_probability_is_written() -> None:
+    one = frozenset({(0, 0)})
+    assert list(align_with("fast_align", [Pair(("a",), ("a",), 1)])) == [(one, one)]
+
+
+@needs_systran
 def test_a_library_that_says_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_align, "_SYSTRAN", _SYSTRAN.replace("verbose=True", "verbose=False"))
     with pytest.raises(ValueError, match=r"as version 3\.5\.0 does"):
