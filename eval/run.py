@@ -166,6 +166,14 @@ def benchmark_huggingface(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
 
 
+def xml_mt(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("source", type=Path, metavar="SOURCE.json")
+    parser.add_argument("target", type=Path, metavar="TARGET.json")
+    parser.add_argument("--model", required=True, help="from the one language to the other")
+    parser.add_argument("--reverse-model", help="back again")
+
+
 def benchmark_markup(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     text_options(parser, lines=4_000)
@@ -217,6 +225,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "marian": marian,
     "quality": quality,
     "markup": experiment_options,
+    "xml-mt": xml_mt,
     "benchmark": benchmark,
     "benchmark-peers": benchmark_peers,
     "benchmark-waiting": benchmark_waiting,

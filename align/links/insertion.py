@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from align.links.elements import Element, Markup, has_letters, words_in
-from align.links.punctuation import is_punctuation, leading, trailing
+from align.links.punctuation import closes, is_punctuation, leading, opens, trailing
 from align.links.windows import Window
 
 
@@ -99,9 +99,9 @@ class _Writer:
         (start, _), (_, end) = self._words[low], self._words[high - 1]
         inner = self._markup.plain[element.start : element.end].strip(" \t")
         whole = element.words == self._markup.root.words
-        if not is_punctuation(inner[0]) and (element.before or not whole):
+        if not opens(inner[0]) and (element.before or not whole):
             start += leading(self._word(low))
-        if not is_punctuation(inner[-1]) and (element.behind or not whole):
+        if not closes(inner[-1]) and (element.behind or not whole):
             end -= trailing(self._word(high - 1), high == len(self._words) or "." in element.behind)
         return start, end
 

@@ -16,18 +16,20 @@ def is_punctuation(text: str) -> bool:
     return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
 
 
-def _closes(character: str) -> bool:
+def closes(character: str) -> bool:
+    """Whether a character ends a sentence or a part of one, or closes a bracket or a quotation."""
     marks = character in _STOPS or character in _PAUSES or character == '"'
     return marks or (unicodedata.category(character) in _CLOSING and character != _APOSTROPHE)
 
 
-def _opens(character: str) -> bool:
+def opens(character: str) -> bool:
+    """Whether a character opens a bracket or a quotation, or a sentence in Spanish."""
     return character in '"¿¡' or (unicodedata.category(character) in _OPENING and character != _APOSTROPHE)
 
 
 def leading(word: str) -> int:
     """How many characters a word has before it begins: brackets and quotes; 0 if it is nothing else."""
-    at = next((n for n, character in enumerate(word) if not _opens(character)), 0)
+    at = next((n for n, character in enumerate(word) if not opens(character)), 0)
     return 0 if "&" in word or is_punctuation(word) else at
 
 
@@ -40,7 +42,7 @@ def trailing(word: str, full_stop: bool) -> int:
     """
     if "&" in word or is_punctuation(word):
         return 0
-    at = next(n for n, character in enumerate(reversed(word)) if not _closes(character))
+    at = next(n for n, character in enumerate(reversed(word)) if not closes(character))
     if "." in word[len(word) - at :] and (not full_stop or "." in word[: len(word) - at]):
         return at - word[len(word) - at :].rindex(".") - 1
     return at
@@ -51,7 +53,7 @@ def _last_mark(word: str) -> str:
     for character in reversed(word):
         if character in _STOPS or character in _PAUSES:
             return character
-        if not _closes(character):
+        if not closes(character):
             break
     return ""
 

@@ -30,6 +30,7 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         ("<b>Herr</b> Maier kommt", "Mr. Maier comes", "0-0 1-1 2-2", "<b>Mr.</b> Maier comes"),
         ("(<b>USA</b>)", "(U.S.)", "0-0", "(<b>U.S.</b>)"),
         ("<b>R&amp;D</b> ist", "R&amp;D; is", "0-0 1-1", "<b>R&amp;D;</b> is"),
+        ("alt <b>#1#</b>: ist", "old #1#: is", "0-0 1-1 2-2", "old <b>#1#</b>: is"),
         ("<b>Das Haus ist alt</b>", *HOUSE, "<b>The house is old.</b>"),
         ("<b><i>Ja,</i> Haus</b> x", "house yes, x", "0-1 1-0 2-2", "<b>house <i>yes</i></b>, x"),
         # points
