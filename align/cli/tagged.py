@@ -73,6 +73,9 @@ class Input:
             links = read_lines(stack.enter_context(open_lines(options.links)), shown)
             for number, ((source, target), line) in enumerate(in_step((rows, links), (self._shown[-1], shown)), 1):
                 item = self._make(source, target, number)
+                if item.pair.blank and self._options.models.too_long == "blank":
+                    yield item
+                    continue
                 yield item._replace(scores=_read_scores(line, item.pair, shown, number))
 
     def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
@@ -108,6 +111,11 @@ class Input:
         return Tagged(
             Pair(markup.readable(), readable(split_words(target), markup.escaped), number), markup, target, {}
         )
+
+    def blank(self, item: Tagged, why: str) -> Tagged:
+        """What becomes of a sentence that the model could not take: a blank line, or words without labels."""
+        self.bad.append(LineError(why, file=self._shown[0], line=item.pair.id))
+        return item if isinstance(item.source, Labelled) else self._make("", "", item.pair.id)
 
     def _on_bad(self, error: LineError) -> None:
         """Stop at a line that cannot be read, or take it for a blank one."""

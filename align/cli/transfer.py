@@ -75,6 +75,9 @@ def _align(given: Input, items: Iterator[Tagged], options: Options, results: Res
         with closing(found):
             for alignment in found:
                 item = kept.popleft()
+                if alignment.skipped:
+                    results.write(given.blank(item, alignment.skipped), {})
+                    continue
                 results.write(_translated(item, alignment) if options.search else item, alignment.scores)
     except PairError as error:
         raise error.in_file(given.name) from None

@@ -52,6 +52,7 @@ IDLE = (
     Idle((*READING, "links", "split", "report"), lambda args: args.strip, "has no effect with --strip"),
     Idle(("reverse_layer", "reverse_head"), lambda args: not args.reverse_model, "goes with --reverse-model"),
     Idle(SEARCH, lambda args: not args.translate, "goes with --translate"),
+    Idle(("bad_lines",), lambda args: args.tags in COLUMNS, "goes with tags, not with labels"),
     Idle(("split",), lambda args: args.tags in COLUMNS, "goes with tags, not with labels"),
 )
 """What does nothing beside certain others."""

@@ -187,7 +187,7 @@ def write_view(options: Options) -> None:
         out.write(page)
     if not options.quiet:
         shown = plural(len(text), "sentence pair")
-        looked = f", {min(options.most, len(text)):,} of them with attention" if attention else ""
+        looked = f", {sum(map(bool, attention.shares)):,} of them with attention" if attention else ""
         size = f"{len(page) / 1e6:,.1f} MB" if len(page) >= 1e6 else f"{len(page) / 1e3:.0f} kB"
         say(f"{PROGRAM}: {shown}{looked}, {plural(len(files), 'system')}: {size}")
 

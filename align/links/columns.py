@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,11 +22,11 @@ class Labelled(NamedTuple):
 
 
 def _read_columns(line: str) -> tuple[str, str] | None:
-    """The first and the last column, with spaces or TABs between."""
-    fields = split_words(line)
-    if len(fields) < 2:
+    """The first and the last column, between TABs if there are any, else between spaces."""
+    fields = [field.strip(" ") for field in line.split("\t")] if "\t" in line else split_words(line)
+    if len(fields) < 2 or not fields[0]:
         raise ValueError("no word and label with a space or TAB between")
-    return fields[0], fields[-1]
+    return fields[0].replace(" ", "\xa0"), fields[-1]
 
 
 def _read_conllu(line: str) -> tuple[str, str] | None:
@@ -36,6 +37,8 @@ def _read_conllu(line: str) -> tuple[str, str] | None:
     if len(fields) != 10:
         raise ValueError(f"{len(fields)} columns between TABs, where CoNLL-U has 10")
     if not fields[0].isdigit():
+        if not re.fullmatch(r"[0-9]+[-.][0-9]+", fields[0]):
+            raise ValueError(f"{fields[0]!r} is not a number, nor one of several words or of an empty node")
         return None
     labels = [part[len(_ENTITY) :] for part in fields[9].split("|") if part.lower().startswith(_ENTITY)]
     return fields[1].replace(" ", "\xa0"), (*labels, OUT)[0]

@@ -104,9 +104,25 @@ def test_bad_lines_may_be_blank(run: Callable[..., Result], write: Write) -> Non
     assert "taken for blank ones: 2; the first: stdin, line 1: not well-formed XML" in result.err
 
 
+def test_links_of_a_line_that_is_blank_now_are_of_no_use(run: Callable[..., Result], write: Write) -> None:
+    write(s="<b>a</b> b\n<b>a</b>\n", t=b"x \xff\nx\n", l="0-0 1-1\n0-0\n")
+    result = run("-q", "--tags", "xml", "-s", "s", "-t", "t", "--links", "l", "--bad-lines", "blank")
+    assert (result.code, result.out) == (0, b"<b></b>\n<b>x</b>\n")
+    assert "t, line 1: not UTF-8" in result.err
+
+
+@pytest.mark.slow
+def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) -> None:
+    text = f"das <b>{'Haus ' * 1200}</b> ||| the {'house ' * 1200}\ndas <b>Haus</b> ||| the house\n"
+    result = run("-q", "--tags", "xml", "--bad-lines", "blank", stdin=text)
+    assert (result.code, result.out) == (0, b"\nthe <b>house</b>\n")
+    assert "taken for blank ones: 1; the first: stdin, line 1: too long" in result.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("--tags bio --bad-lines blank -s a -t b", "--bad-lines goes with tags, not with labels"),
         ("a", "the following arguments are required: --tags"),
         ("--tags bio a", "--tags bio reads columns with -s, and lines with -t"),
         ("--tags conll --translate -s a", "--tags conll reads columns with -s, and lines with -t"),

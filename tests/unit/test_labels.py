@@ -68,11 +68,17 @@ def test_columns_come_back() -> None:
     assert list(read_labelled(written.split("\n")[:-1], "a", "conll")) == [sentence]
 
 
+def test_a_word_with_a_space_between_tabs() -> None:
+    assert list(read_labelled(["10 000\tB-X", ""], "a", "bio")) == [Labelled(("10\xa0000",), ("B-X",))]
+
+
 @pytest.mark.parametrize(
     ("kind", "line", "what"),
     [
         ("bio", "word", "a.txt, line 2: no word and label"),
         ("bio", "word X", "a.txt, line 2: 'X' is not a label"),
+        ("bio", "\tO", "a.txt, line 2: no word and label"),
+        ("conll", "x\tEU" + "\t_" * 8, "a.txt, line 2: 'x' is not a number"),
         ("conll", "1\tEU", "a.txt, line 2: 2 columns between TABs, where CoNLL-U has 10"),
     ],
 )

@@ -91,6 +91,18 @@ def test_halves_without_the_other_are_points() -> None:
     assert [placement.remarks for placement in found.report] == [("without its other half",)] * 2
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
+        ("Willkommen bei {name}.", "Welcome to.", "0-0 1-1", "Welcome to {name}."),
+        ('Datei "{name}" fehlt.', 'File "" is missing.', "0-0 1-1 2-3", 'File "" is {name} missing.'),
+        ("Hallo {name}, du", "Hello, you", "0-0 2-1", "Hello, {name} you"),
+    ],
+)
+def test_a_placeholder_is_glued_to_no_word(source: str, target: str, links: str, expected: str) -> None:
+    assert transfer_markup(source, target, parse_pharaoh(links), tags="placeholders").text == expected
+
+
 def test_placeholders_come_with_their_spaces() -> None:
     links = parse_pharaoh("0-0 1-2 2-1")
     assert transfer_markup(
