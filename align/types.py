@@ -24,6 +24,10 @@ Dtype = Literal["float32", "bfloat16", "int8"]
 """Of the numbers that a model's linear layers multiply; all else is float32."""
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
+Part = Literal["encoder", "decoder", "cross"]
+"""A Transformer's attention: the encoder's and the decoder's to themselves, and the decoder's to the encoder."""
+PARTS: tuple[Part, ...] = get_args(Part)
+
 Head = int | Literal["all"]
 """A head of a layer, from 1, or all of them together."""
 

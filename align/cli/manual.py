@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import align
 
 PROGRAMS = {
+    "analyse-attention": "align.cli.analysis.program",
     "baseline-align": "align.cli.baseline",
     "combine-align": "align.cli.combine",
     "eval-align": "align.cli.evaluate",
@@ -34,6 +35,13 @@ EXIT_STATUS = {
 _SPECIAL = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
 
 
+def pages(name: str, module: Any) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The names of a program's pages, each with its parser: its own, and those of its commands."""
+    yield name, module.build_parser()
+    for command in getattr(module, "COMMANDS", ()):
+        yield f"{name}-{command}", module.build_command(command)
+
+
 def manual_page(name: str, parser: argparse.ArgumentParser) -> str:
     """The page of a program, in roff with the macros of man(7).
 
@@ -46,7 +54,7 @@ def manual_page(name: str, parser: argparse.ArgumentParser) -> str:
     examples, _, closing = (parser.epilog or "").partition("\n\n")
     lines = [f'.TH {roff(name.upper())} 1 "" "extract\\-align {align.__version__}" "User Commands"']
     lines += [".nh", ".ad l", ".SH NAME", f"{roff(name)} \\- {roff(first_letter(summary, str.lower))}"]
-    lines += [".SH SYNOPSIS", f".B {roff(name)}", roff(usage), ".SH DESCRIPTION", roff(f"{summary}.")]
+    lines += [".SH SYNOPSIS", f".B {roff(parser.prog)}", roff(usage), ".SH DESCRIPTION", roff(f"{summary}.")]
     lines += [roff(closing)] if closing else []
     lines.append(".SH OPTIONS")
     for group in parser._action_groups:
@@ -57,7 +65,12 @@ def manual_page(name: str, parser: argparse.ArgumentParser) -> str:
                 else [f".SS {roff(first_letter(group.title or '', str.upper))}"]
             )
             for action in actions:
-                lines += [".TP", heading(action), marked(parser._get_formatter()._expand_help(action))]
+                if isinstance(action, argparse._SubParsersAction):
+                    for one in action._choices_actions:
+                        page = f"\\fB{roff(f'{name}-{one.dest}')}\\fR(1)"
+                        lines += [".TP", f"\\fB{roff(one.dest)}\\fR", f"{marked(one.help or '')}; see {page}"]
+                else:
+                    lines += [".TP", heading(action), marked(parser._get_formatter()._expand_help(action))]
     lines.append(".SH EXAMPLES")
     for line in examples.splitlines()[1:]:
         command, _, what = line.strip().partition("   ")
@@ -99,8 +112,8 @@ def main(arguments: list[str]) -> int:
     """Write all pages into a folder."""
     (folder,) = arguments
     for name, module in PROGRAMS.items():
-        main_module: Any = import_module(module)
-        Path(folder, f"{name}.1").write_text(manual_page(name, main_module.build_parser()), encoding="utf-8")
+        for title, parser in pages(name, import_module(module)):
+            Path(folder, f"{title}.1").write_text(manual_page(title, parser), encoding="utf-8")
     return 0
 
 

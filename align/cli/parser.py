@@ -55,6 +55,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **named: Any) -> None:
         as_usual: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
         super().__init__(**as_usual | named)
+        self._words: list[str] | None = None
         self.color = False  # which Python 3.14 would have in the help, and in what is made of it
 
     def error(self, message: str) -> NoReturn:
@@ -64,15 +65,20 @@ class Parser(argparse.ArgumentParser):
         say(f"{self.prog}: error: {printable(message)}\n{self.prog} --help says what there is")
         sys.exit(2)
 
-    def parse_command(self) -> argparse.Namespace:
-        """The command line, in which options may stand between files; behind `--` there are files only."""
-        return self.parse_args() if "--" in sys.argv[1:] else self.parse_intermixed_args()
+    def parse_command(self, words: Sequence[str] | None = None) -> argparse.Namespace:
+        """The command line, in which options may stand between files; behind `--` there are files only.
+
+        Args:
+            words: its words, if they are not all of this process's.
+        """
+        self._words = sys.argv[1:] if words is None else list(words)
+        return self.parse_args(self._words) if "--" in self._words else self.parse_intermixed_args(self._words)
 
     def refuse_idle(self, args: argparse.Namespace, rules: Iterable[Idle]) -> None:
         """Refuse, with exit code 2, options of the command line that would do nothing there, whatever their values."""
         absent: list[str] = []  # an option that gathers values makes a new list of it
         given = argparse.Namespace(**{action.dest: absent for action in self._actions})
-        self.parse_known_args(namespace=given)
+        self.parse_known_args(self._words, namespace=given)
         for rule in rules:
             for name in rule.options:
                 if getattr(given, name) is not absent and rule.when(args):

@@ -9,7 +9,7 @@ from align.cli.signals import start_quietly
 
 PROGRAMS = (
     *("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align", "transfer-align"),
-    "view-align",
+    *("view-align", "analyse-attention"),
 )
 
 

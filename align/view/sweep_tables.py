@@ -16,10 +16,10 @@ from align.aligners.rules import apply_rules, correlate
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.attention.consistency import MIN_PAIRS
 from align.errors import Argument, as_argument
-from align.links.formats import to_json
 from align.links.metrics import SAMPLES, SEED, estimate
 from align.types import Head
-from align.view.tables import Best, Column, Rows, Value, interval, percent, plain_rows, writer
+from align.view.report import Table, write_tables
+from align.view.tables import Best, Column, Rows, Value, interval, percent
 
 MOST_HEADS = 4
 """Of a layer that has more, text which is to fit a terminal shows the best."""
@@ -215,18 +215,13 @@ def report(
         **({} if swept.counts is None else {"correlation": correlation_table(swept)}),
         "rules": rule_table(swept, samples, seed, in_columns=for_programs),
     }
-    if format == "json":
-        rows = {name: plain_rows(*table) for name, table in tables.items()}
-        return to_json({"signature": sign, **rows, "best": list(best_of_all(swept, spell))}, indent=1)
+    best = list(best_of_all(swept, spell))
     notes = _notes(swept, {"text": "*", "tsv": "best"}.get(format, "bold"))
     if not complete and len(_heads(swept, True)) > len(_heads(swept, False)):
         notes["cells"].append(f"each head by itself: {spell(Argument('wide'))}")
-    notes["rules"] += best_of_all(swept, spell)
-    shown = []
-    for name, table in tables.items():
-        signed = sign if name == "rules" or format != "text" else ""
-        shown.append(writer(format, wide)(*table, signed, notes.get(name, ())))
-    return "\n\n".join(shown)
+    notes["rules"] += best
+    noted = {name: Table(*table, notes.get(name, ())) for name, table in tables.items()}
+    return write_tables(noted, sign, format=format, wide=wide, more={"best": best})
 
 
 def _notes(swept: Sweep, mark: str) -> dict[str, list[str]]:

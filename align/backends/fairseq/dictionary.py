@@ -10,8 +10,8 @@ SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 
 PAD, EOS, UNK = 1, 2, 3
 
-SPECIAL_IDS = frozenset((0, PAD, EOS))
-"""Pieces that are part of no word."""
+SPECIAL_IDS = {n: SPECIAL[n] for n in (0, PAD, EOS)}
+"""Pieces that are part of no word, with their names."""
 
 _AGAIN = "#fairseq:overwrite"
 """What lets a line name a piece that is there already, so that a text may hold a word `<s>`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,6 +43,7 @@ class FairseqAttention:
         self.pad = PAD
         self.layers = len(transformer.decoder.layers)
         self.heads = transformer.heads
+        self.start: Sequence[int] = (EOS,)
         self.device = str(transformer.device)
 
     @classmethod
@@ -58,9 +59,13 @@ class FairseqAttention:
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         """Attention of the given layers (from 1), lowest first; see `Recorder.record`."""
+        return self.transformer.record(*self.padded(batch), sorted(layers))
+
+    def padded(self, batch: Batch) -> tuple[Padded, Padded]:
+        """What the encoder reads and what the decoder reads, on the model's device."""
         source = batch.source.to(self.device)
         steps = torch.nn.functional.pad(batch.target, (1, 0), value=EOS).to(self.device)  # [B, T+1]
-        return self.transformer.record(Padded(source, source != PAD), Padded(steps, steps != PAD), sorted(layers))
+        return Padded(source, source != PAD), Padded(steps, steps != PAD)
 
 
 def _settings_of(model: Any) -> Namespace:
@@ -115,6 +120,7 @@ class FairseqRecorder(FairseqAttention):
         self.rules = (sides[0].rules, sides[1].rules)
         self.languages = (self.rules[0].language, self.rules[1].language)
         self.unk = UNK
+        self.special: tuple[Mapping[int, str], Mapping[int, str]] = (SPECIAL_IDS, SPECIAL_IDS)
         self.text = text
         self.max_positions = max_positions
         self.dtype: str = origin[2]
@@ -141,7 +147,7 @@ class FairseqRecorder(FairseqAttention):
     def given(self, pair: IdPair) -> Pieces:
         """The pieces of a pair that is given as ids."""
         rows = len(self.transformer.encoder.embedding.pieces), len(self.transformer.decoder.embedding.pieces)
-        return pair.pieces((SPECIAL_IDS, SPECIAL_IDS), PAD, [EOS], rows)
+        return pair.pieces(self.special, PAD, self.start, rows)
 
     def own_model(self) -> Any:
         """The same model as fairseq's own modules; loaded when it is first asked for.

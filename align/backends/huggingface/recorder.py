@@ -42,6 +42,7 @@ class HuggingFaceRecorder:
         origin: the folder, device and dtype that the same is loaded from again.
 
     Attributes:
+        transformer: the model.
         prepared: how its text is prepared.
         start: ids that the decoder reads before a target's pieces.
         turn: to be held while transformers' own module is used.
@@ -62,9 +63,9 @@ class HuggingFaceRecorder:
         languages: tuple[str, str],
         origin: tuple[ModelFolder, str, Dtype],
     ) -> None:
-        self._transformer = transformer
+        self.transformer = transformer
         self.prepared, self._surroundings = text, surroundings
-        self.start = tuple(start)
+        self.start: Sequence[int] = tuple(start)
         self._prefix = tuple(prefix)
         self._origin = origin
         self._learned = learned
@@ -76,6 +77,7 @@ class HuggingFaceRecorder:
         self.device = str(transformer.device)
         self.dtype: str = origin[2]
         self.pad, self.unk = pad, text.unk
+        self.special = text.special
         self.languages = languages
         self.text = ", ".join(str(side.rules) for side in text.sides)
         if prefix:
@@ -94,15 +96,17 @@ class HuggingFaceRecorder:
         Of several ids that the decoder begins with, the last one takes the part of `</s>`: the row that reads it
         predicts the first piece.
         """
+        first = len(self.start) - 1
+        for found in self.transformer.record(*self.padded(batch), sorted(layers)):
+            yield replace(found, weights=found.weights[:, :, first:]) if first else found
+
+    def padded(self, batch: Batch) -> tuple[Padded, Padded]:
+        """What the encoder reads and what the decoder reads, on the model's device."""
         start = torch.tensor(self.start).expand(len(batch.target), -1)
         steps = torch.cat((start, batch.target), 1)
         kept = torch.cat((torch.ones_like(start, dtype=torch.bool), batch.target_words != PAD_WORD), 1)
         source = Padded(batch.source.to(self.device), (batch.source_words != PAD_WORD).to(self.device))
-        first = start.shape[1] - 1
-        for found in self._transformer.record(
-            source, Padded(steps.to(self.device), kept.to(self.device)), sorted(layers)
-        ):
-            yield replace(found, weights=found.weights[:, :, first:]) if first else found
+        return source, Padded(steps.to(self.device), kept.to(self.device))
 
     def encode(self, pair: Pair) -> Pieces:
         """The model's pieces of one pair; what surrounds the source's, a prefix among it, is no word."""
@@ -122,9 +126,9 @@ class HuggingFaceRecorder:
 
     def given(self, pair: IdPair) -> Pieces:
         """The pieces of a pair that is given as ids."""
-        stacks = self._transformer.encoder, self._transformer.decoder
+        stacks = self.transformer.encoder, self.transformer.decoder
         rows = len(stacks[0].embedding.pieces), len(stacks[1].embedding.pieces)
-        return pair.pieces(self.prepared.special, self.pad, self.start, rows)
+        return pair.pieces(self.special, self.pad, self.start, rows)
 
     def own_model(self) -> Any:
         """The same model as transformers' own module; loaded when it is first asked for.

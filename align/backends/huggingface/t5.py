@@ -15,7 +15,7 @@ from torch import Tensor
 from align.backends.huggingface.config import Config
 from align.backends.transformer.forward import Layer, Stack, Transformer
 from align.backends.transformer.layers import Block, CrossAttention, Embedding, RootNorm, SelfAttention
-from align.backends.transformer.linear import Activation, GatedLinear, Linear, make_linear
+from align.backends.transformer.linear import Activation, GatedLinear, Linear, Projection, make_linear
 from align.backends.transformer.weights import Weights
 from align.errors import ModelError
 from align.types import Dtype
@@ -100,7 +100,7 @@ class _Builder:
 
     def __init__(self, config: Config, weights: Weights, device: str, dtype: Dtype) -> None:
         self._config, self._weights, self._device = config, weights, device
-        self._linear: Callable[..., Linear] = partial(make_linear, bias=None, dtype=dtype)
+        self._linear: Callable[..., Projection] = partial(make_linear, bias=None, dtype=dtype)
         self._width, self._heads = config.size("d_model"), config.size("num_heads")
         self._inner = self._heads * config.size("d_kv")
         named = config.word("feed_forward_proj", "relu")

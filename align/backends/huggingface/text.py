@@ -40,7 +40,7 @@ class Text:
         unk: the number of pieces that the model does not know.
         codes: language codes that the model has a piece for, each with that piece.
         rows: the largest number of a piece on either side, and one more.
-        special: numbers of pieces that are part of no word, on either side.
+        special: pieces that are part of no word, by number, on either side.
         known: pieces of the target's words, with their numbers.
         join: what makes tokens of these pieces.
     """
@@ -50,7 +50,7 @@ class Text:
     unk: int
     codes: dict[str, str]
     rows: tuple[int, int]
-    special: tuple[frozenset[int], frozenset[int]]
+    special: tuple[Mapping[int, str], Mapping[int, str]]
     known: Mapping[str, int]
     join: Join
 
@@ -192,7 +192,7 @@ def _text(
     rows = [max(vocabulary.values()) + 1 for vocabulary in vocabularies]
     ids = (vocabularies[0].get, vocabularies[1].get)
     reserved = [
-        frozenset(vocabulary.values()) - frozenset(usable.values()) - {unk}
+        {n: piece for piece, n in vocabulary.items() if n not in {unk, *usable.values()}}
         for vocabulary, usable, unk in zip(vocabularies, known, unknown, strict=True)
     ]
     return Text(

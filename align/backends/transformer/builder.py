@@ -16,7 +16,7 @@ from torch import Tensor
 
 from align.backends.transformer.forward import Layer, Stack, Transformer
 from align.backends.transformer.layers import Block, CrossAttention, Embedding, Norm, SelfAttention, Sinusoids
-from align.backends.transformer.linear import Activation, Linear, make_linear
+from align.backends.transformer.linear import Activation, Linear, Projection, make_linear
 from align.backends.transformer.weights import Weights
 from align.types import Dtype
 
@@ -172,7 +172,7 @@ class _Builder:
     def _projection(self, name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
         return self.weights.take(f"{name}.weight", outputs, inputs), self.weights.take(f"{name}.bias", outputs)
 
-    def _make(self, weight: Tensor, bias: Tensor, activation: Activation = "none") -> Linear:
+    def _make(self, weight: Tensor, bias: Tensor, activation: Activation = "none") -> Projection:
         return self._linear(self._to(weight), self._to(bias), activation)
 
     def _query(self, name: str, width: int, heads: int) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from align.attention.norms import head_products
-from align.backends.transformer.linear import Linear
+from align.backends.transformer.linear import Linear, Projection
 
 
 def round_up(rows: int) -> int:
@@ -171,14 +171,31 @@ class SelfAttention:
 
     def __call__(self, x: Tensor, layout: Layout) -> Tensor:
         """`[N, D]` to `[N, D]`."""
-        batch, length = layout.size
-        padded = layout.pad(self.query_key_value(x)).view(batch, length, 3, self.heads, -1)
-        query, key, value = padded.permute(2, 0, 3, 1, 4)  # [B, H, L, d] each
+        query, key, value = self._projected(x, layout)
         mask = self._mask(layout)
         context = functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, is_causal=self.causal and mask is None, scale=1.0
         )
-        return layout.flatten(context.transpose(1, 2).reshape(batch, length, -1))
+        return _joined(context, layout)
+
+    def weights(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Attention weights `[B, H, L, L]` and value vectors `[B, H, L, d]`."""
+        query, key, value = self._projected(x, layout)
+        scores = query @ key.transpose(2, 3)  # [B, H, L, L]
+        mask = self._mask(layout)
+        if mask is None and self.causal:
+            mask = _later(layout.size[1], x.device)
+        return (scores if mask is None else scores.add_(mask)).softmax(-1), value
+
+    def context(self, weights: Tensor, values: Tensor, layout: Layout) -> Tensor:
+        """What the pieces get of the values, up to the output projection `[N, D]`."""
+        return _joined(weights @ values, layout)
+
+    def _projected(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values `[B, H, L, d]` each."""
+        padded = layout.pad(self.query_key_value(x)).view(*layout.size, 3, self.heads, -1)
+        query, key, value = padded.permute(2, 0, 3, 1, 4)
+        return query, key, value
 
     def _mask(self, layout: Layout) -> Tensor | None:
         """What to add to scores, if that is more than that steps do not see those after them."""
@@ -187,8 +204,18 @@ class SelfAttention:
             return None if self.causal else layout.mask
         bias = self.bias(length)
         if self.causal:
-            return bias + torch.full((length, length), float("-inf"), device=bias.device).triu(1)
+            return bias + _later(length, bias.device)
         return bias if layout.mask is None else bias + layout.mask
+
+
+def _later(length: int, device: torch.device) -> Tensor:
+    """What hides from each step those after it `[L, L]`."""
+    return torch.full((length, length), float("-inf"), device=device).triu(1)
+
+
+def _joined(context: Tensor, layout: Layout) -> Tensor:
+    """The heads' sums of values `[B, H, L, d]` side by side `[N, D]`."""
+    return layout.flatten(context.transpose(1, 2).reshape(*layout.size, -1))
 
 
 @dataclass(frozen=True)
@@ -232,8 +259,7 @@ class CrossAttention:
 
     def context(self, weights: Tensor, values: Tensor, steps: Layout) -> Tensor:
         """What the steps get of the values, up to the output projection `[N, D]`."""
-        batch, length = steps.size
-        return steps.flatten((weights @ values).transpose(1, 2).reshape(batch, length, -1))
+        return _joined(weights @ values, steps)
 
 
 @dataclass(frozen=True)
@@ -251,7 +277,7 @@ class Block:
 
     norm: Norm | RootNorm
     before: bool
-    out: Linear
+    out: Projection
     inner_norm: Norm | None = None
     outer_norm: Norm | None = None
     residual_scale: Tensor | None = None

@@ -56,9 +56,17 @@ class Linear(Protocol):
         ...
 
 
+class Projection(Linear, Protocol):
+    """One of these that can say what it multiplies by."""
+
+    def weight(self) -> Tensor:
+        """W `[O, I]` in float32, as the products have it; made anew at each call."""
+        ...
+
+
 def make_linear(
     weight: Tensor, bias: Tensor | None, activation: Activation = "none", dtype: Dtype = "float32"
-) -> Linear:
+) -> Projection:
     """A linear layer.
 
     Args:
@@ -94,6 +102,10 @@ class PlainLinear:
         product = functional.linear(x.to(self._dtype), self._weight, self._bias).float()
         return self._activate(product) if residual is None else product.add_(residual)
 
+    def weight(self) -> Tensor:
+        """See `Projection`."""
+        return self._weight.float()
+
 
 class PackedLinear:
     """By oneDNN, whose weights are laid out once; see `make_linear`."""
@@ -114,6 +126,11 @@ class PackedLinear:
         name, kind = self._fused
         found: Tensor = product(x.to(self._dtype), self._weight, self._bias, name, [], kind).float()
         return self._activate(found) if residual is None else found.add_(residual)
+
+    def weight(self) -> Tensor:
+        """See `Projection`."""
+        unpacked: Tensor = self._weight.to_dense()
+        return unpacked.float()
 
 
 class GatedLinear:
@@ -155,6 +172,10 @@ class Int8Linear:
         if residual is not None:
             return torch.addcmul(residual, product, scales).add_(self._bias)
         return self._activate(torch.addcmul(self._bias, product, scales))
+
+    def weight(self) -> Tensor:
+        """See `Projection`: what becomes of rows that have a single 1."""
+        return self(torch.eye(len(self._rounding))).sub_(self._bias).T
 
 
 def _ops() -> Any:

@@ -1,0 +1,1 @@
+"""What attention does inside a model: a file a question, over `maps` that any model can give."""

@@ -1,0 +1,279 @@
+"""Norms against weights: what gets attention, and what of it arrives (Kobayashi et al. 2020, section 4).
+
+The output of attention is a sum of vectors `a f(x)`. A piece to which much attention `a` goes adds little to it where
+its transformed vector `f(x)` is short. Here both factors and their product are measured for each kind of piece.
+
+Letters: L layers, H heads, T rows, S columns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from align.analysis.categories import categories
+from align.analysis.maps import Inspected, Maps
+from align.types import Pair, Part
+from align.view.report import Finding, Table
+from align.view.tables import Column, Value, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Doubles = NDArray[np.float64]
+
+FACTORS = ("weight", "vector", "norm")
+"""a, ||f(x)|| and ||a f(x)||."""
+
+SYMBOLS = {"weight": "a", "vector": "‖f‖", "norm": "‖af‖"}
+"""What tables call them."""
+
+SHOWN = 2000
+"""Points of each category in a figure."""
+
+ALL = "all"
+"""The categories together."""
+
+POINTS = 100_000
+"""Pairs of pieces of a part and category that are drawn at random for a correlation."""
+
+
+class Spread(NamedTuple):
+    """How a factor is dispersed over all pairs of pieces; `cv` is the deviation by the mean (table 1 of the paper)."""
+
+    mean: float
+    deviation: float
+    cv: float
+    lowest: float
+    highest: float
+
+
+@dataclass
+class _Sums:
+    """Running sums over pairs of pieces: number, sum and sum of squares, ends; factors `[3, L, H]`."""
+
+    shape: tuple[int, int]
+    pairs: int = 0
+
+    def __post_init__(self) -> None:
+        full = (len(FACTORS), *self.shape)
+        self.total, self.squares = np.zeros(full), np.zeros(full)
+        self.lowest, self.highest = np.full(full, np.inf), np.full(full, -np.inf)
+
+    def add(self, values: Doubles) -> None:
+        """Count N pairs `[3, L, H, N]`."""
+        self.pairs += values.shape[3]
+        self.total += values.sum(3)
+        self.squares += (values**2).sum(3)
+        np.minimum(self.lowest, values.min(3), out=self.lowest)
+        np.maximum(self.highest, values.max(3), out=self.highest)
+
+
+class Sample:
+    """A sample of fixed size out of a stream of unknown length, each item as likely as any other.
+
+    Args:
+        size: of the sample.
+        seed: of the draws.
+    """
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size, self._numbers = size, np.random.default_rng(seed)
+        self._keys: Doubles = np.zeros(0)
+        self.items: Doubles = np.zeros((0, 2))
+
+    def add(self, items: Doubles) -> None:
+        """Offer items `[N, 2]`: those with the lowest of random keys stay."""
+        keys = np.concatenate((self._keys, self._numbers.random(len(items))))
+        items = np.concatenate((self.items, items))
+        if len(keys) > self._size:
+            kept = np.argpartition(keys, self._size)[: self._size]
+            keys, items = keys[kept], items[kept]
+        self._keys, self.items = keys, items
+
+
+@dataclass
+class PartMixing:
+    """What was measured in one part of a model.
+
+    Attributes:
+        part: of the model.
+        sums: by category.
+        samples: of (a, ||f(x)||), by category, and of ALL.
+        counts: how often each piece was attended to.
+        by_piece: for each, the sums over columns of a, ||f(x)|| and ||a f(x)||, the mean over layers, heads and rows.
+    """
+
+    part: Part
+    shape: tuple[int, int]
+    seed: int = 1
+    sums: dict[str, _Sums] = field(default_factory=dict)
+    samples: dict[str, Sample] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    by_piece: dict[str, Doubles] = field(default_factory=lambda: defaultdict(lambda: np.zeros(len(FACTORS))))
+
+    def add(self, maps: Maps) -> None:
+        """Count a sentence: all pairs of a row and a column that it may attend to; a decoder's are those so far."""
+        kinds = np.array(categories(maps.columns))
+        weights = maps.weights.astype(np.float64)
+        values = np.empty((len(FACTORS), *weights.shape))  # [3, L, H, T, S]
+        values[0], values[1] = weights, maps.vectors[:, :, None]
+        np.multiply(values[0], values[1], out=values[2])
+        seen = np.tri(*weights.shape[2:]) > 0 if self.part == "decoder" else np.ones(weights.shape[2:], bool)
+        for kind in (*dict.fromkeys(kinds), ALL):
+            chosen = values[..., seen if kind == ALL else seen & (kinds == kind)]  # [3, L, H, N]
+            self.samples.setdefault(kind, Sample(POINTS, self.seed)).add(chosen[:2].reshape(2, -1).T)
+            if kind != ALL:
+                self.sums.setdefault(kind, _Sums(self.shape)).add(chosen)
+        means = (values * seen).sum(3).mean((1, 2)) / seen.sum(0)  # [3, S]
+        for column, piece in enumerate(maps.columns.pieces):
+            self.counts[piece] += 1
+            self.by_piece[piece] += means[:, column]
+
+    def means(self, kind: str) -> Doubles:
+        """Mean of each factor over pairs of pieces `[3, L, H]`."""
+        return self.sums[kind].total / self.sums[kind].pairs
+
+    def shares(self, kind: str) -> Doubles:
+        """The category's share of all weight, of all vectors' norms and of all weighted norms `[3, L, H]`."""
+        shares: Doubles = self.sums[kind].total / sum(sums.total for sums in self.sums.values())
+        return shares
+
+    def spread(self, factor: str) -> Spread:
+        """How a factor is dispersed, over all categories, layers and heads."""
+        n = FACTORS.index(factor)
+        count = sum(sums.pairs for sums in self.sums.values()) * int(np.prod(self.shape))
+        mean = sum(sums.total[n].sum() for sums in self.sums.values()) / count
+        square = sum(sums.squares[n].sum() for sums in self.sums.values()) / count
+        deviation = float(np.sqrt(max(0.0, square - mean**2)))
+        lowest = min(float(sums.lowest[n].min()) for sums in self.sums.values())
+        highest = max(float(sums.highest[n].max()) for sums in self.sums.values())
+        return Spread(float(mean), deviation, deviation / mean, lowest, highest)
+
+    def correlation(self, kind: str) -> float:
+        """Spearman's rank correlation of weight and vector norm, in one category or in ALL."""
+        points = self.samples[kind].items
+        return spearman(points[:, 0], points[:, 1])
+
+    def rank_correlation(self, factor: str) -> float:
+        """Spearman's correlation of a factor with how rare a piece is: of frequency ranks, 1 the most frequent."""
+        pieces = list(self.counts)
+        ranks = rankdata([-self.counts[piece] for piece in pieces])
+        n = FACTORS.index(factor)
+        return spearman(ranks, np.array([self.by_piece[piece][n] / self.counts[piece] for piece in pieces]))
+
+
+def spearman(a: Doubles, b: Doubles) -> float:
+    """Spearman's rank correlation; NaN where one of both is constant."""
+    a, b = rankdata(a), rankdata(b)
+    if not len(a) or a.std() == 0 or b.std() == 0:
+        return float("nan")
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> dict[Part, PartMixing]:
+    """Measure a text.
+
+    Args:
+        model: whose attention.
+        pairs: the text.
+        parts: of the model.
+        seed: of the points that are drawn for correlations.
+
+    Raises:
+        ValueError: there is nothing in the text to attend to.
+    """
+    found = {part: PartMixing(part, model.shape[part], seed) for part in parts}
+    for reading in model.read(pairs, parts):
+        for part, maps in reading.maps.items():
+            found[part].add(maps)
+    if not all(part.counts for part in found.values()):
+        raise ValueError("there is no line that the model can read")
+    return found
+
+
+def mixing(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> Finding:
+    """What each kind of piece gets, how weights and norms go together, and figures of both; see `measure`."""
+    found = measure(model, pairs, parts, seed)
+    return Finding(
+        {
+            "categories": _category_table(found),
+            "heads": _head_table(found),
+            "dispersion": _dispersion_table(found),
+            "correlation": _correlation_table(found),
+        },
+        _figures(found),
+    )
+
+
+def _category_table(found: Mapping[Part, PartMixing]) -> Table:
+    columns = [Column("part", "part"), Column("category", "category"), Column("pieces", "pieces", wide=True)]
+    columns += [Column(factor, f"mean {SYMBOLS[factor]}", 3) for factor in FACTORS]
+    columns += [Column("weight_share", "share of a, %", 1), Column("norm_share", "of ‖af‖, %", 1)]
+    rows: list[dict[str, Value]] = []
+    for part, one in found.items():
+        for kind, sums in one.sums.items():
+            means, shares = one.means(kind).mean((1, 2)), one.shares(kind).mean((1, 2))
+            row: dict[str, Value] = {"part": part, "category": kind, "pieces": sums.pairs}
+            row |= dict(zip(FACTORS, map(float, means), strict=True))
+            rows.append({**row, "weight_share": percent(shares[0]), "norm_share": percent(shares[2])})
+    return Table(columns, rows, ["means over layers, heads and pairs of pieces; shares: of each head's sum"])
+
+
+def _head_table(found: Mapping[Part, PartMixing]) -> Table:
+    """Shares of what is no ordinary piece, by layer: the mean of its heads and, in wide tables, each head."""
+    columns = [Column(key, key) for key in ("part", "layer", "head", "category")]
+    columns += [Column("weight_share", "share of a, %", 1), Column("norm_share", "of ‖af‖, %", 1)]
+    rows: list[dict[str, Value]] = []
+    for part, one in found.items():
+        for kind in one.sums:
+            shares = one.shares(kind)  # [3, L, H]
+            for layer, head in np.ndindex(one.shape):
+                row: dict[str, Value] = {"part": part, "layer": layer + 1, "head": head + 1, "category": kind}
+                row |= {"weight_share": percent(shares[0, layer, head]), "norm_share": percent(shares[2, layer, head])}
+                rows.append(row)
+    return Table(columns, rows)
+
+
+def _dispersion_table(found: Mapping[Part, PartMixing]) -> Table:
+    columns = [Column("part", "part"), Column("factor", "factor"), Column("mean", "mean", 3)]
+    columns += [Column("deviation", "SD", 3), Column("cv", "CV", 2), Column("lowest", "min", 3)]
+    columns += [Column("highest", "max", 3), Column("rank", "Spearman with frequency rank", 2)]
+    rows = [
+        {"part": part, "factor": SYMBOLS[factor], **one.spread(factor)._asdict(), "rank": one.rank_correlation(factor)}
+        for part, one in found.items()
+        for factor in FACTORS
+    ]
+    return Table(
+        columns, rows, ["CV: SD by mean, over all layers, heads and pairs; rank: 1 is the most frequent piece"]
+    )
+
+
+def _correlation_table(found: Mapping[Part, PartMixing]) -> Table:
+    columns = [Column("part", "part"), Column("category", "category"), Column("spearman", "Spearman of a and ‖f‖", 2)]
+    columns.append(Column("points", "points"))
+    rows: list[dict[str, Value]] = [
+        {"part": part, "category": kind, "spearman": one.correlation(kind), "points": len(sample.items)}
+        for part, one in found.items()
+        for kind, sample in one.samples.items()
+    ]
+    return Table(columns, rows, [f"over pairs of pieces in all layers and heads, at most {POINTS:,} drawn at random"])
+
+
+def _figures(found: Mapping[Part, PartMixing]) -> dict[str, Callable[[], Figure]]:
+    def points(part: Part) -> Callable[[], Figure]:
+        def draw() -> Figure:
+            from align.view.analysis_plots import scatter
+
+            samples = {kind: sample.items[:SHOWN] for kind, sample in found[part].samples.items() if kind != ALL}
+            return scatter(samples, "attention weight a", "norm of the vector, ‖f(x)‖", part)
+
+        return draw
+
+    return {f"{part}.points": points(part) for part in found}

@@ -1,0 +1,1 @@
+"""`analyse-attention`: questions about the attention inside a model, a file a command."""

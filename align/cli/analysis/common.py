@@ -1,0 +1,182 @@
+"""What the commands of `analyse-attention` share: the model, the text, and what becomes of an answer."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from align.backends.model_toml import ModelOptions
+from align.cli.common import open_output, say
+from align.cli.evaluation_options import WIDE_IDLE, add_table_options
+from align.cli.inputs import Input, check_files, open_text
+from align.cli.models import MODEL_OPTIONS, ModelRequest, Models, load_models
+from align.cli.options import MAX_THREADS, MODEL_IDLE, add_model_options, add_quiet_option, whole_number
+from align.cli.parser import Parser
+from align.cli.sweep import need
+from align.errors import Argument, DataError, Remedy
+from align.memory import keep_freed_memory
+from align.signature import Parts, signature
+from align.text.batching import BUFFER
+from align.types import PARTS, Pair, Part, Settings
+from align.view.report import Finding, draw_figures, write_tables
+
+if TYPE_CHECKING:
+    from align.analysis.maps import Inspected
+
+PROGRAM = "analyse-attention"
+
+IDLE = (MODEL_IDLE, WIDE_IDLE)
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every command is asked for.
+
+    Attributes:
+        models: the model.
+        format: of the tables.
+        wide: whether text has all columns, not only those that fit a terminal.
+        plots: the start of the pictures' names, if there are to be any.
+        quiet: whether to say nothing but warnings and errors.
+    """
+
+    models: Models
+    format: str
+    wide: bool
+    plots: Path | None
+    quiet: bool
+
+
+def add_common_options(parser: Parser) -> None:
+    """The model, and what becomes of the answer."""
+    add_quiet_option(parser)
+    group = parser.add_argument_group("output")
+    add_table_options(group)
+    group.add_argument("--plots", metavar="PREFIX", type=Path, help="draw figures: PREFIX.NAME.png and .pdf")
+    add_model_options(parser)
+    group = parser.add_argument_group("speed")
+    group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
+    group.add_argument(
+        "--threads", type=whole_number(1, MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
+    )
+
+
+def common_options(parser: Parser, args: argparse.Namespace) -> Common:
+    """What the options of `add_common_options` ask for."""
+    parser.refuse_idle(args, IDLE)
+    if args.plots and not args.plots.name:
+        parser.error("--plots takes the beginning of file names, such as figures/model")
+    options = ModelOptions(**{name: getattr(args, name) for name in MODEL_OPTIONS})
+    request = ModelRequest(args.model, Settings(), options)
+    models = Models(request, None, args.device, "float32", args.threads, 1, None, BUFFER, "blank")
+    return Common(models, args.format, args.wide, args.plots, args.quiet)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The text on which attention is looked at.
+
+    Attributes:
+        input: its files.
+        lines: how many to read; None for all.
+        parts: of the model; none for all that the text is enough for.
+    """
+
+    input: Input
+    lines: int | None
+    parts: tuple[Part, ...]
+
+    def parts_of(self, model: Inspected) -> list[Part]:
+        """The parts to look at.
+
+        Raises:
+            DataError: the model has no such part, or the text has no target side for it.
+        """
+        paired = self.input.parallel
+        wanted = self.parts or [part for part in model.shape if paired or part == "encoder"]
+        for part in wanted:
+            if part not in model.shape:
+                there = ", ".join(model.shape)
+                raise DataError(f"{model.name} has no attention of the {part}: there is {there}")
+            if part != "encoder" and not paired:
+                remedy = Remedy("give {}", (Argument("target"),))
+                raise DataError(f"the {part} needs a text's other side", remedy=remedy)
+        return list(wanted)
+
+
+def part_names(text: str) -> tuple[Part, ...]:
+    """An argument of one or more parts of a model, with commas between."""
+    names = text.split(",")
+    if unknown := [name for name in names if name not in PARTS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
+    return tuple(part for part in PARTS if part in names)
+
+
+def add_text_files(parser: Parser, target: str) -> None:
+    """The text on which attention is looked at.
+
+    Args:
+        parser: whose options these are.
+        target: what `-t` is for.
+    """
+    group = parser.add_argument_group("text (UTF-8; .gz and .xz are unpacked; - is stdin)")
+    group.add_argument("-s", "--source", required=True, metavar="FILE", help="sentences, one a line")
+    group.add_argument("-t", "--target", metavar="FILE", help=target)
+    group.add_argument("--lines", type=whole_number(1), metavar="N", help="read the first N lines only")
+    group.add_argument(
+        "--parts",
+        type=part_names,
+        default=(),
+        metavar="PART,PART",
+        help=f"of the model: {', '.join(PARTS)} (default: all that it has; without -t the encoder)",
+    )
+
+
+def read_texts(parser: Parser, args: argparse.Namespace) -> Texts:
+    """The options of `add_text_files`."""
+    check_files(parser, (args.source, args.target), None)
+    files = (args.source,) if args.target is None else (args.source, args.target)
+    return Texts(Input(files, len(files) == 2, one_side=len(files) == 1), args.lines, args.parts)
+
+
+@contextmanager
+def open_pairs(texts: Texts) -> Iterator[Iterator[Pair]]:
+    """The pairs of a text, as far as they are to be read."""
+    with open_text(texts.input) as text:
+        yield islice(text, texts.lines)
+
+
+def load_inspected(common: Common) -> Inspected:
+    """Load the model, and say which it is."""
+    keep_freed_memory()
+    (aligner,) = load_models(PROGRAM, common.models, common.quiet)
+    from align.analysis.translation import TranslationModel
+
+    recorder: Any = aligner.recorder  # of a backend, and so open
+    return TranslationModel(recorder)
+
+
+def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Parts]]) -> None:
+    """Find something out, print the tables, and draw the figures.
+
+    Args:
+        common: how.
+        command: for the signature.
+        work: finds it out; returns what the signature says besides, too.
+    """
+    if common.plots:
+        need("matplotlib", "figures")
+        common.plots.parent.mkdir(parents=True, exist_ok=True)
+    finding, parts = work()
+    sign = signature({"name": command, **parts}, "analysis")
+    with open_output(None) as stdout:
+        stdout.write(write_tables(finding.tables, sign, format=common.format, wide=common.wide).encode() + b"\n")
+    if common.plots:
+        for path in draw_figures(finding, common.plots):
+            if not common.quiet:
+                say(f"{PROGRAM}: {path}")

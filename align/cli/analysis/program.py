@@ -1,0 +1,62 @@
+"""`analyse-attention COMMAND`: what attention does inside a model."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+from align.cli.analysis.common import PROGRAM, add_common_options, common_options, publish
+from align.cli.common import run, show_warnings
+from align.cli.options import BATCH_ADVICE, new_parser
+from align.cli.parser import Parser
+from align.types import TextWarning
+
+COMMANDS = ("mixing",)
+"""The modules beside this one, each a question with SUMMARY, EXAMPLES, `add_options` and `answer`."""
+
+EXAMPLES = """examples:
+  analyse-attention mixing -s text.de -t text.en     norms against weights, by kind of piece
+  analyse-attention mixing --help                    what a command takes
+"""
+
+
+def build_command(name: str) -> Parser:
+    """The parser of a command."""
+    module = _module(name)
+    parser = new_parser(f"{PROGRAM} {name}", f"{module.SUMMARY}.", module.EXAMPLES)
+    module.add_options(parser)
+    add_common_options(parser)
+    return parser
+
+
+def build_parser() -> Parser:
+    """The parser that knows the commands, and leaves what follows one to its own."""
+    parser = new_parser(PROGRAM, "What does attention do inside a model?", EXAMPLES)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
+    for name in COMMANDS:
+        command = build_command(name)
+        commands.add_parser(name, parents=[command], add_help=False, help=_module(name).SUMMARY, prog=command.prog)
+    return parser
+
+
+def _module(name: str) -> Any:
+    return import_module(f"align.cli.analysis.{name}")
+
+
+def main() -> int:
+    """Entry point of `analyse-attention`."""
+    command = next(iter(sys.argv[1:]), "")
+    if command not in COMMANDS:
+        build_parser().parse_args()  # which answers, or says what is wrong
+    parser = build_command(command)
+    args = parser.parse_command(sys.argv[2:])
+    common = common_options(parser, args)
+    show_warnings(PROGRAM, TextWarning)
+    return run(
+        PROGRAM, lambda: publish(common, command, lambda: _module(command).answer(parser, args, common)), BATCH_ADVICE
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Figures of what attention does inside a model (matplotlib): points, curves, and maps of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from align.view.plots import STYLE, Values
+
+
+@matplotlib.rc_context(STYLE)
+def scatter(points: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
+    """Points of several kinds in one panel.
+
+    Args:
+        points: `[N, 2]` by kind.
+        x: what the first number is.
+        y: what the second is.
+        title: above the panel.
+    """
+    figure = Figure(figsize=(3.6, 2.8), layout="constrained")
+    axes = figure.subplots()
+    for kind, values in points.items():
+        axes.scatter(values[:, 0], values[:, 1], s=3, alpha=0.4, linewidths=0, label=kind, rasterized=True)
+    _label(axes, x, y, title)
+    axes.legend(markerscale=3, frameon=False)
+    return figure
+
+
+@matplotlib.rc_context(STYLE)
+def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
+    """Lines in one panel, a mark at each point.
+
+    Args:
+        lines: `[N, 2]` by name.
+        x: what the first number is.
+        y: what the second is.
+        title: above the panel.
+    """
+    figure = Figure(figsize=(3.6, 2.8), layout="constrained")
+    axes = figure.subplots()
+    for (name, values), mark in zip(lines.items(), "osD^v<>pXh*" * (1 + len(lines) // 11), strict=False):
+        axes.plot(values[:, 0], values[:, 1], marker=mark, markersize=3, linewidth=1, label=name)
+    _label(axes, x, y, title)
+    if len(lines) > 1:
+        axes.legend(frameon=False)
+    return figure
+
+
+@matplotlib.rc_context(STYLE)
+def attention_maps(panels: Mapping[str, tuple[Values, Sequence[str], Sequence[str]]], title: str) -> Figure:
+    """Maps of attention, a panel each; dark is much.
+
+    Args:
+        panels: by name, attention `[T, S]`, and the pieces of rows and columns.
+        title: above all.
+    """
+    across = min(3, len(panels))
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(0.5 + 2.6 * across, 0.4 + 2.6 * down), layout="constrained")
+    grid = np.atleast_1d(figure.subplots(down, across)).ravel()
+    for axes, (name, (values, rows, columns)) in zip(grid, panels.items(), strict=False):
+        axes.imshow(values, cmap="Blues", vmin=0, aspect="auto")
+        axes.set_xticks(range(len(columns)), [_plain(piece) for piece in columns], rotation=90, fontsize=5)
+        axes.set_yticks(range(len(rows)), [_plain(piece) for piece in rows], fontsize=5)
+        axes.tick_params(length=0)
+        axes.set_title(name)
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    figure.suptitle(title)
+    return figure
+
+
+def _plain(text: str) -> str:
+    """Text in which matplotlib sees no formula."""
+    return text.replace("$", r"\$")
+
+
+def _label(axes: Any, x: str, y: str, title: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title)
