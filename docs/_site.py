@@ -18,7 +18,11 @@ PAGES = {
 }
 """From where a file is in the repository to where it is on the site."""
 
-FOLDERS = {"eval/results/": "measured/", "align/training/recipes/": "recipes/"}
+FOLDERS = {
+    "eval/results/": "measured/",
+    "eval/results/analysis/": "measured/analysis/",
+    "align/training/recipes/": "recipes/",
+}
 """The same for folders, all of whose files are on the site."""
 
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")

@@ -29,8 +29,8 @@ SHAPES = ("marian", "nllb")
 """What `benchmark-huggingface` measures by default, likewise."""
 
 
-def experiment_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
-    """Where the data is, and which of the experiments to run."""
+def data_option(parser: argparse.ArgumentParser) -> None:
+    """Where the data is."""
     parser.add_argument(
         "--data",
         type=Path,
@@ -38,6 +38,11 @@ def experiment_options(parser: argparse.ArgumentParser, several: bool = False) -
         required=DATA not in os.environ,
         help=f"folder of the data (default: ${DATA})",
     )
+
+
+def experiment_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Where the data is, and which of the experiments to run."""
+    data_option(parser)
     parser.add_argument("--config", type=Path, default=HERE / "experiments.toml", help="experiments and their files")
     if several:
         parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="default: all whose files are there")
@@ -205,6 +210,14 @@ def benchmark_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
 
 
+def analysis(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    data_option(parser)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of the results (default: all that can be made)")
+    parser.add_argument("--bert", type=Path, metavar="FOLDER", help="an encoder like BERT, as saved by transformers")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+
+
 def screenshots(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("--sentences", type=int, nargs="+", default=[500, 2_000, 10_000], help="of the pages to open")
@@ -226,6 +239,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "quality": quality,
     "markup": experiment_options,
     "xml-mt": xml_mt,
+    "analysis": analysis,
     "benchmark": benchmark,
     "benchmark-peers": benchmark_peers,
     "benchmark-waiting": benchmark_waiting,

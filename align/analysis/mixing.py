@@ -227,7 +227,7 @@ def _category_table(found: Mapping[Part, PartMixing]) -> Table:
 
 
 def _head_table(found: Mapping[Part, PartMixing]) -> Table:
-    """Shares of what is no ordinary piece, by layer: the mean of its heads and, in wide tables, each head."""
+    """Each head's shares."""
     columns = [Column(key, key) for key in ("part", "layer", "head", "category")]
     columns += [Column("weight_share", "share of a, %", 1), Column("norm_share", "of ‖af‖, %", 1)]
     rows: list[dict[str, Value]] = []
@@ -238,7 +238,7 @@ def _head_table(found: Mapping[Part, PartMixing]) -> Table:
                 row: dict[str, Value] = {"part": part, "layer": layer + 1, "head": head + 1, "category": kind}
                 row |= {"weight_share": percent(shares[0, layer, head]), "norm_share": percent(shares[2, layer, head])}
                 rows.append(row)
-    return Table(columns, rows)
+    return Table(columns, rows, wide=True)
 
 
 def _dispersion_table(found: Mapping[Part, PartMixing]) -> Table:

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 
 class Table(NamedTuple):
-    """A table, and what stands below it."""
+    """A table, the notes below it, and whether text leaves it out, as too long, unless all of it is asked for."""
 
     columns: Sequence[Column]
     rows: Rows
     notes: Sequence[str] = ()
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,13 @@ def write_tables(
         tables: by name, in order.
         sign: the signature: behind the last table of text, with each of other formats.
         format: a key of `align.view.tables.TABLES`.
-        wide: whether text has all columns, not only those that fit a terminal.
+        wide: whether text has all tables, and all columns, not only those that fit a terminal.
         more: what the object of JSON has besides.
     """
     if format == "json":
         rows = {name: plain_rows(table.columns, table.rows) for name, table in tables.items()}
         return to_json({"signature": sign, **rows, **more}, indent=1)
+    tables = {name: table for name, table in tables.items() if wide or format != "text" or not table.wide}
     *_, last = tables
     return "\n\n".join(
         writer(format, wide)(*table[:2], sign if name == last or format != "text" else "", table.notes)

@@ -72,9 +72,31 @@ def short_table() -> str:
     return "\n".join(["| | AER |", "|---|---|", *(f"| {name} | {aer} |" for _, name, aer in sorted(shown)), ""])
 
 
+ANALYSIS = sorted((ROOT / "docs" / "analysis").glob("*.md"))
+"""Pages whose tables say themselves which results they show."""
+
+SHOWN = re.compile(r"<!-- ([\w.-]+)(?: \[([^\]]*)\])?(?:: (.*))? -->\n(?:.*\n)*?<!-- end -->\n")
+"""A table of eval/results/analysis: `NAME.TABLE [key=value, ...]: columns`; without either, all rows, all columns."""
+
+
+def analysis_table(mark: re.Match[str]) -> str:
+    """A table with its marks, as the results have it today."""
+    name, wanted, columns = mark[1], mark[2] or "", mark[3]
+    sign, rows = read_tsv(RESULTS / "analysis" / f"{name}.tsv")
+    for condition in filter(None, map(str.strip, wanted.split(","))):
+        key, _, value = condition.partition("=")
+        rows = [row for row in rows if row[key] == value]
+    keys = [key.strip() for key in columns.split(",")] if columns else list(rows[0])
+    lines = [[row[key].replace("|", "\\|") for key in keys] for row in rows]
+    table = table_of([key.replace("_", " ") for key in keys], lines, sign)
+    return f"{mark[0].partition(chr(10))[0]}\n{table}<!-- end -->\n"
+
+
 def current(page: Path) -> str:
     """What a page should be, with the tables of today."""
     text = page.read_text(encoding="utf-8")
+    if page in ANALYSIS:
+        return SHOWN.sub(analysis_table, text)
     if page in TABLES:
         table = short_table() if page == README else long_table()
         text = TABLES[page].sub(lambda _: table, text)
@@ -279,6 +301,7 @@ SPEED: dict[Path, dict[str, Callable[[], str]]] = {
         "view": view_table,
     },
     MARKUP: {"markup": markup_table},
+    **{page: {} for page in ANALYSIS},
     WORTH: {"thresholds": thresholds_table, "reliability": reliability_table},
 }
 """By page, what stands between its marks."""

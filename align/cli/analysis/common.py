@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from align.backends.model_toml import ModelOptions
 from align.cli.common import open_output, say
 from align.cli.evaluation_options import WIDE_IDLE, add_table_options
-from align.cli.inputs import Input, check_files, open_text
+from align.cli.inputs import Input, Text, check_files, open_text
 from align.cli.models import MODEL_OPTIONS, ModelRequest, Models, load_models
 from align.cli.options import MAX_THREADS, MODEL_IDLE, add_model_options, add_quiet_option, whole_number
 from align.cli.parser import Parser
@@ -97,7 +97,7 @@ class Texts:
         Raises:
             DataError: the model has no such part, or the text has no target side for it.
         """
-        paired = self.input.parallel
+        paired = not self.input.one_side
         wanted = self.parts or [part for part in model.shape if paired or part == "encoder"]
         for part in wanted:
             if part not in model.shape:
@@ -125,7 +125,8 @@ def add_text_files(parser: Parser, target: str) -> None:
         target: what `-t` is for.
     """
     group = parser.add_argument_group("text (UTF-8; .gz and .xz are unpacked; - is stdin)")
-    group.add_argument("-s", "--source", required=True, metavar="FILE", help="sentences, one a line")
+    group.add_argument("input", nargs="*", metavar="FILE", help="lines `source ||| target` or `source TAB target`")
+    group.add_argument("-s", "--source", metavar="FILE", help="sentences, one a line")
     group.add_argument("-t", "--target", metavar="FILE", help=target)
     group.add_argument("--lines", type=whole_number(1), metavar="N", help="read the first N lines only")
     group.add_argument(
@@ -139,16 +140,23 @@ def add_text_files(parser: Parser, target: str) -> None:
 
 def read_texts(parser: Parser, args: argparse.Namespace) -> Texts:
     """The options of `add_text_files`."""
-    check_files(parser, (args.source, args.target), None)
-    files = (args.source,) if args.target is None else (args.source, args.target)
-    return Texts(Input(files, len(files) == 2, one_side=len(files) == 1), args.lines, args.parts)
+    if args.source is None and args.target is not None:
+        parser.error("-t/--target goes with -s/--source")
+    if not args.input and args.source is None:
+        parser.error("give FILEs of both sides, or -s, and -t where there is another side")
+    if args.input and args.source is not None:
+        parser.error("either FILEs of both sides, or -s and -t")
+    files = tuple(args.input) or tuple(name for name in (args.source, args.target) if name is not None)
+    check_files(parser, files, None)
+    one_side = not args.input and args.target is None
+    return Texts(Input(files, args.target is not None, one_side), args.lines, args.parts)
 
 
 @contextmanager
-def open_pairs(texts: Texts) -> Iterator[Iterator[Pair]]:
-    """The pairs of a text, as far as they are to be read."""
+def open_pairs(texts: Texts) -> Iterator[tuple[Text, Iterator[Pair]]]:
+    """A text, and its pairs as far as they are to be read."""
     with open_text(texts.input) as text:
-        yield islice(text, texts.lines)
+        yield text, islice(text, texts.lines)
 
 
 def load_inspected(common: Common) -> Inspected:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 
-from align.cli.analysis.common import Common, add_text_files, load_inspected, open_pairs, read_texts
+from align.cli.analysis.common import Common, Texts, add_text_files, load_inspected, open_pairs, read_texts
 from align.cli.options import whole_number
 from align.cli.parser import Parser
 from align.signature import Parts
@@ -13,9 +14,22 @@ from align.view.report import Finding
 SUMMARY = "Which kinds of pieces get attention, and how much of it arrives? Norms against weights"
 
 EXAMPLES = """examples:
-  analyse-attention mixing -s text.de -t text.en            encoder, decoder and cross-attention
-  analyse-attention mixing -s text.de                       the encoder alone, which needs no translation
+  analyse-attention mixing text                       lines `source ||| target`: encoder, decoder, cross-attention
+  analyse-attention mixing -s text.de                 the encoder alone, which needs no translation
 """
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+        texts: what to read.
+        seed: of the points that are drawn.
+    """
+
+    texts: Texts
+    seed: int
 
 
 def add_options(parser: Parser) -> None:
@@ -24,12 +38,16 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of points drawn for correlations")
 
 
-def answer(parser: Parser, args: argparse.Namespace, common: Common) -> tuple[Finding, Parts]:
+def read_options(parser: Parser, args: argparse.Namespace) -> Options:
+    """The command line, checked."""
+    return Options(read_texts(parser, args), args.seed)
+
+
+def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     """What `align.analysis.mixing` finds in a text."""
-    texts = read_texts(parser, args)
     model = load_inspected(common)
     from align.analysis.mixing import mixing
 
-    with open_pairs(texts) as pairs:
-        finding = mixing(model, pairs, texts.parts_of(model), args.seed)
-    return finding, {"model": model.name, "seed": args.seed}
+    with open_pairs(options.texts) as (text, pairs):
+        finding = mixing(model, pairs, options.texts.parts_of(model), options.seed)
+    return finding, {"model": model.name, "n": text.lines, "seed": options.seed}

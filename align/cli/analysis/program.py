@@ -8,12 +8,12 @@ from typing import Any
 
 from align.cli.analysis.common import PROGRAM, add_common_options, common_options, publish
 from align.cli.common import run, show_warnings
-from align.cli.options import BATCH_ADVICE, new_parser
+from align.cli.options import new_parser
 from align.cli.parser import Parser
 from align.types import TextWarning
 
 COMMANDS = ("mixing",)
-"""The modules beside this one, each a question with SUMMARY, EXAMPLES, `add_options` and `answer`."""
+"""The modules beside this one, each a question: SUMMARY and EXAMPLES, `add_options`, `read_options` and `answer`."""
 
 EXAMPLES = """examples:
   analyse-attention mixing -s text.de -t text.en     norms against weights, by kind of piece
@@ -49,13 +49,11 @@ def main() -> int:
     command = next(iter(sys.argv[1:]), "")
     if command not in COMMANDS:
         build_parser().parse_args()  # which answers, or says what is wrong
-    parser = build_command(command)
+    parser, module = build_command(command), _module(command)
     args = parser.parse_command(sys.argv[2:])
-    common = common_options(parser, args)
+    common, options = common_options(parser, args), module.read_options(parser, args)
     show_warnings(PROGRAM, TextWarning)
-    return run(
-        PROGRAM, lambda: publish(common, command, lambda: _module(command).answer(parser, args, common)), BATCH_ADVICE
-    )
+    return run(PROGRAM, lambda: publish(common, command, lambda: module.answer(common, options)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,66 @@
+"""What attention does inside a model: eval/results/analysis/*, a table and a figure for each question.
+
+    .venv/bin/python eval/run.py analysis --data DIR [--bert FOLDER] [NAME ...]
+
+Runs `analyse-attention` as its users would, once for each of RUNS, and keeps its tables as NAME.TABLE.tsv and its
+figures as NAME.FIGURE.png. The data folder is that of the other experiments, with `analysis/` in it: docs/analysis says
+what that holds. Runs on an encoder like BERT need one, such as `scripts/train_bert` makes.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from align.cli.common import say
+
+RUNS = {
+    "mixing": "mixing -s {data}/valid.de -t {data}/valid.en --lines 1000",
+}
+"""What is asked, by the name of its results."""
+
+
+def run(data: Path, output: Path, names: Sequence[str], bert: Path | None, threads: int) -> None:
+    """See the module.
+
+    Raises:
+        ValueError: a name that there is no run of, or a run that failed.
+    """
+    if unknown := [name for name in names if name not in RUNS]:
+        raise ValueError(f"there is no {unknown[0]}: {', '.join(RUNS)}")
+    folder = output / "analysis"
+    folder.mkdir(exist_ok=True)
+    for name in names or RUNS:
+        if "{bert}" in RUNS[name] and bert is None:
+            if name in names:
+                raise ValueError(f"{name} needs an encoder: --bert")
+            continue
+        places = {"data": data, "bert": bert, "output": folder}
+        arguments = [word.format(**places) for word in shlex.split(RUNS[name])]
+        say(f"analyse-attention {shlex.join(arguments)}")
+        command = [sys.executable, "-m", "align.cli.analysis.program", *arguments, "--threads", str(threads)]
+        result = subprocess.run([*command, "-q", "-f", "json", "--plots", folder / name], stdout=subprocess.PIPE)
+        if result.returncode:
+            raise ValueError(f"{name} failed")
+        write(json.loads(result.stdout), folder, name)
+        for figure in folder.glob(f"{name}.*.pdf"):
+            figure.unlink()
+
+
+def write(found: dict[str, Any], folder: Path, name: str) -> None:
+    """Keep the tables of one run."""
+    sign = found.pop("signature")
+    for table, rows in found.items():
+        path = folder / f"{name}.{table}.tsv"
+        with path.open("w", encoding="utf-8") as file:
+            print(f"# {sign}", file=file)
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({key: "n/a" if value is None else value for key, value in row.items()} for row in rows)
+        say(f"{path}")

@@ -1,0 +1,93 @@
+"""`analyse-attention` and its first command: exact tables, wrong usage, figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from align.cli.analysis.program import COMMANDS, build_command, main
+from tests.cli.conftest import Result
+from tests.conftest import ROOT
+
+TEXT = str(ROOT / "examples" / "de-en.txt")
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
+    """Runs the program."""
+    return lambda *arguments, **named: run_main(main, *arguments, **named)
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("mixin", "argument COMMAND: invalid choice: 'mixin'"),
+        ("mixing", "give FILEs of both sides, or -s, and -t where there is another side"),
+        ("mixing -t a", "-t/--target goes with -s/--source"),
+        ("mixing a -s b", "either FILEs of both sides, or -s and -t"),
+        ("mixing a --parts head", "argument --parts: 'head' is none of encoder, decoder, cross"),
+        ("mixing a --wide -f tsv", "--wide is for text: other formats have all columns"),
+        ("mixing a --plots /", "--plots takes the beginning of file names"),
+        ("mixing a --lines 0", "argument --lines: '0' is not a number from 1"),
+    ],
+)
+def test_wrong_usage(run: Callable[..., Result], command: str, error: str) -> None:
+    result = run(*command.split())
+    assert (result.code, result.out) == (2, b"")
+    assert result.err.startswith("analyse-attention")
+    assert f"error: {error}" in result.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command(run: Callable[..., Result], command: str) -> None:
+    result = run(command, "--help")
+    assert result.code == 0
+    assert result.out.decode().startswith(f"usage: analyse-attention {command} ")
+    assert str(build_command(command).epilog) in result.out.decode()
+
+
+def test_tables_of_the_bundled_model(run: Callable[..., Result], tmp_path: Path) -> None:
+    result = run("mixing", "-q", "-f", "json", TEXT, "--plots", str(tmp_path / "a"))
+    found = json.loads(result.out)
+    assert (result.code, result.err) == (0, "")
+    assert found["signature"].startswith("analysis|mixing|fairseq:de-en@3c5b075|n:21|seed:1|v:")
+    assert {(row["part"], row["category"]) for row in found["categories"]} == {
+        (part, kind) for part in ("encoder", "decoder", "cross") for kind in ("rest", ". and ,", "</s>")
+    }
+    assert len(found["heads"]) == 3 * 3 * 3 * 4
+    for part in ("encoder", "decoder", "cross"):
+        assert sum(row["norm_share"] for row in found["categories"] if row["part"] == part) == pytest.approx(
+            100, abs=0.3
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        f"a.{part}.points.{kind}" for part in ("encoder", "decoder", "cross") for kind in ("png", "pdf")
+    )
+
+
+def test_one_side_is_enough_for_the_encoder(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("das Haus ist alt .\n\nwir sehen das .\nnicht gelesen\n")
+    result = run("mixing", "-q", "-f", "tsv", "-s", str(tmp_path / "a"), "--lines", "3")
+    assert (result.code, result.err) == (0, "")
+    assert b"|n:3|" in result.out
+    assert b"decoder" not in result.out
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "error"),
+    [
+        ("das Haus\n", ("--parts", "cross"), "the cross needs a text's other side: give -t"),
+        ("\n\n", (), "there is no line that the model can read"),
+        ("das \udcff Haus\n", (), "line 1: not UTF-8"),
+    ],
+)
+def test_texts_that_are_not_enough(
+    run: Callable[..., Result], tmp_path: Path, text: str, arguments: tuple[str, ...], error: str
+) -> None:
+    (tmp_path / "a").write_bytes(text.encode("utf-8", "surrogateescape"))
+    result = run("mixing", "-q", "-s", str(tmp_path / "a"), *arguments)
+    assert (result.code, result.out) == (1, b"")
+    assert error in result.err
