@@ -186,6 +186,12 @@ def benchmark_markup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1)
 
 
+def benchmark_recording(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    text_options(parser, lines=400)
+    parser.add_argument("--threads", type=int, default=1)
+
+
 def benchmark_memory(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     text_options(parser, lines=2_000, rounds=3)
@@ -245,6 +251,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "benchmark-waiting": benchmark_waiting,
     "benchmark-huggingface": benchmark_huggingface,
     "benchmark-markup": benchmark_markup,
+    "benchmark-recording": benchmark_recording,
     "benchmark-memory": benchmark_memory,
     "benchmark-evaluator": benchmark_evaluator,
     "benchmark-training": benchmark_training,

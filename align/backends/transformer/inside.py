@@ -93,7 +93,7 @@ class Inside:
         for number, layer in enumerate(stack.layers, 1):
             x = self._attend("encoder", number, layer, x, columns, recorded if "encoder" in parts else None)
             x = layer.feed(x)
-        if steps is None or not {"decoder", "cross"} & set(parts):
+        if steps is None:
             return recorded
         encoded = stack.norm(x) if stack.norm else x
         rows = Layout.of(steps.kept)
