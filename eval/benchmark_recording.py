@@ -3,8 +3,8 @@
     .venv/bin/python eval/run.py benchmark-recording -s SOURCE -t TARGET [--lines 400]
 
 Our own forward pass without recording, the same with all layers and heads of encoder, decoder and cross-attention
-recorded with their norms, and fairseq's full forward pass, which has the projection onto the vocabulary besides: in turn
-on the same batches.
+recorded with their norms, and fairseq's full forward pass, which has the projection onto the vocabulary besides: all in
+turn on the same batches.
 """
 
 from __future__ import annotations
