@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import linear, pad
 
 from align.backends.transformer.linear import has_packed_product, make_linear
 
@@ -16,18 +16,27 @@ another one whenever a sentence is done."""
 
 
 class PackedModule(nn.Module):
-    """What takes the place of a linear layer of a model that is only run, on a CPU and in float32.
+    """What takes the place of a linear layer of a model on a CPU and in float32.
 
-    fairseq's encoder reads `weight` and `bias` of some layers and does not call them.
+    fairseq's encoder reads `weight` and `bias` of some layers and does not call them. Where gradients are asked for,
+    the product is torch's own; and a weight that has been changed in place is packed anew.
     """
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias
-        self._multiply = make_linear(layer.weight.detach(), None if layer.bias is None else layer.bias.detach())
+        self._pack()
+
+    def _pack(self) -> None:
+        self._version = self.weight._version
+        self._multiply = make_linear(self.weight.detach(), None if self.bias is None else self.bias.detach())
 
     def forward(self, x: Tensor) -> Tensor:
         """`[..., I]` to `[..., O]`."""
+        if torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad):
+            return linear(x, self.weight, self.bias)
+        if self.weight._version != self._version:
+            self._pack()
         rows = x.reshape(-1, x.shape[-1])
         product = self._multiply(pad(rows, (0, 0, 0, -len(rows) % ROWS)))
         return product[: len(rows)].view(*x.shape[:-1], -1)

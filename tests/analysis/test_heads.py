@@ -1,0 +1,195 @@
+"""Masked heads and their gates, against modules rebuilt without the heads, and against finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from align.analysis.heads import AttentionHead, all_heads, attention_blocks, gradients_of, masked
+from align.backends.fairseq.packed import PackedModule, pack
+from tests import hugging, toy
+
+SOURCE, STEPS = torch.tensor([[4, 7, 5, 2], [6, 4, 2, 1]]), torch.tensor([[2, 5, 8], [2, 9, 4]])
+HEADS = [AttentionHead("encoder", 1, 2), AttentionHead("cross", 2, 1), AttentionHead("cross", 2, 4)]
+
+BERTS = {
+    "bert": ("BertConfig", "BertModel"),
+    "roberta": ("RobertaConfig", "RobertaForTokenClassification"),
+    "electra": ("ElectraConfig", "ElectraModel"),
+    "distilbert": ("DistilBertConfig", "DistilBertModel"),
+}
+
+
+def fairseq_model() -> Any:
+    return toy.build_model({}, toy.SOURCE_WORDS, toy.TARGET_WORDS)[0]
+
+
+def output(model: Any) -> Tensor:
+    found: Tensor = model(SOURCE, torch.tensor([4, 3]), STEPS)[0]
+    return found
+
+
+def bert(kind: str) -> Any:
+    import transformers as hf
+
+    settings, module = (getattr(hf, name) for name in BERTS[kind])
+    sizes = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "embedding_size": 8}
+    if kind == "distilbert":
+        sizes = {"vocab_size": 20, "dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 24}
+    torch.manual_seed(1)
+    model = module(settings(**sizes)).eval()
+    for weight in model.parameters():
+        nn.init.normal_(weight, std=0.5)
+    return model
+
+
+def rebuild(attention: Any, kept: list[int]) -> None:
+    """Attention of fairseq's without the other heads, by fairseq's own means."""
+    size = attention.head_dim
+    attention._adaptive_prune_heads([(n * size, (n + 1) * size) for n in kept])
+    attention._set_skip_embed_dim_check()
+
+
+@contextmanager
+def gated(model: Any, gates: dict[AttentionHead, float]) -> Iterator[None]:
+    """With what goes into output projections multiplied by gates, by hooks."""
+    handles = []
+    for block in attention_blocks(model):
+        values = [gates.get(AttentionHead(block.part, block.layer, n + 1), 1.0) for n in range(block.heads)]
+        each = torch.tensor(values, dtype=block.columns.dtype).repeat_interleave(
+            block.projection.weight.shape[1] // block.heads
+        )
+        handles.append(block.projection.register_forward_pre_hook(lambda _, args, each=each: (args[0] * each,)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def hugging_output(model: Any) -> Tensor:
+    found: Tensor = model(
+        input_ids=SOURCE, attention_mask=SOURCE.ne(1), decoder_input_ids=STEPS, use_cache=False
+    ).logits
+    return found
+
+
+@pytest.mark.parametrize("kind", ["fairseq", *hugging.VOCABULARIES])
+def test_all_attention_is_found(kind: str, tmp_path: Path) -> None:
+    model = fairseq_model() if kind == "fairseq" else hugging.save_model(kind, tmp_path)
+    blocks = attention_blocks(model)
+    layers = {"encoder": 2, "decoder": 2, "cross": 2} if kind == "fairseq" else {"encoder": 2, "decoder": 3, "cross": 3}
+    assert [(b.part, b.layer) for b in blocks] == [(part, n + 1) for part, most in layers.items() for n in range(most)]
+    assert {b.heads for b in blocks} == {4}
+    assert all_heads(blocks)[5] == AttentionHead("encoder", 2, 2)
+    assert str(HEADS[1]) == "cross 2.1"
+
+
+@pytest.mark.parametrize("kind", BERTS)
+def test_attention_of_encoders_is_found(kind: str) -> None:
+    blocks = attention_blocks(bert(kind))
+    assert [(b.part, b.layer, b.heads) for b in blocks] == [("encoder", 1, 4), ("encoder", 2, 4)]
+
+
+def test_masked_is_as_rebuilt_without_the_heads() -> None:
+    model, smaller = fairseq_model(), fairseq_model()
+    before = output(model)
+    rebuild(smaller.encoder.layers[0].self_attn, [0, 2, 3])
+    rebuild(smaller.decoder.layers[1].encoder_attn, [1, 2])
+    with masked(attention_blocks(model), HEADS):
+        found = output(model)
+    torch.testing.assert_close(found, output(smaller))
+    assert (found - before).abs().max() > 0.01
+    assert torch.equal(output(model), before)
+
+
+@pytest.mark.parametrize("kind", ["bart", "marian", "t5"])
+def test_masked_is_as_gated(kind: str, tmp_path: Path) -> None:
+    model = hugging.save_model(kind, tmp_path)
+    before = hugging_output(model)
+    with gated(model, dict.fromkeys(HEADS, 0.0)):
+        expected = hugging_output(model)
+    with masked(attention_blocks(model), HEADS):
+        found = hugging_output(model)
+    torch.testing.assert_close(found, expected)
+    assert torch.equal(hugging_output(model), before)
+
+
+@pytest.mark.parametrize("kind", BERTS)
+def test_masked_encoder_is_as_gated(kind: str) -> None:
+    model, heads = bert(kind), [AttentionHead("encoder", 2, 3)]
+    with gated(model, {heads[0]: 0.0}):
+        expected = model(SOURCE)[0]
+    with masked(attention_blocks(model), heads):
+        torch.testing.assert_close(model(SOURCE)[0], expected)
+
+
+def test_weights_come_back_after_an_error() -> None:
+    model = fairseq_model()
+    before = output(model)
+    with pytest.raises(KeyboardInterrupt), masked(attention_blocks(model), HEADS):
+        raise KeyboardInterrupt
+    assert torch.equal(output(model), before)
+
+
+def test_heads_and_modules_that_are_none() -> None:
+    with (
+        pytest.raises(ValueError, match=r"there is no head cross 3\.1"),
+        masked(attention_blocks(fairseq_model()), [AttentionHead("cross", 3, 1)]),
+    ):
+        pass
+    with pytest.raises(ValueError, match="Linear has no attention that is known here"):
+        attention_blocks(nn.Linear(2, 2))
+
+
+def loss_of(logits: Tensor) -> Tensor:
+    return -logits.double().log_softmax(-1)[..., 3].sum()
+
+
+@pytest.mark.parametrize(("kind", "step", "tolerance"), [("marian", 1e-5, 1e-6), ("t5", 1e-3, 0.03)])
+def test_gate_gradients_are_finite_differences(kind: str, step: float, tolerance: float, tmp_path: Path) -> None:
+    """A T5's softmax is in float32, whatever its weights are in."""
+    model = hugging.save_model(kind, tmp_path).double().requires_grad_(False)
+    blocks = attention_blocks(model)
+    with gradients_of(blocks):
+        loss_of(hugging_output(model)).backward()
+        found = torch.cat([block.gate_gradients() for block in blocks])
+    expected = []
+    for head in all_heads(blocks):
+        losses = []
+        for gate in (1 + step, 1 - step):
+            with gated(model, {head: gate}):
+                losses.append(loss_of(hugging_output(model)))
+        expected.append((losses[0] - losses[1]) / (2 * step))
+    torch.testing.assert_close(found, torch.stack(expected), rtol=tolerance, atol=tolerance)
+    assert found.abs().min() > 1e-4
+    assert not any(weight.requires_grad or weight.grad is not None for weight in model.parameters())
+
+
+def test_packed_layers_are_masked_and_have_gradients() -> None:
+    model: Any = fairseq_model().requires_grad_(False)
+    other: Any = fairseq_model()
+    pack(model)
+    assert any(isinstance(module, PackedModule) for module in model.modules())
+
+    def checked(compute: Callable[[Any], Tensor]) -> None:
+        torch.testing.assert_close(compute(model), compute(other))
+
+    def without(model: Any) -> Tensor:
+        with masked(attention_blocks(model), HEADS), torch.no_grad():
+            return output(model)
+
+    def gradients(model: Any) -> Tensor:
+        blocks = attention_blocks(model)
+        with gradients_of(blocks):
+            loss_of(output(model)).backward()
+            return torch.cat([block.gate_gradients() for block in blocks])
+
+    for compute in (output, without, output, gradients):
+        checked(compute)
