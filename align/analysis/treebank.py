@@ -1,0 +1,146 @@
+"""Sentences with their dependency trees, out of CoNLL-U (universaldependencies.org/format.html).
+
+Words are the syntactic ones: of a multiword token such as `am`, line `3-4`, its words `an` and `dem` count, and empty
+nodes, lines such as `8.1`, do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from align.errors import DataError, LineError, Remedy
+from align.text.lines import open_lines, read_lines
+from align.types import Pair
+
+ROOT = -1
+"""The head of a word that has none."""
+
+_OTHER = re.compile(r"([0-9]+)-([0-9]+)|[0-9]+\.[0-9]+")
+"""The numbers of multiword tokens and of empty nodes."""
+
+
+class Tree(NamedTuple):
+    """A sentence.
+
+    Attributes:
+        words: as the treebank has them; a space within one is a no-break space here.
+        tags: universal parts of speech, UPOS.
+        heads: of each word, from 0; ROOT for those without one.
+        relations: to them, DEPREL, with their subtypes.
+        line: the number of its first word's line.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    line: int
+
+    def pair(self) -> Pair:
+        """What an encoder is given."""
+        return Pair(self.words, (), self.line)
+
+
+class _Row(NamedTuple):
+    line: int
+    word: str
+    tag: str
+    head: int
+    relation: str
+
+
+def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
+    """The sentences of a treebank.
+
+    Args:
+        lines: of the file, without their ends.
+        name: what to call it in errors.
+
+    Raises:
+        LineError: a line is none of CoNLL-U's, or heads make no tree; names the file and the line.
+        DataError: the file ends within a sentence.
+    """
+    rows: list[_Row] = []
+    number = 0
+    for number, line in enumerate(lines, 1):
+        try:
+            if not line.strip(" \t"):
+                if rows:
+                    yield _tree(rows)
+                rows = []
+            elif row := _row(line, number, len(rows) + 1):
+                rows.append(row)
+        except ValueError as error:
+            at = error.line if isinstance(error, LineError) else number
+            raise LineError(getattr(error, "what", str(error)), file=name, line=at) from None
+    if rows:
+        remedy = Remedy("a blank line stands behind each; has the file been cut off?")
+        raise DataError("the file ends within a sentence", file=name, line=number, remedy=remedy)
+
+
+def read_treebank(file: str, most: int | None = None) -> list[Tree]:
+    """The sentences of a file; see `read_conllu`.
+
+    Args:
+        file: `.gz` and `.xz` are unpacked, `-` is stdin.
+        most: so many at most; None for all.
+
+    Raises:
+        OSError: the file cannot be opened.
+        DataError: it is not a treebank, or has no sentence.
+    """
+    with open_lines(file) as stream:
+        trees = list(islice(read_conllu(read_lines(stream, file), file), most))
+    if not trees:
+        raise DataError("no sentence", file=file)
+    return trees
+
+
+def _row(line: str, number: int, expected: int) -> _Row | None:
+    """A word; None for a comment, a multiword token, and an empty node."""
+    if line.startswith("#"):
+        return None
+    fields = line.split("\t")
+    if len(fields) != 10:
+        raise ValueError(f"{len(fields)} columns between TABs, where CoNLL-U has 10")
+    ordinal, word, _, tag, _, _, head, relation = fields[:8]
+    if other := _OTHER.fullmatch(ordinal):
+        if other[1] and not int(other[1]) == expected <= int(other[2]):
+            raise ValueError(f"token {ordinal} does not begin with the word that follows, {expected}")
+        return None
+    if ordinal != str(expected):
+        raise ValueError(f"word {ordinal!r} where word {expected} should follow")
+    if not word or not relation or relation == "_":
+        raise ValueError(f"word {ordinal} has no {'relation (DEPREL)' if word else 'form'}")
+    if not re.fullmatch("[0-9]+", head):
+        raise ValueError(f"the head of word {ordinal} is {head!r}, not a number")
+    return _Row(number, word.replace(" ", "\xa0"), tag, int(head) - 1, relation)
+
+
+def _tree(rows: Sequence[_Row]) -> Tree:
+    """A sentence of which every word leads to a root.
+
+    Raises:
+        LineError: a word does not.
+    """
+    heads = [row.head for row in rows]
+    for n, row in enumerate(rows, 1):
+        if row.head >= len(rows):
+            what = f"the head of word {n} is {row.head + 1}: the sentence has {len(rows)} words"
+            raise LineError(what, line=row.line)
+    if ROOT not in heads:
+        raise LineError("the sentence has no root: no word's head is 0", line=rows[0].line)
+    rooted = {ROOT}
+    for n, row in enumerate(rows):
+        path: list[int] = []
+        while n not in rooted:
+            if n in path:
+                raise LineError(f"word {n + 1} is its own head, directly or by way of others", line=row.line)
+            path.append(n)
+            n = heads[n]
+        rooted.update(path)
+    _, words, tags, _, relations = zip(*rows, strict=True)
+    return Tree(words, tags, tuple(heads), relations, rows[0].line)
