@@ -1,0 +1,183 @@
+"""Texts with their keyphrases, as in Hulth (2003), and which of their words belong to a phrase."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.errors import DataError, shorten, show_value
+from align.text.lines import open_lines, read_lines
+
+Marks = NDArray[np.bool_]
+Doubles = NDArray[np.float64]
+Phrase = tuple[str, ...]
+
+TRAIN, DEV, TEST = "train", "dev", "test"
+SPLITS = (TRAIN, DEV, TEST)
+"""Parts of the data: to learn from, to choose by, and to judge."""
+
+
+class Document(NamedTuple):
+    """A text in sentences.
+
+    Attributes:
+        split: one of SPLITS.
+        sentences: their words.
+        phrases: the words of each keyphrase, case-folded; each once.
+    """
+
+    split: str
+    sentences: tuple[tuple[str, ...], ...]
+    phrases: tuple[Phrase, ...]
+
+
+def read_keyphrases(name: str, shown: str) -> list[Document]:
+    """Read JSON lines with `split`, `sentences` (lists of words) and `keyphrases` (words with spaces between).
+
+    Args:
+        name: of the file.
+        shown: what to call it in errors.
+
+    Raises:
+        DataError: a line is something else, or a part of the data is missing; names the file and the line.
+    """
+    documents = []
+    with open_lines(name) as stream:
+        for number, line in enumerate(read_lines(stream, shown), 1):
+            try:
+                documents.append(_parse(line))
+            except ValueError as error:
+                raise DataError(str(error), file=shown, line=number) from None
+    there = {document.split for document in documents if document.sentences}
+    for split in SPLITS:
+        if split not in there:
+            raise DataError(f'no document has the "split" {split!r}', file=shown)
+    return documents
+
+
+def _parse(line: str) -> Document:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError(f"not JSON: {shorten(line, 40)!r}") from None
+    if not isinstance(record, dict):
+        raise ValueError('not an object with "split", "sentences" and "keyphrases"')
+    for key in ("split", "sentences", "keyphrases"):
+        if key not in record:
+            raise ValueError(f'no "{key}"')
+    split, sentences, phrases = record["split"], record["sentences"], record["keyphrases"]
+    if split not in SPLITS:
+        raise ValueError(f'"split" is {show_value(split)}, and none of {", ".join(SPLITS)}')
+    if not isinstance(sentences, list) or not all(map(_are_words, sentences)):
+        raise ValueError('"sentences" is not a list of lists of words')
+    if not _are_words(phrases):
+        raise ValueError('"keyphrases" is not a list of texts')
+    folded = dict.fromkeys(tuple(phrase.casefold().split()) for phrase in phrases)
+    return Document(split, tuple(tuple(words) for words in sentences if words), tuple(filter(None, folded)))
+
+
+def _are_words(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(word, str) and word.strip() for word in value)
+
+
+def find_phrases(document: Document) -> tuple[Marks, set[Phrase]]:
+    """The words that belong to a keyphrase, where its words stand side by side in a sentence, whatever their case.
+
+    Returns:
+        Whether each word of the document does `[N]`, and the phrases that were found.
+    """
+    marks: list[Marks] = []
+    found = set()
+    for sentence in document.sentences:
+        words = tuple(word.casefold() for word in sentence)
+        marked = np.zeros(len(words), bool)
+        for phrase in document.phrases:
+            for start in (n for n, word in enumerate(words) if word == phrase[0]):
+                if words[start : start + len(phrase)] == phrase:
+                    marked[start : start + len(phrase)] = True
+                    found.add(phrase)
+        marks.append(marked)
+    return np.concatenate([np.zeros(0, bool), *marks]), found
+
+
+def runs(document: Document, marks: Marks) -> set[Phrase]:
+    """The phrases that marked words make: each run of them in a sentence, case-folded.
+
+    Args:
+        document: of N words.
+        marks: which words `[N]`.
+    """
+    phrases: set[Phrase] = set()
+    start = 0
+    for sentence in document.sentences:
+        run: list[str] = []
+        for word, marked in zip((*sentence, ""), (*marks[start : start + len(sentence)], False), strict=True):
+            if marked:
+                run.append(word.casefold())
+            elif run:
+                phrases.add(tuple(run))
+                run = []
+        start += len(sentence)
+    return phrases
+
+
+class Corpus:
+    """Documents, and all their words in a row.
+
+    Args:
+        documents: in order.
+
+    Attributes:
+        documents: the same.
+        gold: whether a word is a key word `[N]`.
+        found: how many of each document's phrases stand in it.
+    """
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self.documents = documents
+        marked = [find_phrases(document) for document in documents]
+        self.gold: Marks = np.concatenate([np.zeros(0, bool), *(marks for marks, _ in marked)])
+        self.found = [len(found) for _, found in marked]
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Case-folded `[N]`."""
+        return [word.casefold() for one in self.documents for sentence in one.sentences for word in sentence]
+
+    @cached_property
+    def places(self) -> list[slice]:
+        """Where the words of each document stand."""
+        ends = np.cumsum([sum(map(len, one.sentences)) for one in self.documents]).tolist()
+        return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+    def numbers(self, split: str) -> list[int]:
+        """The documents of a part of the data."""
+        return [n for n, document in enumerate(self.documents) if document.split == split]
+
+    def within(self, split: str) -> Marks:
+        """Whether a word stands in a part of the data `[N]`."""
+        marks = np.zeros(len(self.gold), bool)
+        for n in self.numbers(split):
+            marks[self.places[n]] = True
+        return marks
+
+    def position_scores(self) -> Doubles:
+        """The earlier a word stands in its document, the higher `[N]`."""
+        return np.concatenate([-np.arange(place.stop - place.start, dtype=float) for place in self.places])
+
+    def tf_idf_scores(self) -> Doubles:
+        """How often a word is in its document, by how few documents of the training part have it `[N]`."""
+        train = self.numbers(TRAIN)
+        having = Counter(word for n in train for word in set(self.words[self.places[n]]))
+        scores = []
+        for place in self.places:
+            words = self.words[place]
+            often = Counter(words)
+            scores += [often[word] * (1 + np.log((1 + len(train)) / (1 + having[word]))) for word in words]
+        return np.array(scores)

@@ -1,0 +1,235 @@
+"""Key words by attention (after M. Štefánik): which heads look at them, and how well they tell them from others.
+
+Letters: N words of all documents, C cells (heads of all layers), D documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.analysis.keyphrases import SPLITS, TRAIN, Corpus, Doubles
+from align.analysis.keyword_heads import MEASURES, HeadSums, Received, read_corpus, sum_heads
+from align.analysis.keyword_scores import Judged, draws, ends, judge_marks, judge_scores
+from align.analysis.maps import Inspected
+from align.view.report import Finding, Table
+from align.view.tables import Column, Interval, Value, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from align.analysis.keyword_ablation import Tuned
+
+
+SYMBOLS = {"weights": "a", "norms": "‖af‖"}
+"""What tables of heads call the measures."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How it is measured.
+
+    Attributes:
+        samples: of the bootstrap over documents; 0 for no intervals.
+        seed: of these, of fine-tuning, and of random orders.
+        epochs: of fine-tuning; 0 for none.
+        rate: of learning.
+        orders: random orders in which heads are taken away.
+    """
+
+    samples: int = 1000
+    seed: int = 1
+    epochs: int = 3
+    rate: float = 3e-4
+    orders: int = 5
+
+
+def regress(features: Doubles, corpus: Corpus) -> Doubles:
+    """How likely each word is a key word by logistic regression, learnt on the training part `[N]`.
+
+    Args:
+        features: of words `[N, F]`.
+        corpus: of N words.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    train = corpus.within(TRAIN)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    scores: Doubles = model.fit(features[train], corpus.gold[train]).decision_function(features)
+    return scores
+
+
+def ranking(sums: HeadSums, measure: int = 0) -> NDArray[np.int64]:
+    """Cells from the lowest cross-entropy, the best, to the highest `[C]`.
+
+    Args:
+        sums: of some documents.
+        measure: a number of MEASURES.
+    """
+    return np.argsort(sums.entropy[measure].sum(0), kind="stable")
+
+
+def judge(corpus: Corpus, found: Received, sums: HeadSums, plan: Plan) -> Iterator[tuple[str, Judged]]:
+    """How well each way of finding key words does on the test part, by name."""
+
+    def score(scores: Doubles) -> Judged:
+        return judge_scores(corpus, scores, plan.samples, plan.seed)
+
+    weights, norms = found.values
+    simple = np.stack((corpus.position_scores(), corpus.tf_idf_scores()), 1)  # [N, 2]
+    yield "gold words", judge_marks(corpus, corpus.gold, plan.samples, plan.seed)
+    yield "every word", judge_marks(corpus, np.ones_like(corpus.gold), plan.samples, plan.seed)
+    yield "first words", score(simple[:, 0])
+    yield "tf-idf", score(simple[:, 1])
+    for name, values, n in zip(MEASURES, (weights, norms), range(len(MEASURES)), strict=True):
+        yield f"best head, {name}", score(values[:, ranking(sums, n)[0]])
+    for name, values in zip(MEASURES, (weights, norms), strict=True):
+        yield f"all heads, {name}", score(regress(values, corpus))
+    yield "first words and tf-idf", score(regress(simple, corpus))
+    for name, values in zip(MEASURES, (weights, norms), strict=True):
+        yield f"with heads, {name}", score(regress(np.hstack((simple, values)), corpus))
+
+
+def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
+    """How heads look at key words, how well these are found, and what fine-tuning needs heads for.
+
+    Args:
+        model: one with an encoder.
+        corpus: texts with keyphrases.
+        plan: how it is measured.
+
+    Raises:
+        ValueError: the model has no encoder, or the training part has no sentence with key words and others in it.
+    """
+    if "encoder" not in model.shape:
+        raise ValueError(f"{model.name} has no attention of the encoder")
+    found = read_corpus(model, corpus)
+    sums = sum_heads(corpus, found, TRAIN)
+    if not sums.sentences.sum() or not all((corpus.gold & corpus.within(split)).any() for split in SPLITS):
+        raise ValueError("a part of the data has no sentence with key words and other words that the model can read")
+    judged = dict(judge(corpus, found, sums, plan))
+    heads = model.shape["encoder"][1]
+    tables = {"data": _data_table(corpus, found), "heads": _head_table(sums, heads, plan)}
+    figures = {"heads": lambda: _draw_heads(sums, heads)}
+    tuned = None
+    if plan.epochs:
+        from align.analysis.keyword_ablation import ablate
+
+        tuned = ablate(model, corpus, ranking(sums), plan)
+        judged["fine-tuned"] = tuned.judged
+    tables["found"] = _found_table(judged)
+    if tuned:
+        tables |= {"tuning": _tuning_table(tuned), "ablation": _ablation_table(tuned)}
+        figures["ablation"] = lambda: _draw_ablation(tuned)
+    return Finding(tables, figures)
+
+
+def _data_table(corpus: Corpus, found: Received) -> Table:
+    columns = [Column(key, key) for key in ("part", "documents", "sentences", "words", "unread")]
+    columns += [Column("key", "key words, %", 1), Column("phrases", "phrases"), Column("found", "found, %", 1)]
+    rows: list[dict[str, Value]] = []
+    for split in SPLITS:
+        numbers, within = corpus.numbers(split), corpus.within(split)
+        phrases = sum(len(corpus.documents[n].phrases) for n in numbers)
+        row: dict[str, Value] = {"part": split, "documents": len(numbers), "phrases": phrases}
+        row |= {"sentences": sum(len(corpus.documents[n].sentences) for n in numbers), "words": int(within.sum())}
+        row |= {"unread": int((within & ~found.read).sum()), "key": percent(corpus.gold[within].mean())}
+        rows.append({**row, "found": percent(sum(corpus.found[n] for n in numbers) / max(phrases, 1))})
+    return Table(columns, rows, ["found: phrases whose words stand side by side in a sentence, whatever their case"])
+
+
+def _means(sums: HeadSums) -> tuple[Doubles, Doubles, float]:
+    """Relative attention and cross-entropy `[2, C]`, and the cross-entropy of even attention."""
+    count = sums.sentences.sum()
+    return sums.relative.sum(1) / count, sums.entropy.sum(1) / count, float(sums.even.sum() / count)
+
+
+def _head_table(sums: HeadSums, heads: int, plan: Plan) -> Table:
+    relative, entropy, even = _means(sums)
+    drawn = draws(len(sums.sentences), plan.samples, plan.seed)  # [R, D]
+    count = (drawn @ sums.sentences)[:, None]  # [R, 1]
+    samples = np.einsum("rd,ndc->nrc", drawn, sums.relative) / np.where(count, count, np.nan)  # [2, R, C]
+    columns = [Column("layer", "layer"), Column("head", "head")]
+    for name in MEASURES:
+        columns.append(Column(f"relative_{name}", f"relative {SYMBOLS[name]}", 3))
+        columns.append(Column(f"interval_{name}", "95 %", 3, wide=True))
+    columns += [Column(f"entropy_{name}", f"entropy {SYMBOLS[name]}", 3) for name in MEASURES]
+    columns.append(Column("rank", "rank"))
+    ranks = {cell: rank for rank, cell in enumerate(ranking(sums).tolist(), 1)}
+    rows: list[dict[str, Value]] = []
+    for cell in range(relative.shape[1]):
+        row: dict[str, Value] = {"layer": cell // heads + 1, "head": cell % heads + 1, "rank": ranks[cell]}
+        for n, name in enumerate(MEASURES):
+            row[f"relative_{name}"], row[f"entropy_{name}"] = float(relative[n, cell]), float(entropy[n, cell])
+            row[f"interval_{name}"] = ends(samples[n, :, cell])
+        rows.append(row)
+    notes = ["relative: attention that key words receive less what others do, in even shares; of the training part"]
+    return Table(
+        columns,
+        rows,
+        [*notes, f"entropy: cross-entropy, by which a ranks heads; {even:.3f} where all words get the same"],
+    )
+
+
+def _found_table(judged: Mapping[str, Judged]) -> Table:
+    columns = [Column("by", "by"), Column("precision", "P", 1), Column("recall", "R", 1), Column("f1", "F1", 1)]
+    columns += [Column("interval", "95 %", 1), Column("phrase_f1", "phrases", 1)]
+    columns.append(Column("phrase_interval", "95 %", 1))
+    rows: list[dict[str, Value]] = []
+    for name, (words, phrases) in judged.items():
+        row: dict[str, Value] = {"by": name, "precision": percent(words.precision), "recall": percent(words.recall)}
+        row |= {"f1": percent(words.f1), "interval": _percents(words.interval)}
+        rows.append({**row, "phrase_f1": percent(phrases.f1), "phrase_interval": _percents(phrases.interval)})
+    notes = ["words of the test part, from a score on that is chosen on the development part"]
+    return Table(columns, rows, [*notes, "phrases: F1 of runs of marked words against all phrases that the data lists"])
+
+
+def _percents(interval: Interval | None) -> Interval | None:
+    return Interval(100 * interval.low, 100 * interval.high) if interval else None
+
+
+def _tuning_table(tuned: Tuned) -> Table:
+    columns = [Column("epoch", "epoch"), Column("loss", "loss", 4), Column("f1", "F1 on dev", 1)]
+    rows = [{"epoch": n, "loss": loss, "f1": percent(f1)} for n, (loss, f1) in enumerate(tuned.epochs, 1)]
+    return Table(columns, rows)
+
+
+def _ablation_table(tuned: Tuned) -> Table:
+    columns = [Column("removed", "heads masked"), Column("worst", "worst first", 1), Column("best", "best first", 1)]
+    columns += [Column("random", "at random", 1), Column("range", "lowest and highest", 1)]
+    rows: list[dict[str, Value]] = []
+    for n, removed in enumerate(tuned.removed):
+        row: dict[str, Value] = {"removed": removed, "worst": percent(tuned.worst[n]), "best": percent(tuned.best[n])}
+        at_random = tuned.random[:, n]
+        row["random"] = percent(at_random.mean()) if len(at_random) else None
+        row["range"] = Interval(100 * at_random.min(), 100 * at_random.max()) if len(at_random) else None
+        rows.append(row)
+    return Table(
+        columns, rows, ["F1 of key words, test part, of the fine-tuned model; order by rank in the model as it was"]
+    )
+
+
+def _draw_heads(sums: HeadSums, heads: int) -> Figure:
+    from align.view.analysis_plots import scatter
+
+    relative = _means(sums)[0].T  # [C, 2]
+    layers = {f"layer {n + 1}": relative[n * heads : (n + 1) * heads] for n in range(len(relative) // heads)}
+    return scatter(layers, "relative attention, weights", "relative attention, norms", "key words")
+
+
+def _draw_ablation(tuned: Tuned) -> Figure:
+    from align.view.analysis_plots import curves
+
+    def line(values: Sequence[float] | Doubles) -> Doubles:
+        return np.stack((np.array(tuned.removed, float), 100 * np.asarray(values)), 1)
+
+    lines = {"worst first": line(tuned.worst), "best first": line(tuned.best)}
+    if len(tuned.random):
+        lines["at random"] = line(tuned.random.mean(0))
+    return curves(lines, "heads masked", "F1 of key words, %", "fine-tuned")
