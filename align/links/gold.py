@@ -180,7 +180,7 @@ def read_as(
         _check_number(file, len(text), "the text", True)
         lengths = [(len(pair.source), len(pair.target)) for pair in text]
     base = find_base(file, lengths, options.swapped, role) if options.base is None else options.base
-    scores = read_scores(lines, file.format, base, options.swapped) if scored else []
+    scores = read_scores(lines, name, file.format, base, options.swapped) if scored else []
     numbered = NumberedLinks(file, base, options.swapped, renumber_file(file, base, options.swapped), scores=scores)
     if lengths is None:
         return numbered

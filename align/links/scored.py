@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from align.errors import LinksError
 from align.links.formats import parse_jsonl, parse_marked, renumber
 from align.text.lines import split_words
 
@@ -26,25 +27,27 @@ def parse_scored(line: str) -> dict[tuple[int, int], float]:
     return {link: 1.0 if score is None else score for link, score in _parse(line).items()}
 
 
-def read_scores(lines: Sequence[str], format: str, base: int, swapped: bool) -> list[Scores]:
+def read_scores(lines: Sequence[str], name: str, format: str, base: int, swapped: bool) -> list[Scores]:
     """Scores of a file whose links have been read, by pair: source first, from 0; none for links without a number.
-
-    Whatever else a program calls scores is passed over.
 
     Args:
         lines: of the file.
+        name: what to call it in errors.
         format: a key of `align.links.files.READERS`.
         base: where it starts to count.
         swapped: whether it has the target side first.
+
+    Raises:
+        LinksError: a score is no number from 0 to MOST; names the file and the line.
     """
     if format not in ("pharaoh", "talp", "question", "jsonl"):
         return []
     found: list[Scores] = []
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         try:
             given = {link: score for link, score in _parse(line).items() if score is not None}
-        except ValueError:
-            given = {}
+        except ValueError as error:
+            raise LinksError(str(error), file=name, line=number) from None
         found.append({next(iter(renumber([link], base, swapped))): score for link, score in given.items()})
     return found
 

@@ -56,6 +56,12 @@ def test_to_stdout_without_gold_and_without_a_word(run: Callable[..., Result], w
     assert (data["gold"], data["signature"]) == (False, "")
 
 
+@pytest.mark.parametrize("scores", ["[NaN]", "[1e999]", '["x"]', "[-1]", "[null]", "[]"])
+def test_scores_that_are_none(run: Callable[..., Result], write: Callable[..., None], scores: str) -> None:
+    write(scored='{"links": [[0, 0]], "scores": [0.5]}\n' + f'{{"links": [[0, 0]], "scores": {scores}}}\n' * 2)
+    failed(run("-q", "scored", *TEXT), "scored, line 2: ", "score")
+
+
 def test_attention_of_a_model(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
     pairs = [line.split(" ||| ") for line in EXAMPLES.read_text(encoding="utf-8").splitlines()[:3]]
     write(s="".join(f"{a}\n" for a, _ in pairs), t="".join(f"{b}\n" for _, b in pairs), links="0-0\n" * 3)
@@ -92,7 +98,7 @@ def test_a_page_needs_its_text_and_a_name(run: Callable[..., Result], run_main: 
     call = partial(run_main, evaluate.main, "one", "-g", "gold")
     assert "--html needs the text: -s and -t\n" in call("--html", "page.html").err
     assert "--html needs the name of a file" in call("--html", "-", *TEXT).err
-    assert "would replace the input gold" in call("--html", "gold", *TEXT).err
+    assert "--html would replace the input gold" in call("--html", "gold", *TEXT).err
 
 
 def test_bad_input(run: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:

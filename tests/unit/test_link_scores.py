@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from align.errors import LinksError
 from align.links.gold import LinkOptions, read_as
 from align.links.scored import parse_scored
 from align.types import Alignment, Pair
@@ -48,11 +49,13 @@ def test_scores_go_with_their_links(tmp_path: Path) -> None:
         f"[1, {10**4000}]",
     ],
 )
-def test_what_is_no_score_is_passed_over(tmp_path: Path, scores: str) -> None:
+def test_what_is_no_score_is_refused(tmp_path: Path, scores: str) -> None:
     line = f'{{"links": [[0, 0], [1, 1]], "scores": {scores}}}'
-    assert scores_of(tmp_path / "a", f"{line}\n") == [{}]
+    with pytest.raises(LinksError, match=r"a, line 2: .*score"):
+        scores_of(tmp_path / "a", f'{{"links": []}}\n{line}\n')
     with pytest.raises(ValueError, match="score"):
         parse_scored(line)
+    assert len(read_as("hyp", str(tmp_path / "a"), LinkOptions()).pairs) == 2  # where none are asked for
 
 
 def test_no_scores_unless_they_are_asked_for(tmp_path: Path) -> None:
