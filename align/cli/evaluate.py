@@ -158,7 +158,7 @@ def read_options(parser: Parser) -> Options:
     if args.html is not None:
         if args.html == "-":
             parser.error("--html needs the name of a file: stdout has the table")
-        check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.html)
+        check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.html, "--html")
     parser.refuse_idle(args, IDLE)
     if args.paired and len(args.hypotheses) < 2:
         parser.error("--paired compares systems: name two files or more")

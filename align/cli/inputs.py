@@ -120,26 +120,29 @@ def with_lines(wanted: Input, format: str, words: str = "spaces") -> Input:
     return replace(wanted, make=LinePair.of) if format in WITH_LINES or words != "spaces" else wanted
 
 
-def check_files(parser: argparse.ArgumentParser, names: Iterable[str | None], output: str | None) -> None:
+def check_files(
+    parser: argparse.ArgumentParser, names: Iterable[str | None], output: str | None, option: str = "-o"
+) -> None:
     """Refuse, with exit code 2, stdin for two files, and output over input.
 
     Args:
         parser: who refuses.
         names: all files to read; `-` is stdin.
         output: the file to write; None or `-` for stdout.
+        option: that names it.
     """
     files = [name for name in names if name is not None]
     if files.count("-") > 1:
         parser.error("only one of the files can be stdin")
     if output == "":
-        parser.error("-o needs the name of a file")
+        parser.error(f"{option} needs the name of a file")
     to_stdout = output in (None, "-")
     written = _regular_file(sys.stdout if to_stdout else output)
     for name in files:
         file = _regular_file(sys.stdin if name == "-" else name)
         if written and file and os.path.samestat(file, written):
             shown = "on stdin" if name == "-" else name
-            parser.error("stdout is the input file" if to_stdout else f"-o would replace the input {shown}")
+            parser.error("stdout is the input file" if to_stdout else f"{option} would replace the input {shown}")
 
 
 def _regular_file(file: str | TextIO | None) -> os.stat_result | None:

@@ -105,4 +105,4 @@ def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, w
         return
     if name in ("", "-") or name == args.output:
         parser.error("--bad-lines-file needs the name of a file, another than that of -o")
-    check_files(parser, wanted.files, name)
+    check_files(parser, wanted.files, name, "--bad-lines-file")
