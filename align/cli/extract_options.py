@@ -197,14 +197,18 @@ def read_options(parser: Parser) -> Options:
 
 
 def _refuse_moved(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
-    """Name the program that now does what --combine and `-m eflomal` did, with the arguments to give it."""
+    """Name the program that does what is asked for, as --combine and `-m eflomal` once did, and its arguments."""
     earlier = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     earlier.add_argument("--combine", nargs="*")
     earlier.add_argument("-m", "--model", nargs="?")
+    earlier.add_argument("--tags", nargs="?")
     moved, rest = earlier.parse_known_args(arguments)
     if moved.combine is not None:
         command = shlex.join(["combine-align", *moved.combine, *rest])
         parser.error(f"--combine is a program of its own: {command}")
+    if moved.tags is not None:
+        command = shlex.join(["transfer-align", *arguments])
+        parser.error(f"tags and labels have a program of their own: {command}")
     if moved.model in TOOLS:
         command = shlex.join(["baseline-align", moved.model, *rest])
         parser.error(f"-m {moved.model}: statistical aligners have a program of their own: {command}")
