@@ -13,6 +13,7 @@ from align.errors import LineError, LinksError, Remedy
 from align.links.columns import COLUMNS, Labelled, read_labelled
 from align.links.elements import Markup, read_markup, readable
 from align.links.scored import parse_scored
+from align.links.spans import SPANS, TARGET, Annotated, read_annotated, split_text
 from align.text.batching import BLANK
 from align.text.lines import in_step, open_lines, parse_bitext, read_lines, split_words
 from align.types import Pair, TextWarning
@@ -29,7 +30,7 @@ class Tagged(NamedTuple):
     """
 
     pair: Pair
-    source: Markup | Labelled
+    source: Markup | Labelled | Annotated
     target: str
     scores: dict[tuple[int, int], float]
 
@@ -85,7 +86,7 @@ class Input:
             return in_step((sentences, lines[1]), (f"{self._shown[0]} (sentences)", self._shown[1]))
         if len(lines) == 2:
             return in_step(lines, self._shown)
-        if self._options.one_side:
+        if self._options.one_side or self._options.tags == SPANS:
             return ((line, "") for line in lines[0])
         return (self._cut(line, number) for number, line in enumerate(lines[0], 1))
 
@@ -103,6 +104,8 @@ class Input:
         if isinstance(source, Labelled):
             return Tagged(Pair(source.words, split_words(target), number), source, target, {})
         tags = self._options.tags
+        if tags == SPANS:
+            return self._annotated(source, target, number)
         try:
             markup = read_markup(source, tags)
         except ValueError as error:
@@ -112,10 +115,22 @@ class Input:
             Pair(markup.readable(), readable(split_words(target), markup.escaped), number), markup, target, {}
         )
 
+    def _annotated(self, line: str, target: str, number: int) -> Tagged:
+        """A pair with labels of characters."""
+        try:
+            source = read_annotated(line)
+            if len(self._shown) == 1 and not self._options.one_side:
+                if source.target is None:
+                    raise ValueError(f'no "{TARGET}" beside the text')
+                target = source.target
+        except ValueError as error:
+            raise LineError(str(error), file=self._shown[0], line=number) from None
+        return Tagged(Pair(source.words, split_text(target), number), source, target, {})
+
     def blank(self, item: Tagged, why: str) -> Tagged:
         """What becomes of a sentence that the model could not take: a blank line, or words without labels."""
         self.bad.append(LineError(why, file=self._shown[0], line=item.pair.id))
-        return item if isinstance(item.source, Labelled) else self._make("", "", item.pair.id)
+        return self._make("", "", item.pair.id) if isinstance(item.source, Markup) else item
 
     def _on_bad(self, error: LineError) -> None:
         """Stop at a line that cannot be read, or take it for a blank one."""

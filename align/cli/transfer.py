@@ -16,9 +16,11 @@ from align.cli.tagged import Input, Tagged
 from align.cli.transfer_options import PROGRAM, Options, build_parser, read_options
 from align.errors import PairError, plural
 from align.links.columns import Labelled, format_labelled
+from align.links.elements import Markup
 from align.links.formats import to_json
 from align.links.labels import Span, project_labels, read_bio, write_bio
 from align.links.markup import UNLINKED, place_markup
+from align.links.spans import Annotated, write_annotated
 from align.memory import keep_freed_memory
 from align.types import Alignment, Choice, Pair, TextWarning
 
@@ -87,7 +89,7 @@ def _align(given: Input, items: Iterator[Tagged], options: Options, results: Res
 def _translated(item: Tagged, alignment: Alignment) -> Tagged:
     """A sentence with its translation for a target, written as text between tags is."""
     text = " ".join(alignment.pair.target)
-    escaped = not isinstance(item.source, Labelled) and item.source.escaped
+    escaped = isinstance(item.source, Markup) and item.source.escaped
     return item._replace(pair=alignment.pair, target=escape(text, quote=False) if escaped else text)
 
 
@@ -111,11 +113,12 @@ class Results:
 
     def write(self, item: Tagged, scores: Mapping[tuple[int, int], float]) -> None:
         """Write a target with the tags of its source."""
-        text, rows = _labels(item, scores, self._options) if isinstance(item.source, Labelled) else ("", [])
-        if not isinstance(item.source, Labelled):
+        if isinstance(item.source, Markup):
             placed = place_markup(item.source, item.target, scores, split=self._options.split)
             text = placed.text + "\n"
             rows = [_row(one.tag, one.source, one.target, one.confidence, one.remarks) for one in placed.report]
+        else:
+            text, rows = _labels(item, item.source, scores, self._options)
         self._out.write(text.encode())
         if self._report:
             self._report.write(f"{to_json({'id': item.pair.id, 'tags': rows})}\n".encode())
@@ -133,19 +136,21 @@ class Results:
 
 
 def _labels(
-    item: Tagged, scores: Mapping[tuple[int, int], float], options: Options
+    item: Tagged, source: Labelled | Annotated, scores: Mapping[tuple[int, int], float], options: Options
 ) -> tuple[str, list[dict[str, Any]]]:
-    """The target's words with the labels of the source's, in columns; and where each span is."""
-    assert isinstance(item.source, Labelled)
+    """The target with the labels of the source, as that has them; and where each span is."""
     words = item.pair.target
-    found = project_labels(read_bio(item.source.labels), scores, len(item.pair.source), len(words))
-    labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
+    spans = read_bio(source.labels) if isinstance(source, Labelled) else source.spans
+    found = project_labels(spans, scores, len(item.pair.source), len(words))
     rows = [
         _row(
             one.label, one.source, [one.target] if one.target else [], one.confidence, () if one.target else (UNLINKED,)
         )
         for one in found
     ]
+    if isinstance(source, Annotated):
+        return write_annotated(source, item.target, found) + "\n", rows
+    labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
     return format_labelled(Labelled(words, tuple(labels)), options.tags), rows
 
 

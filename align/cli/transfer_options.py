@@ -21,13 +21,16 @@ from align.cli.options import (
 from align.cli.parser import Idle, Parser
 from align.cli.translate import SEARCH, add_translate_options, requested_search
 from align.links.columns import COLUMNS
+from align.links.spans import SPANS
 from align.links.symmetrize import SOFT
 from align.links.tags import PARSERS
 from align.links.windows import FLOOR
 
 PROGRAM = "transfer-align"
 
-TAGS = (*PARSERS, *COLUMNS)
+LABELS = (*COLUMNS, SPANS)
+
+TAGS = (*PARSERS, *LABELS)
 
 READING = (
     *("model", "reverse_model", "score", "position", "layer", "head", "null", "reverse_layer", "reverse_head"),
@@ -43,6 +46,7 @@ EXAMPLES = """examples:
   transfer-align --tags html --strip page.de > plain.de  the lines without tags, to translate or align elsewhere
   transfer-align --tags html --translate page.de         translate lines with tags, and put the tags in
   transfer-align --tags bio -s ner.de.bio -t ner.en      labels in columns, on to the words of a translation
+  transfer-align --tags spans -s ner.jsonl -t ner.en     labels of characters, as annotation tools write them
 """
 
 IDLE = (
@@ -52,8 +56,8 @@ IDLE = (
     Idle((*READING, "links", "split", "report"), lambda args: args.strip, "has no effect with --strip"),
     Idle(("reverse_layer", "reverse_head"), lambda args: not args.reverse_model, "goes with --reverse-model"),
     Idle(SEARCH, lambda args: not args.translate, "goes with --translate"),
-    Idle(("bad_lines",), lambda args: args.tags in COLUMNS, "goes with tags, not with labels"),
-    Idle(("split",), lambda args: args.tags in COLUMNS, "goes with tags, not with labels"),
+    Idle(("bad_lines",), lambda args: args.tags in LABELS, "goes with tags, not with labels"),
+    Idle(("split",), lambda args: args.tags in LABELS, "goes with tags, not with labels"),
 )
 """What does nothing beside certain others."""
 
@@ -65,7 +69,7 @@ class Options(Asked):
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
         one_side: whether there is no target to read.
-        tags: a key of `align.links.tags.PARSERS`, or of `align.links.columns.COLUMNS`.
+        tags: a key of `align.links.tags.PARSERS`, or one of LABELS.
         links: the file of links, if there is one.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
@@ -131,7 +135,8 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="KIND",
         help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; bio: labels B-X, "
-        "I-X and O in the last column of -s, words in its first; conll: labels NER= in the last column of CoNLL-U",
+        "I-X and O in the last column of -s, words in its first; conll: labels NER= in the last column of CoNLL-U; "
+        'spans: JSON lines {"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
     )
     group.add_argument(
         "--split",
@@ -179,5 +184,5 @@ def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
     if args.report is not None:
         if args.report in ("", "-") or args.report == args.output:
             parser.error("--report needs the name of a file, another than that of -o")
-        check_files(parser, (*files, args.links), args.report)
+        check_files(parser, (*files, args.links), args.report, "--report")
     return files

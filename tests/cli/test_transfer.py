@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from align.cli import transfer
+from align.cli import extract, transfer
 from tests.cli.conftest import Result, failed, printed
 
 Write = Callable[..., None]
@@ -76,6 +76,48 @@ def test_labels_in_columns(run: Callable[..., Result], write: Write) -> None:
     printed(result, f"1\tis{blank}\t_", f"2\tEU{blank}\tNER=B-ORG", "")
 
 
+ANNOTATED = """\
+{"id": 1, "text": "EU ist alt,\\nja", "labels": [[0, 2, "ORG"], [3, 10, "X"]], "target": "old is the (EU)!"}
+
+{"id": 2, "text": "Haus", "labels": [[0, 4, "Y"]], "target": ""}
+"""
+
+
+def test_labels_of_characters(run: Callable[..., Result], write: Write, tmp_path: Path) -> None:
+    expected = (
+        '{"id": 1, "text": "old is the (EU)!", "labels": [[12, 14, "ORG"], [0, 6, "X"]]}',
+        "",
+        '{"id": 2, "text": "", "labels": []}',
+    )
+    write(s=ANNOTATED, t="old is the (EU)!\n\n\n", l="0-3 1-1 2-0\n\n\n")
+    printed(run("-q", "--tags", "spans", "--links", "l", "s"), *expected)
+    printed(run("-q", "--tags", "spans", "--links", "l", "-s", "s", "-t", "t", "--report", "r"), *expected)
+    lines = [json.loads(line)["tags"] for line in (tmp_path / "r").read_text(encoding="utf-8").splitlines()]
+    assert [[(tag["tag"], tag["target"], tag["remarks"]) for tag in tags] for tags in lines] == [
+        [("ORG", [[3, 4]], []), ("X", [[0, 2]], [])], [], [("Y", [], ["no link"])],
+    ]  # fmt: skip
+    printed(run("-q", "--tags", "spans", "--strip", "s"), "EU ist alt, ja", "", "Haus")
+
+
+def test_labels_of_characters_in_what_a_model_translates(run: Callable[..., Result]) -> None:
+    line = '{"text": "Das Haus ist alt.", "label": [[4, 8, "X"]]}\n'
+    result = run("-q", "--tags", "spans", "--translate", "--device", "cpu", "--threads", "1", stdin=line)
+    found = json.loads(result.out)
+    (label,) = found["label"]
+    assert found["text"][slice(*label[:2])] == "house"
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ('{"text": "a", "labels": []}', 'stdin, line 3: no "target" beside the text'),
+        ('{"text": "a", "labels": [[0, 9, "X"]]}', "stdin, line 3: a label of characters 0 to 9, and there are 1"),
+    ],
+)
+def test_annotated_lines_that_cannot_be_read(run: Callable[..., Result], line: str, part: str) -> None:
+    failed(run("--tags", "spans", stdin=f'{{"text": "a", "labels": [], "target": "x"}}\n\n{line}\n'), part)
+
+
 @pytest.mark.parametrize(
     ("files", "parts"),
     [
@@ -134,6 +176,7 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
         ("--tags xml a --links b --translate", "--translate has no effect with --links"),
         ("--tags xml a --strip --split", "--split has no effect with --strip"),
         ("--tags bio -s a -t b --split", "--split goes with tags, not with labels"),
+        ("--tags spans a --bad-lines blank", "--bad-lines goes with tags, not with labels"),
         ("--tags xml a --beam 3", "--beam goes with --translate"),
         ("--tags xml a --reverse-layer 1", "--reverse-layer goes with --reverse-model"),
         ("--tags xml a --report -", "--report needs the name of a file, another than that of -o"),
@@ -145,3 +188,18 @@ def test_wrong_usage(run: Callable[..., Result], arguments: str, message: str) -
     result = run(*words)
     assert (result.code, result.out) == (2, b"")
     assert f"error: {message}\n" in result.err
+
+
+def test_extract_align_points_here(run_main: Callable[..., Result]) -> None:
+    result = run_main(extract.main, "--translate", "--tags", "xml", "-s", "a b")
+    command = "transfer-align --translate --tags xml -s 'a b'"
+    assert (result.code, result.out) == (2, b"")
+    assert f"error: tags and labels have a program of their own: {command}\n" in result.err
+
+
+def test_no_input_is_replaced(run: Callable[..., Result], write: Write) -> None:
+    write(a="x ||| y\n", b="0-0\n")
+    for option in ("-o", "--report"):
+        result = run("--tags", "xml", "a", "--links", "b", option, "b")
+        assert (result.code, result.out) == (2, b"")
+        assert f"error: {option} would replace the input b\n" in result.err

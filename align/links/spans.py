@@ -1,0 +1,133 @@
+"""Texts with labels of character ranges, as annotation tools write them: JSON lines, brought to a translation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from align.errors import show_value
+from align.links.elements import words_in
+from align.links.formats import to_json
+from align.links.labels import Projected, Span, range_of_words, words_of_range
+from align.links.punctuation import closes, leading, opens, trailing
+
+SPANS = "spans"
+"""The kind of labels that these are."""
+
+LISTS = ("labels", "label", "entities")
+"""What annotation tools call the list of labels."""
+
+TARGET = "target"
+"""What the translation is called, beside its source."""
+
+_BREAKS = str.maketrans("\n\r", "  ")
+
+
+class Annotated(NamedTuple):
+    """A text and its labels.
+
+    Attributes:
+        text: as it was given.
+        labels: (begin, end, label) in characters, from 0, the end left out; in the order given.
+        target: its translation, where that is given.
+        record: all that the line has; nothing for a blank one.
+    """
+
+    text: str
+    labels: Sequence[tuple[int, int, str]]
+    target: str | None
+    record: Mapping[str, Any]
+
+    @property
+    def plain(self) -> str:
+        """The text in one line; each word stands where it stood."""
+        return self.text.translate(_BREAKS)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Cut at spaces and ends of lines."""
+        return split_text(self.text)
+
+    @property
+    def spans(self) -> list[Span]:
+        """Which words the labels reach into."""
+        return [Span(label, words_of_range(self.plain, begin, end)) for begin, end, label in self.labels]
+
+
+def split_text(text: str) -> tuple[str, ...]:
+    """The words of a text of one line or more."""
+    plain = text.translate(_BREAKS)
+    return tuple(plain[begin:end] for begin, end in words_in(plain))
+
+
+def read_annotated(line: str) -> Annotated:
+    """Read `{"text": ..., "labels": [[begin, end, label], ...]}`, perhaps with `target`; or a blank line.
+
+    Raises:
+        ValueError: the line is anything else, or a label is of no word.
+    """
+    if not line.strip(" \t"):
+        return Annotated("", (), "", {})
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        raise ValueError('not a JSON object with "text" and "labels": [[0, 4, "PER"], ...]')
+    names = [name for name in LISTS if name in record]
+    if len(names) != 1:
+        raise ValueError(f"{' and '.join(names) or 'none'} of {', '.join(LISTS)}, where there should be one")
+    text, given, target = record["text"], record[names[0]], record.get(TARGET)
+    if not isinstance(given, list) or not all(isinstance(one, list) for one in given):
+        raise ValueError(f'"{names[0]}" is not a list of labels such as [0, 4, "PER"]')
+    if target is not None and not isinstance(target, str):
+        raise ValueError(f'"{TARGET}" is not a text')
+    for one in (text, target or ""):
+        if any("\ud800" <= character <= "\udfff" for character in one):
+            raise ValueError("a text has half of a character, an escape from \\ud800 to \\udfff")
+    found = Annotated(text, [_read_label(one, text) for one in given], target, record)
+    assert len(found.spans) == len(given)  # each has a word
+    return found
+
+
+def _read_label(given: Sequence[Any], text: str) -> tuple[int, int, str]:
+    if len(given) != 3 or [type(one) for one in given] != [int, int, str]:
+        raise ValueError(f'a label is not like [0, 4, "PER"]: {", ".join(map(show_value, given[:3]))}')
+    begin, end, label = given
+    if not 0 <= begin < end <= len(text):
+        raise ValueError(f"a label of characters {show_value(begin)} to {show_value(end)}, and there are {len(text):,}")
+    return begin, end, label
+
+
+def write_annotated(source: Annotated, target: str, found: Sequence[Projected]) -> str:
+    """The line of a translation: all that its source's has, but for text, labels and `target`.
+
+    Args:
+        source: with its labels.
+        target: the translation.
+        found: where its words have these labels; what is nowhere is left out.
+    """
+    if not source.record:
+        return ""
+    labels = [
+        [*_edges(source.text[begin:end], target, one.target), label]
+        for (begin, end, label), one in zip(source.labels, found, strict=True)
+        if one.target
+    ]
+    name = next(name for name in LISTS if name in source.record)
+    rest = {key: value for key, value in source.record.items() if key != TARGET}
+    return to_json({**rest, "text": target, name: labels})
+
+
+def _edges(labelled: str, target: str, words: tuple[int, int]) -> tuple[int, int]:
+    """The characters of a window of words: punctuation at its edges only where the source's label has such."""
+    plain, inner = target.translate(_BREAKS), labelled.strip(" \t\n\r")
+    begin, end = range_of_words(plain, words)
+    places = words_in(plain)
+    first, last = (plain[slice(*places[n])] for n in (words[0], words[1] - 1))
+    if not opens(inner[0]):
+        begin += leading(first)
+    if not closes(inner[-1]):
+        end -= trailing(last, words[1] == len(places))
+    return begin, end

@@ -1,0 +1,104 @@
+"""Labels of character ranges, read from what annotation tools write and brought to a translation."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.links.labels import Projected, Span
+from align.links.spans import read_annotated, write_annotated
+
+TEXTS = st.text("ab .,«»\n\r\t\xa0", min_size=1, max_size=12)
+
+
+def project(line: str, target: str, *words: tuple[int, int] | None) -> Any:
+    """The line of a translation whose words have the labels, in order."""
+    source = read_annotated(line)
+    spans = zip(source.labels, source.spans, words, strict=True)
+    found = [Projected(label, span.words, window, 1.0) for (_, _, label), span, window in spans]
+    return json.loads(write_annotated(source, target, found))
+
+
+def test_words_that_labels_reach_into() -> None:
+    line = '{"text": "Frau Angela\\nMerkel lacht", "labels": [[5, 18, "PER"], [8, 9, "X"]]}'
+    found = read_annotated(line)
+    assert found.words == ("Frau", "Angela", "Merkel", "lacht")
+    assert found.plain == "Frau Angela Merkel lacht"
+    assert found.spans == [Span("PER", (1, 3)), Span("X", (1, 2))]
+
+
+@pytest.mark.parametrize("name", ["labels", "label", "entities"])
+def test_all_else_stays_as_it_was(name: str) -> None:
+    line = json.dumps({"id": 7, "target": "old", "text": "a b", name: [[0, 1, "A"], [2, 3, "B"]], "meta": {"é": None}})
+    found = project(line, "x\ny", (1, 2), None)
+    assert found == {"id": 7, "text": "x\ny", name: [[2, 3, "A"]], "meta": {"é": None}}
+    assert list(found) == ["id", "text", name, "meta"]
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "target", "expected"),
+    [
+        ("Haus,", [0, 4, "X"], "the (house).", "house"),  # punctuation stays outside, where it did in the source
+        ("Haus,", [0, 5, "X"], "the house.", "house."),
+        ("«Haus»", [0, 6, "X"], "the “house”.", "“house”."),
+        ("bei A.", [4, 6, "X"], "the Ltd. Co.", "Ltd. Co."),
+        ("das ,", [4, 5, "X"], "x , .", ", ."),
+    ],
+)
+def test_punctuation_at_the_edges(text: str, label: list[Any], target: str, expected: str) -> None:
+    (found,) = project(json.dumps({"text": text, "labels": [label]}), target, (1, len(target.split())))["labels"]
+    assert target[found[0] : found[1]] == expected
+
+
+@given(TEXTS, TEXTS, st.integers(0, 11), st.integers(1, 12))
+def test_ranges_hold_what_words_hold(text: str, target: str, begin: int, end: int) -> None:
+    line = json.dumps({"text": text, "labels": [[begin, end, "X"]]})
+    if not begin < end <= len(text) or not text[begin:end].strip(" \t\n\r"):
+        with pytest.raises(ValueError, match="characters"):
+            read_annotated(line)
+        return
+    words = read_annotated(json.dumps({"text": target, "labels": []})).words
+    if words:
+        ((first, behind, _),) = project(line, target, (0, len(words)))["labels"]
+        assert 0 <= first < behind <= len(target)
+        assert target[first:behind].strip(" \t\n\r") == target[first:behind]
+
+
+@pytest.mark.parametrize("line", ["", " \t"])
+def test_a_blank_line_stays_one(line: str) -> None:
+    assert write_annotated(read_annotated(line), "", []) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("a b", 'not a JSON object with "text"'),
+        ("[" * 100_000, 'not a JSON object with "text"'),
+        ('["a", {"entities": []}]', 'not a JSON object with "text"'),
+        ('{"text": 1, "labels": []}', 'not a JSON object with "text"'),
+        ('{"text": "a"}', "none of labels, label, entities, where there should be one"),
+        ('{"text": "a", "label": [], "labels": []}', "labels and label of labels, label, entities"),
+        ('{"text": "a", "labels": {}}', '"labels" is not a list of labels such as'),
+        ('{"text": "a", "entities": [{"start_offset": 0}]}', '"entities" is not a list of labels such as'),
+        ('{"text": "a", "labels": [[0, 1]]}', 'a label is not like [0, 4, "PER"]: 0, 1'),
+        ('{"text": "a", "labels": [[0, true, "X"]]}', "a label is not like"),
+        ('{"text": "a", "labels": [[0, 1.0, "X"]]}', "a label is not like"),
+        ('{"text": "a", "labels": [[0, 1, null]]}', "a label is not like"),
+        ('{"text": "a", "labels": [[0, 2, "X"]]}', "a label of characters 0 to 2, and there are 1"),
+        ('{"text": "a", "labels": [[-1, 1, "X"]]}', "a label of characters -1 to 1"),
+        ('{"text": "ab", "labels": [[1, 1, "X"]]}', "a label of characters 1 to 1"),
+        (f'{{"text": "a", "labels": [[0, {10**30}, "X"]]}}', "a label of characters 0 to a very large int"),
+        ('{"text": "a \\n b", "labels": [[1, 4, "X"]]}', "no word at characters 1 to 4"),
+        ('{"text": "a", "labels": [], "target": ["x"]}', '"target" is not a text'),
+        ('{"text": "\\ud800", "labels": []}', "half of a character"),
+        ('{"text": "a", "labels": [], "target": "\\udfff"}', "half of a character"),
+    ],
+)
+def test_lines_that_are_something_else(line: str, error: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(error)):
+        read_annotated(line)
