@@ -90,6 +90,13 @@ class Config:
             raise self._wrong(name, f"a whole number from {least}" + (f" to {most}" if most < 1 << 30 else ""))
         return value
 
+    def share(self, name: str) -> float:
+        """A number from 0 to 1."""
+        value = self._content.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise self._wrong(name, "a number from 0 to 1")
+        return float(value)
+
     def switch(self, name: str, otherwise: bool) -> bool:
         """True or false."""
         value = self._content.get(name)

@@ -1,7 +1,8 @@
 """A model folder as transformers' own modules, for what runs nowhere else: its beam search.
 
-transformers is imported here and nowhere else, and gets settings that were picked by name and weights that were read by
-`align.backends.huggingface.files`: it opens no file of the folder, and looks for no code.
+transformers is imported here, and by `align.analysis` through `import_transformers`. It gets settings that were picked
+by name and weights that were read by `align.backends.huggingface.files`: it opens no file of the folder, and looks for
+no code.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
         ModelError: settings and weights do not fit each other.
         ModuleNotFoundError: transformers 5 or later is not installed.
     """
-    hf = _transformers()
+    hf = import_transformers("translating with Hugging Face models")
     config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
     settings_class, module_class = (getattr(hf, name) for name in CLASSES[config.kind])
     weights = read_weights(folder.checkpoint)
@@ -73,7 +74,7 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
     settings = _settings(config, learned, most)
     kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
     try:
-        with _silent(hf.logging):
+        with silent(hf.logging):
             model, found = module_class.from_pretrained(
                 None, config=settings_class(**settings), state_dict=weights, dtype=kind, output_loading_info=True
             )
@@ -88,8 +89,11 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
     return model.eval().requires_grad_(False).to(device)
 
 
-def _transformers() -> Any:
-    """The library, imported.
+def import_transformers(purpose: str) -> Any:
+    """The library.
+
+    Args:
+        purpose: what needs it, for the message.
 
     Raises:
         ModuleNotFoundError: it is not installed, or an earlier version is.
@@ -98,10 +102,10 @@ def _transformers() -> Any:
         try:
             import transformers
         except ModuleNotFoundError as error:
-            what = f"{error.name} is not installed, which translating with Hugging Face models needs: {INSTALL}"
+            what = f"{error.name} is not installed, which {purpose} needs: {INSTALL}"
             raise ModuleNotFoundError(what, name=error.name) from None
     if int(transformers.__version__.partition(".")[0]) < 5:
-        what = f"transformers {transformers.__version__} is installed; translating needs 5 or later: {INSTALL}"
+        what = f"transformers {transformers.__version__} is installed; {purpose} needs 5 or later: {INSTALL}"
         raise ModuleNotFoundError(what, name="transformers")
     return transformers
 
@@ -131,7 +135,7 @@ def _settings(config: Config, learned: bool, most: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _silent(logging: Any) -> Iterator[None]:
+def silent(logging: Any) -> Iterator[None]:
     """Without transformers' bars and its tables of what it has loaded."""
     bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()

@@ -1,0 +1,215 @@
+"""BERT-like encoders as transformers saves them, as its own modules: `load_module` gives one that can be trained.
+
+A folder has config.json, model.safetensors and tokenizer.json. None of them is trusted: settings are picked by name and
+checked against the weights, weights are safetensors, and no code of a folder is run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from align.backends.huggingface.config import Config, read_json
+from align.backends.huggingface.files import FILES, read_weights
+from align.backends.huggingface.own_model import import_transformers, silent
+from align.backends.huggingface.tokenizer_json import read_tokenizer
+from align.errors import ModelError, Remedy, one_line
+
+
+class Kind(NamedTuple):
+    """What transformers calls the parts of an encoder.
+
+    Attributes:
+        config: its settings.
+        model: its module.
+        layers: what holds the layers.
+        value: in a layer, the projection to value vectors.
+        out: the projection of the heads' output.
+        options: what the module's constructor is told.
+        before: rows of the table of positions that no piece gets, less one: what pads take in RoBERTa's.
+    """
+
+    config: str
+    model: str
+    layers: str = "encoder.layer"
+    value: str = "attention.self.value"
+    out: str = "attention.output.dense"
+    options: Mapping[str, bool] = {"add_pooling_layer": False}
+    before: bool = False
+
+
+KINDS = {
+    "bert": Kind("BertConfig", "BertModel"),
+    "camembert": Kind("CamembertConfig", "CamembertModel", before=True),
+    "distilbert": Kind(
+        "DistilBertConfig", "DistilBertModel", "transformer.layer", "attention.v_lin", "attention.out_lin", {}
+    ),
+    "electra": Kind("ElectraConfig", "ElectraModel", options={}),
+    "roberta": Kind("RobertaConfig", "RobertaModel", before=True),
+    "xlm-roberta": Kind("XLMRobertaConfig", "XLMRobertaModel", before=True),
+}
+"""By `model_type` of config.json."""
+
+LAYERS = ("num_hidden_layers", "n_layers")
+SIZES = (
+    "vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings",
+    "type_vocab_size", "embedding_size", "dim", "n_heads", "hidden_dim",
+)  # fmt: skip
+SHARES = ("layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
+WORDS = ("hidden_act", "activation")
+
+SAFETENSORS = tuple(name for name in FILES if "safetensors" in name)
+
+SAVE_AGAIN = Remedy("load it with transformers and save it again with save_pretrained, model and fast tokenizer")
+
+
+class Module(NamedTuple):
+    """An encoder to train, and what makes its input.
+
+    Attributes:
+        model: transformers' module without any head, in evaluation mode and float32; its parameters can be trained.
+        tokenizer: transformers' own, which pads; give it words with `is_split_into_words=True`.
+    """
+
+    model: nn.Module
+    tokenizer: Any
+
+
+def is_encoder(folder: Path) -> bool:
+    """Whether a folder's config.json says that a BERT-like encoder is in it."""
+    path = folder / "config.json"
+    try:
+        return path.is_file() and Config(read_json(path), str(path)).kind in KINDS
+    except ModelError:
+        return False
+
+
+def load_module(folder: str | Path) -> Module:
+    """A pretrained encoder and its tokenizer, for fine-tuning.
+
+    Args:
+        folder: what `save_pretrained` wrote: config.json, model.safetensors and tokenizer.json.
+
+    Raises:
+        ModelError: a file is missing, damaged, or of another model.
+        ModuleNotFoundError: transformers 5 or later is not installed.
+    """
+    hf = import_transformers("a BERT-like encoder")
+    root = Path(folder)
+    model, most = load_model(root)
+    tokenizer = load_tokenizer(root, model.config)
+    pad = tokenizer.id_to_token(model.config.pad_token_id)
+    names = ["input_ids", "attention_mask"]
+    if hasattr(model.config, "type_vocab_size"):
+        names.append("token_type_ids")
+    wrapped = hf.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=pad, model_max_length=most, model_input_names=names
+    )
+    return Module(model, wrapped)
+
+
+def read_config(folder: Path) -> Config:
+    """The settings of an encoder.
+
+    Raises:
+        ModelError: they are missing or damaged, or of another kind of model.
+    """
+    file = str(folder / "config.json")
+    config = Config(read_json(folder / "config.json"), file)
+    if config.kind not in KINDS:
+        what = f"a model of type {config.kind or 'unknown'}, not one of {', '.join(KINDS)}"
+        raise ModelError(what, file=file)
+    return config
+
+
+def weights_file(folder: Path) -> Path:
+    """Where the weights are, or what says in which files they are.
+
+    Raises:
+        ModelError: there are none, or not in safetensors.
+    """
+    for name in SAFETENSORS:
+        if (folder / name).is_file():
+            return folder / name
+    raise ModelError("no model.safetensors in this folder", file=str(folder), remedy=SAVE_AGAIN)
+
+
+def load_model(folder: Path) -> tuple[Any, int]:
+    """The module of a folder, and the most pieces that it takes, special ones among them.
+
+    Raises:
+        ModelError: a file is missing or damaged, or settings and weights do not fit each other.
+        ModuleNotFoundError: transformers 5 or later is not installed.
+    """
+    hf = import_transformers("a BERT-like encoder")
+    config, checkpoint = read_config(folder), weights_file(folder)
+    kind = KINDS[config.kind]
+    weights = read_weights(checkpoint)
+    settings = _settings(config, weights)
+    try:
+        with silent(hf.logging):
+            model, found = getattr(hf, kind.model).from_pretrained(
+                None,
+                config=getattr(hf, kind.config)(**settings),
+                state_dict=weights,
+                attn_implementation="eager",  # the only one that gives its weights
+                output_loading_info=True,
+                **kind.options,
+            )
+    except Exception as error:  # whatever an unusual setting makes transformers raise
+        if isinstance(error, MemoryError):
+            raise
+        raise ModelError(f"transformers cannot build this model: {one_line(error)}", file=str(folder)) from None
+    if missing := sorted(found["missing_keys"]):
+        raise ModelError(f"it has no {missing[0]}", file=str(checkpoint))
+    positions = model.config.max_position_embeddings
+    most = positions - (model.config.pad_token_id + 1 if kind.before else 0)
+    return model.float().eval(), most
+
+
+def _settings(config: Config, weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """What transformers is told of a model: of what would be made anew, no more than the weights have.
+
+    Raises:
+        ModelError: a setting is of another kind, or larger than any weight.
+    """
+    numbers = {found[0] for name in weights if (found := re.search(r"(?<=layer\.)\d+(?=\.)", name))}
+    widest = max((max(weight.shape) for weight in weights.values() if weight.dim()), default=1)
+    readers: list[tuple[tuple[str, ...], Callable[[str], Any]]] = [
+        (LAYERS, partial(config.size, most=len(numbers))),
+        (SIZES, partial(config.size, most=widest)),
+        (SHARES, config.share),
+        (WORDS, lambda name: config.word(name, "")),
+        (("pad_token_id",), config.id),
+    ]
+    return {name: read(name) for names, read in readers for name in names if config.has(name)}
+
+
+def load_tokenizer(folder: Path, config: Any) -> Any:
+    """The tokenizer of a folder, of the library tokenizers, for words that are given one by one.
+
+    Args:
+        folder: where its tokenizer.json is.
+        config: transformers' settings of the model.
+
+    Raises:
+        ModelError: there is none, it is damaged, has no piece for pads, or more pieces than the model.
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise ModelError("no tokenizer.json in this folder", file=str(folder), remedy=SAVE_AGAIN)
+    tokenizer, _, _ = read_tokenizer(path)
+    if tokenizer.get_vocab_size() > config.vocab_size:
+        what = f"{tokenizer.get_vocab_size():,} pieces, but the model was trained with {config.vocab_size:,}"
+        raise ModelError(what, file=str(path))
+    if config.pad_token_id is None or tokenizer.id_to_token(config.pad_token_id) is None:
+        raise ModelError(f"no piece is number {config.pad_token_id}, which pads are said to be", file=str(path))
+    before = tokenizer.pre_tokenizer
+    if hasattr(before, "add_prefix_space"):
+        before.add_prefix_space = True  # each word by itself is cut as behind a space
+    return tokenizer
