@@ -70,6 +70,20 @@ class Reading:
     maps: Mapping[Part, Maps]
 
 
+class States(NamedTuple):
+    """A sentence's vectors on their way through an encoder.
+
+    Attributes:
+        pair: as given.
+        tokens: its pieces; None where the sentence is blank or too long for the model.
+        layers: what goes into the first layer, and what comes out of each `[L+1, S, D]`; None likewise.
+    """
+
+    pair: Pair
+    tokens: Tokens | None
+    layers: Numbers | None
+
+
 class Inspected(Protocol):
     """A model that shows all its attention.
 
@@ -88,5 +102,17 @@ class Inspected(Protocol):
             pairs: of a source and a target for a translation model, whose encoder needs no target; of one segment of
                 text, or two, for an encoder.
             parts: which, of those in `shape`.
+        """
+        ...
+
+
+class Layered(Inspected, Protocol):
+    """A model that shows the vectors of its encoder, too."""
+
+    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
+        """The encoder's vectors of each pair's source, in order, N in = N out; for an encoder alone, of both segments.
+
+        Args:
+            pairs: as for `read`.
         """
         ...

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
-
-from align.analysis.maps import Maps, Reading, Tokens
+from align.analysis.maps import Reading, States, Tokens
+from align.analysis.stream import Encoded, in_order, sentence_maps
 from align.attention.merging import NULL, collate
 from align.backends.base import OpenRecorder
-from align.backends.transformer.inside import Inside, LayerAttention
-from align.text.batching import BATCH_TOKENS, BUFFER, batches, chunks
+from align.backends.transformer.inside import Inside
+from align.text.batching import BATCH_TOKENS
 from align.types import Pair, Part, Pieces
 
 
@@ -36,34 +35,53 @@ class TranslationModel:
 
     def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
         """See `Inspected.read`."""
-        for chunk in chunks(pairs, BUFFER // 4):  # maps of all layers are large
-            encoded = [self._encode(pair, parts) for pair in chunk]
-            found = {n: Reading(chunk[n], {}) for n, pieces in enumerate(encoded) if pieces is None}
-            there = [n for n, pieces in enumerate(encoded) if pieces]
-            sides = [(len(pieces.source), len(pieces.target)) for pieces in encoded if pieces]
-            for batch in batches(sides, self._batch_tokens):
-                numbers = [there[n] for n in batch]
-                found |= dict(zip(numbers, self._read([(chunk[n], encoded[n]) for n in numbers], parts), strict=True))
-            yield from (found[n] for n in range(len(chunk)))
+        decoded = bool({"decoder", "cross"} & set(parts))
 
-    def _encode(self, pair: Pair, parts: Collection[Part]) -> Pieces | None:
+        def run(batch: Sequence[Encoded[Pieces]]) -> Iterator[Reading]:
+            source, steps = self.recorder.padded(collate([one.input for one in batch], self.recorder.pad))
+            recorded = list(self._inside.record(source, steps if decoded else None, parts))
+            layers = {part: [layer for layer in recorded if layer.part == part] for part in parts}
+            for n, one in enumerate(batch):
+                source_side, target_side = self._tokens(one.pair, one.input)
+                sides = {
+                    "encoder": (source_side, source_side),
+                    "decoder": (target_side, target_side),
+                    "cross": (target_side, source_side),
+                }
+                yield Reading(one.pair, {part: sentence_maps(found, n, *sides[part]) for part, found in layers.items()})
+
+        def encode(pair: Pair) -> Encoded[Pieces] | None:
+            return self._encode(pair, decoded)
+
+        return in_order(pairs, encode, run, lambda pair: Reading(pair, {}), self._batch_tokens)
+
+    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
+        """See `Layered.states`."""
+
+        def run(batch: Sequence[Encoded[Pieces]]) -> Iterator[States]:
+            source, _ = self.recorder.padded(collate([one.input for one in batch], self.recorder.pad))
+            states = self._inside.states(source).numpy(force=True)  # [B, L+1, S, D]
+            for n, one in enumerate(batch):
+                tokens, _ = self._tokens(one.pair, one.input)
+                yield States(one.pair, tokens, states[n, :, : len(tokens)])
+
+        return in_order(
+            pairs,
+            lambda pair: self._encode(pair, False),
+            run,
+            lambda pair: States(pair, None, None),
+            self._batch_tokens,
+        )
+
+    def _encode(self, pair: Pair, decoded: bool) -> Encoded[Pieces] | None:
         """The pieces of a pair, if there are any and the model takes so many."""
-        if not pair.source or ({"decoder", "cross"} & set(parts) and not pair.target):
+        if not pair.source or (decoded and not pair.target):
             return None
         pieces = self.recorder.encode(pair)
         most = self.recorder.max_positions
-        fits = len(pieces.source) <= most[0] and len(pieces.target) < most[1]
-        return pieces if fits and max(pieces.source_words) >= 0 else None
-
-    def _read(self, batch: Sequence[tuple[Pair, Pieces | None]], parts: Collection[Part]) -> Iterator[Reading]:
-        pieces = [one for _, one in batch if one]
-        source, steps = self.recorder.padded(collate(pieces, self.recorder.pad))
-        given = steps if {"decoder", "cross"} & set(parts) else None
-        recorded = list(self._inside.record(source, given, parts))
-        layers = {part: [layer for layer in recorded if layer.part == part] for part in parts}
-        for n, (pair, _) in enumerate(batch):
-            sides = self._tokens(pair, pieces[n])
-            yield Reading(pair, {part: _maps(found, n, part, sides) for part, found in layers.items()})
+        lengths = len(pieces.source), len(pieces.target)
+        fits = lengths[0] <= most[0] and lengths[1] < most[1]
+        return Encoded(pair, pieces, lengths) if fits and max(pieces.source_words) >= 0 else None
 
     def _tokens(self, pair: Pair, pieces: Pieces) -> tuple[Tokens, Tokens]:
         """What the encoder and what the decoder reads."""
@@ -84,16 +102,3 @@ def _names(
     """How pieces are written, special ones by their names."""
     rest = [iter(pieces) for pieces in spelt]
     return tuple(special.get(n, f"<{n}>") if word < 0 else next(rest[word]) for n, word in zip(ids, words, strict=True))
-
-
-def _maps(layers: Sequence[LayerAttention], number: int, part: Part, sides: tuple[Tokens, Tokens]) -> Maps:
-    """What layers attend to in one sentence of a batch."""
-    rows, columns = sides[part != "encoder"], sides[part == "decoder"]
-    t, s = len(rows), len(columns)
-    return Maps(
-        rows,
-        columns,
-        np.stack([layer.weights[number, :, :t, :s].numpy(force=True) for layer in layers]),
-        np.stack([layer.vectors[number, :, :s].numpy(force=True) for layer in layers]),
-        np.stack([layer.together[number, :t, :s].numpy(force=True) for layer in layers]),
-    )

@@ -84,6 +84,24 @@ class Inside:
         with under_way():
             return iter(self._record(source, steps, parts))
 
+    def states(self, source: Padded) -> Tensor:
+        """The encoder's vectors: what goes into its first layer, and what comes out of each `[B, L+1, S, D]`.
+
+        The last is the encoder's output, with its norm where it has one; those of pads mean nothing.
+
+        Args:
+            source: what the encoder reads `[B, S]`, on the model's device.
+        """
+        with under_way(), torch.inference_mode():
+            columns = Layout.of(source.kept)
+            stack = self._transformer.encoder
+            states = [stack.embedding(columns.flatten(source.ids[..., None])[:, 0], columns)]  # [N, D]
+            for layer in stack.layers:
+                states.append(layer.feed(layer.attend(states[-1], columns)))
+            if stack.norm:
+                states[-1] = stack.norm(states[-1])
+            return torch.stack([columns.pad(state) for state in states], 1)
+
     @torch.inference_mode()
     def _record(self, source: Padded, steps: Padded | None, parts: Collection[Part]) -> list[LayerAttention]:
         columns = Layout.of(source.kept)

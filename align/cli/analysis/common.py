@@ -18,7 +18,7 @@ from align.cli.models import MODEL_OPTIONS, ModelRequest, Models, load_models
 from align.cli.options import MAX_THREADS, MODEL_IDLE, add_model_options, add_quiet_option, whole_number
 from align.cli.parser import Parser
 from align.cli.sweep import need
-from align.errors import Argument, DataError, Remedy
+from align.errors import Argument, DataError, ModelError, Remedy, plural
 from align.memory import keep_freed_memory
 from align.signature import Parts, signature
 from align.text.batching import BUFFER
@@ -26,7 +26,7 @@ from align.types import PARTS, Pair, Part, Settings
 from align.view.report import Finding, draw_figures, write_tables
 
 if TYPE_CHECKING:
-    from align.analysis.maps import Inspected
+    from align.analysis.maps import Inspected, Layered
 
 PROGRAM = "analyse-attention"
 
@@ -159,14 +159,45 @@ def open_pairs(texts: Texts) -> Iterator[tuple[Text, Iterator[Pair]]]:
         yield text, islice(text, texts.lines)
 
 
-def load_inspected(common: Common) -> Inspected:
-    """Load the model, and say which it is."""
+def load_inspected(common: Common) -> Layered:
+    """Load the model, and say which it is: an encoder like BERT, where the model is a folder of one."""
     keep_freed_memory()
+    if (folder := Path(common.models.forward.name)).is_dir():
+        from align.analysis.pretrained import is_encoder
+
+        if is_encoder(folder):
+            return _load_encoder(folder, common)
     (aligner,) = load_models(PROGRAM, common.models, common.quiet)
     from align.analysis.translation import TranslationModel
 
     recorder: Any = aligner.recorder  # of a backend, and so open
     return TranslationModel(recorder)
+
+
+def _load_encoder(folder: Path, common: Common) -> Layered:
+    """A BERT-like encoder, which none of the options of translation models is for.
+
+    Raises:
+        ModelError: one of them is given.
+    """
+    import torch
+
+    from align.analysis.encoder import load_encoder
+    from align.loading import pick_device
+
+    if given := next(
+        (name for name in MODEL_OPTIONS if getattr(common.models.forward.options, name) is not None), None
+    ):
+        remedy = Remedy("leave {} out", (Argument(given),))
+        raise ModelError("an encoder alone, whose tokenizer says all of its text", file=str(folder), remedy=remedy)
+    if common.models.threads:
+        torch.set_num_threads(common.models.threads)
+    device = pick_device(common.models.device)
+    model = load_encoder(folder, device)
+    if not common.quiet:
+        threads = f" ({plural(torch.get_num_threads(), 'thread')})" if device == "cpu" else ""
+        say(f"{PROGRAM}: {model.name} on {device}{threads}")
+    return model
 
 
 def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Parts]]) -> None:

@@ -1,0 +1,159 @@
+"""BERT-like encoders as `Inspected`; `align.analysis.pretrained.load_module` gives one that can be trained."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from align.analysis.maps import SPECIAL, Reading, States, Tokens
+from align.analysis.pretrained import KINDS, load_model, load_tokenizer, weights_file
+from align.analysis.stream import Encoded, in_order, sentence_maps
+from align.attention.norms import head_products
+from align.backends.fingerprint import fingerprint
+from align.backends.forking import under_way
+from align.backends.huggingface.files import weight_files
+from align.backends.transformer.inside import LayerAttention, split_heads, with_norms
+from align.errors import ModelError
+from align.text.batching import BATCH_TOKENS
+from align.types import Pair, Part
+
+
+class EncoderModel:
+    """An encoder whose attention is shown; see `Inspected`.
+
+    A pair is a segment of text and a second one, or none. In its tokens the second segment's words follow the first's;
+    pieces like [CLS] and [SEP] are of no word.
+
+    Args:
+        model: transformers' module, which gives attention weights.
+        tokenizer: of the library tokenizers.
+        kind: a key of `KINDS`.
+        most: pieces that the model takes.
+        name: for the signature.
+        batch_tokens: pieces in a batch.
+
+    Attributes:
+        model: the same.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, kind: str, most: int, name: str, batch_tokens: int = BATCH_TOKENS
+    ) -> None:
+        self.model, self.name = model, name
+        self._tokenizer, self._most, self._batch_tokens = tokenizer, most, batch_tokens
+        layers = model.get_submodule(KINDS[kind].layers)
+        self._values = [layer.get_submodule(KINDS[kind].value) for layer in layers]
+        self._heads: int = model.config.num_attention_heads
+        outs = [layer.get_submodule(KINDS[kind].out) for layer in layers]
+        self._products = [head_products(split_heads(out.weight.detach(), self._heads)) for out in outs]
+        self.shape: Mapping[Part, tuple[int, int]] = {"encoder": (len(outs), self._heads)}
+
+    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
+        """See `Inspected.read`."""
+
+        def run(batch: Sequence[Encoded[Any]]) -> Iterator[Reading]:
+            recorded = self.record(*self._padded(batch))
+            for n, one in enumerate(batch):
+                tokens = _tokens(one)
+                yield Reading(one.pair, {"encoder": sentence_maps(recorded, n, tokens, tokens)})
+
+        return in_order(pairs, self._encode, run, lambda pair: Reading(pair, {}), self._batch_tokens)
+
+    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
+        """See `Layered.states`."""
+
+        def run(batch: Sequence[Encoded[Any]]) -> Iterator[States]:
+            with under_way(), torch.inference_mode():
+                found = self._forward(*self._padded(batch), output_hidden_states=True).hidden_states
+            states = torch.stack(found).transpose(0, 1).numpy(force=True)  # [B, L+1, S, D]
+            for n, one in enumerate(batch):
+                yield States(one.pair, _tokens(one), states[n, :, : len(one.input.ids)])
+
+        return in_order(pairs, self._encode, run, lambda pair: States(pair, None, None), self._batch_tokens)
+
+    def record(self, ids: Tensor, kept: Tensor, segments: Tensor) -> list[LayerAttention]:
+        """The attention of all layers.
+
+        Args:
+            ids: `[B, S]`, on the model's device.
+            kept: where they are no pads `[B, S]`.
+            segments: that they are of `[B, S]`.
+        """
+        values: list[Tensor] = []  # of each layer [B, S, H d]
+        with ExitStack() as hooks, under_way(), torch.inference_mode():
+            for linear in self._values:
+                hook = linear.register_forward_hook(lambda module, args, output: values.append(output))
+                hooks.callback(hook.remove)
+            weights = self._forward(ids, kept, segments, output_attentions=True).attentions
+            layers = zip(weights, values, self._products, strict=True)
+            return [
+                with_norms("encoder", n, a, v.view(*v.shape[:2], self._heads, -1).transpose(1, 2), products)
+                for n, (a, v, products) in enumerate(layers, 1)
+            ]
+
+    def _forward(self, ids: Tensor, kept: Tensor, segments: Tensor, **wanted: bool) -> Any:
+        named = {"token_type_ids": segments} if hasattr(self.model.config, "type_vocab_size") else {}
+        return self.model(input_ids=ids, attention_mask=kept.long(), **named, **wanted)
+
+    def _encode(self, pair: Pair) -> Encoded[Any] | None:
+        """The pieces of a pair, if there are any and the model takes so many."""
+        if not pair.source:
+            return None
+        second = list(pair.target) or None
+        try:
+            found = self._tokenizer.encode(list(pair.source), second, is_pretokenized=True)
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException as error:  # the library's own, which is no Exception
+            raise ModelError(f"its tokenizer fails over line {pair.id}: {type(error).__name__}") from None
+        if len(found.ids) > self._most or all(word is None for word in found.word_ids):
+            return None
+        return Encoded(pair, found, (len(found.ids), 0))
+
+    def _padded(self, batch: Sequence[Encoded[Any]]) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids, where there are any, and their segments `[B, S]`."""
+        longest = max(len(one.input.ids) for one in batch)
+        ids = torch.full((len(batch), longest), self.model.config.pad_token_id)
+        segments = torch.zeros_like(ids)
+        for row, one in enumerate(batch):
+            ids[row, : len(one.input.ids)] = torch.tensor(one.input.ids)
+            segments[row, : len(one.input.ids)] = torch.tensor(one.input.type_ids)
+        segments.clamp_(max=getattr(self.model.config, "type_vocab_size", 1) - 1)
+        lengths = torch.tensor([[len(one.input.ids)] for one in batch])
+        kept = torch.arange(longest) < lengths
+        device = self.model.device
+        return ids.to(device), kept.to(device), segments.to(device)
+
+
+def _tokens(one: Encoded[Any]) -> Tokens:
+    """Pieces as the model spells them, the words that they are of, and these."""
+    found, first = one.input, len(one.pair.source)
+    words = (
+        SPECIAL if word is None else word + (first if segment else 0)
+        for word, segment in zip(found.word_ids, found.sequence_ids, strict=True)
+    )
+    return Tokens(tuple(found.tokens), tuple(words), (*one.pair.source, *one.pair.target))
+
+
+def load_encoder(folder: Path, device: str = "cpu") -> EncoderModel:
+    """Load an encoder that was saved by transformers, with its tokenizer.
+
+    Args:
+        folder: with config.json, model.safetensors and tokenizer.json.
+        device: "cpu", or "cuda" and the like.
+
+    Raises:
+        ModelError: a file is missing, damaged, or of another model.
+        ModuleNotFoundError: transformers 5 or later is not installed.
+    """
+    model, most = load_model(folder)
+    tokenizer = load_tokenizer(folder, model.config)
+    kind = model.config.model_type
+    files = [folder / "config.json", folder / "tokenizer.json", *weight_files(weights_file(folder))]
+    name = f"huggingface:{kind}@{fingerprint(files, '')}"
+    return EncoderModel(model.requires_grad_(False).to(device), tokenizer, kind, most, name)

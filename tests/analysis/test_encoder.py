@@ -1,0 +1,211 @@
+"""BERT-like encoders: attention, norms and vectors as computed naively; and folders that are damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from align.analysis.encoder import EncoderModel, load_encoder
+from align.analysis.maps import SPECIAL
+from align.analysis.pretrained import KINDS, is_encoder, load_module
+from align.errors import ModelError
+from align.types import Pair
+from tests.hugging_encoders import save_encoder
+
+pytest.importorskip("transformers")
+
+PAIRS = [
+    Pair(("The", "old", "house", "."), ("it", "is", "bigger"), 1),
+    Pair(("we", "see"), (), 2),
+    Pair((), (), 3),
+    Pair(("houses", "now"), ("and", "old"), 4),
+    Pair(("house",) * 60, (), 5),
+]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A folder with an encoder of a kind."""
+    root = tmp_path_factory.mktemp("encoders")
+    return lambda kind: root / kind if (root / kind).exists() else save_encoder(root / kind, kind)
+
+
+def naive(model: Any, kind: str, ids: list[int], segments: list[int]) -> tuple[list[Any], list[Any], Any]:
+    """Weights `[H, T, S]`, vectors f(x) `[H, S, D]` of each layer, and all vectors `[L+1, S, D]`, by the definition."""
+    names = {} if kind == "distilbert" else {"token_type_ids": torch.tensor([segments])}
+    with torch.no_grad():
+        out = model(input_ids=torch.tensor([ids]), **names, output_hidden_states=True)
+        found_weights, found_vectors = [], []
+        for layer, x in zip(model.get_submodule(KINDS[kind].layers), out.hidden_states, strict=False):
+            if kind == "distilbert":
+                own = layer.attention
+                query, key, value, dense = own.q_lin, own.k_lin, own.v_lin, own.out_lin
+            else:
+                own, dense = layer.attention.self, layer.attention.output.dense
+                query, key, value = own.query, own.key, own.value
+            weights, vectors = [], []
+            size = x.shape[2] // 4
+            for h in range(4):
+                mine = slice(h * size, (h + 1) * size)
+                q, k, v = (linear(x[0])[:, mine] for linear in (query, key, value))
+                weights.append((q @ k.T / size**0.5).softmax(-1))
+                vectors.append(v @ dense.weight[:, mine].T)
+            found_weights.append(torch.stack(weights))
+            found_vectors.append(torch.stack(vectors))
+    return found_weights, found_vectors, torch.cat(out.hidden_states)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_and_norms_are_those_of_the_definition(kind: str, folders: Callable[[str], Path]) -> None:
+    folder = folders(kind)
+    model = load_encoder(folder)
+    readings = list(model.read(PAIRS, ["encoder"]))
+    states = list(model.states(PAIRS))
+    assert [reading.pair for reading in readings] == PAIRS
+    assert [bool(reading.maps) for reading in readings] == [True, True, False, True, False]
+    assert [one.layers is not None for one in states] == [True, True, False, True, False]
+    assert model.shape == {"encoder": (3, 4)}
+    own, tokenizer = load_module(folder)
+    for reading, one in zip(readings, states, strict=True):
+        if not reading.maps:
+            continue
+        pair, maps = reading.pair, reading.maps["encoder"]
+        second = list(pair.target) or None
+        found = tokenizer(list(pair.source), second, is_split_into_words=True)
+        weights, vectors, hidden = naive(own, kind, found.input_ids, found.encodings[0].type_ids)
+        assert one.tokens == maps.rows == maps.columns
+        assert maps.rows.pieces == tuple(found.tokens())
+        assert maps.rows.text == (*pair.source, *pair.target)
+        torch.testing.assert_close(torch.tensor(one.layers), hidden, atol=1e-5, rtol=1e-4)
+        for n in range(3):
+            weighted = weights[n][..., None] * vectors[n][:, None]  # [H, T, S, D]
+            for mine, theirs in (
+                (maps.weights[n], weights[n]),
+                (maps.vectors[n], vectors[n].norm(dim=-1)),
+                (maps.norms[n], weighted.norm(dim=-1)),
+                (maps.together[n], weighted.sum(0).norm(dim=-1)),
+            ):
+                torch.testing.assert_close(torch.tensor(mine), theirs, atol=1e-4, rtol=1e-3)
+
+
+def test_words_are_the_users_own(folders: Callable[[str], Path]) -> None:
+    (reading,) = load_encoder(folders("bert")).read([PAIRS[0]], ["encoder"])
+    rows = reading.maps["encoder"].rows
+    pieces = ("[CLS]", "the", "old", "house", ".", "[SEP]", "it", "is", "big", "##g", "##e", "##r", "[SEP]")
+    assert rows.pieces == pieces
+    assert rows.words == (SPECIAL, 0, 1, 2, 3, SPECIAL, 4, 5, 6, 6, 6, 6, SPECIAL)
+    (reading,) = load_encoder(folders("roberta")).read([PAIRS[0]], ["encoder"])
+    rows = reading.maps["encoder"].rows
+    assert [piece for piece in rows.pieces if piece.startswith("Ġ")] == ["Ġ", "Ġo", "Ġh", "Ġ", "Ġi", "Ġi", "Ġb"]
+    assert rows.words.count(SPECIAL) == 4
+
+
+def test_a_module_can_be_trained(folders: Callable[[str], Path]) -> None:
+    module, tokenizer = load_module(folders("bert"))
+    batch = tokenizer([["the", "house"], ["now"]], is_split_into_words=True, padding=True, return_tensors="pt")
+    assert batch.attention_mask.sum() == 7
+    module(**batch).last_hidden_state.sum().backward()
+    assert all(weight.grad is not None for weight in module.parameters())
+
+
+def test_a_model_with_a_head_loads_without_it(tmp_path: Path, folders: Callable[[str], Path]) -> None:
+    save_encoder(tmp_path, "bert", "BertForPreTraining")
+    (reading,) = load_encoder(tmp_path).read([PAIRS[1]], ["encoder"])
+    assert reading.maps["encoder"].weights.shape == (3, 4, 4, 4)
+
+
+def test_the_signature_depends_on_all_files(tmp_path: Path, folders: Callable[[str], Path]) -> None:
+    first = load_encoder(folders("bert")).name
+    assert first.startswith("huggingface:bert@")
+    assert load_encoder(save_encoder(tmp_path, seed=2)).name != first
+
+
+def change_config(**changes: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return change
+
+
+def without_weight(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    del weights["encoder.layer.1.attention.self.value.bias"]
+    save_file(weights, folder / "model.safetensors")
+
+
+def larger_tokenizer(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["vocab"]["more"] = 5000
+    path.write_text(json.dumps(content))
+
+
+def without_pad(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    vocabulary = content["model"]["vocab"]
+    last = max(vocabulary, key=vocabulary.__getitem__)
+    change_config(pad_token_id=vocabulary.pop(last))(folder)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: (folder / "config.json").write_text("{"), "config.json: not JSON"),
+        (change_config(model_type="gpt2"), "config.json: a model of type gpt2, not one of bert"),
+        (
+            change_config(num_hidden_layers=1 << 30),
+            "its num_hidden_layers is 1073741824, not a whole number from 1 to 3",
+        ),
+        (change_config(hidden_size=1 << 40), "its hidden_size is 1099511627776"),
+        (change_config(max_position_embeddings=True), "its max_position_embeddings is True"),
+        (change_config(hidden_size=20), "transformers cannot build this model"),
+        (change_config(hidden_act="exec"), "transformers cannot build this model"),
+        (change_config(layer_norm_eps="x"), "its layer_norm_eps is 'x', not a number from 0 to 1"),
+        (change_config(pad_token_id=999), "Padding_idx must be within num_embeddings"),
+        (without_pad, "no piece is number 76, which pads are said to be"),
+        (without_weight, "it has no encoder.layer.1.attention.self.value.bias"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 50), "not safetensors"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "no model.safetensors in this folder"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json in this folder"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{}"), "not a tokenizer"),
+        (larger_tokenizer, "pieces, but the model was trained with"),
+    ],
+)
+def test_damaged_folders(
+    change: Callable[[Path], object], message: str, tmp_path: Path, folders: Callable[[str], Path]
+) -> None:
+    folder = tmp_path / "bert"
+    shutil.copytree(folders("bert"), folder)
+    change(folder)
+    with pytest.raises(ModelError, match=message.replace(".", r"\.")):
+        load_encoder(folder)
+
+
+def test_what_is_no_encoder(tmp_path: Path, folders: Callable[[str], Path]) -> None:
+    assert is_encoder(folders("bert"))
+    assert not is_encoder(tmp_path)
+    (tmp_path / "config.json").write_text("[")
+    assert not is_encoder(tmp_path)
+
+
+def test_segments_that_a_tokenizer_names_and_the_model_has_not_count_as_the_last(
+    tmp_path: Path, folders: Callable[[str], Path]
+) -> None:
+    shutil.copytree(folders("bert"), tmp_path / "bert")
+    path = tmp_path / "bert" / "tokenizer.json"
+    path.write_text(path.read_text().replace('"type_id": 1', '"type_id": 7'))
+    assert '"type_id": 7' in path.read_text()
+    models: list[EncoderModel] = [load_encoder(folder) for folder in (folders("bert"), tmp_path / "bert")]
+    first, second = (next(iter(model.read([PAIRS[0]], ["encoder"]))).maps["encoder"] for model in models)
+    assert np.array_equal(first.weights, second.weights)
