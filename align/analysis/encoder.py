@@ -96,6 +96,11 @@ class EncoderModel:
                 for n, (a, v, products) in enumerate(layers, 1)
             ]
 
+    def pieces(self, words: Sequence[str]) -> tuple[Sequence[int], Sequence[int]] | None:
+        """Ids of a segment, special ones among them, and the word of each; None where the model does not take it."""
+        encoded = self._encode(Pair(tuple(words), (), 0))
+        return (encoded.input.ids, _tokens(encoded).words) if encoded else None
+
     def _forward(self, ids: Tensor, kept: Tensor, segments: Tensor, **wanted: bool) -> Any:
         named = {"token_type_ids": segments} if hasattr(self.model.config, "type_vocab_size") else {}
         return self.model(input_ids=ids, attention_mask=kept.long(), **named, **wanted)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from align.analysis.encoder import EncoderModel
 from align.analysis.keyphrases import Corpus, Doubles, Marks
 from align.analysis.maps import SPECIAL, Inspected
 from align.text.batching import batches
@@ -68,6 +69,9 @@ def own_encoder(model: Inspected) -> Encoder:
         ValueError: the framework cannot build it.
         ModuleNotFoundError: the framework is not installed.
     """
+    if isinstance(model, EncoderModel):
+        module = deepcopy(model.model).requires_grad_(True)
+        return Encoder(module, model.pieces, _bert_vectors, module.config.hidden_size, module.config.pad_token_id)
     recorder: Any = model.recorder  # type: ignore[attr-defined]
 
     def read(words: Sequence[str]) -> tuple[Sequence[int], Sequence[int]] | None:
@@ -79,6 +83,11 @@ def own_encoder(model: Inspected) -> Encoder:
     vectors = _transformers_vectors if hasattr(module, "get_encoder") else _fairseq_vectors
     size = recorder.transformer.encoder.layers[0].attention_block.out.weight().shape[0]
     return Encoder(module, read, vectors, size, recorder.pad)
+
+
+def _bert_vectors(module: Any, ids: Tensor, kept: Tensor) -> Tensor:
+    found: Tensor = module(input_ids=ids, attention_mask=kept.long()).last_hidden_state
+    return found
 
 
 def _fairseq_vectors(module: Any, ids: Tensor, kept: Tensor) -> Tensor:

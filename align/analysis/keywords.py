@@ -114,9 +114,9 @@ def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
     if not sums.sentences.sum() or not all((corpus.gold & corpus.within(split)).any() for split in SPLITS):
         raise ValueError("a part of the data has no sentence with key words and other words that the model can read")
     judged = dict(judge(corpus, found, sums, plan))
-    heads = model.shape["encoder"][1]
-    tables = {"data": _data_table(corpus, found), "heads": _head_table(sums, heads, plan)}
-    figures = {"heads": lambda: _draw_heads(sums, heads)}
+    shape = model.shape["encoder"]
+    tables = {"data": _data_table(corpus, found), "heads": _head_table(sums, shape[1], plan)}
+    figures = {"heads": lambda: _draw_heads(sums, shape)}
     tuned = None
     if plan.epochs:
         from align.analysis.keyword_ablation import ablate
@@ -215,12 +215,12 @@ def _ablation_table(tuned: Tuned) -> Table:
     )
 
 
-def _draw_heads(sums: HeadSums, heads: int) -> Figure:
-    from align.view.analysis_plots import scatter
+def _draw_heads(sums: HeadSums, shape: tuple[int, int]) -> Figure:
+    from align.view.analysis_plots import head_maps
 
-    relative = _means(sums)[0].T  # [C, 2]
-    layers = {f"layer {n + 1}": relative[n * heads : (n + 1) * heads] for n in range(len(relative) // heads)}
-    return scatter(layers, "relative attention, weights", "relative attention, norms", "key words")
+    relative, *_ = _means(sums)  # [2, C]
+    panels = {f"relative {SYMBOLS[name]}": relative[n].reshape(shape) for n, name in enumerate(MEASURES)}
+    return head_maps(panels, [f"layer {n}" for n in range(1, shape[0] + 1)])
 
 
 def _draw_ablation(tuned: Tuned) -> Figure:

@@ -75,6 +75,35 @@ def attention_maps(panels: Mapping[str, tuple[Values, Sequence[str], Sequence[st
     return figure
 
 
+@matplotlib.rc_context(STYLE)
+def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
+    """Numbers of heads, a panel for each kind, written into cells whose colour is blue below 0 and red above.
+
+    Args:
+        panels: `[layers, H]` by name, NaN where a layer has no such head.
+        rows: names of the layers.
+    """
+    across = min(2, len(panels))
+    down = -(-len(panels) // across)
+    heads = max(values.shape[1] for values in panels.values())
+    size = (0.4 + across * (0.8 + 0.5 * heads), down * (0.6 + 0.24 * len(rows)))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = np.atleast_1d(figure.subplots(down, across)).ravel()
+    for axes, (name, values) in zip(grid, panels.items(), strict=False):
+        most = float(np.nanmax(np.abs(values))) or 1.0
+        axes.imshow(values, cmap="RdBu_r", vmin=-1.6 * most, vmax=1.6 * most, aspect="auto")  # ink is read on all
+        for (y, x), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                axes.text(x, y, f"{value:.1f}" if most >= 1 else f"{value:.3f}", ha="center", va="center", fontsize=6)
+        axes.set_xticks(range(heads), [str(n + 1) for n in range(heads)])
+        axes.set_yticks(range(len(rows)), rows)
+        axes.tick_params(length=0)
+        _label(axes, "head", "", name)
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    return figure
+
+
 def _plain(text: str) -> str:
     """Text in which matplotlib sees no formula."""
     return text.replace("$", r"\$")
