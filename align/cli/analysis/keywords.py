@@ -18,7 +18,7 @@ SUMMARY = "Which heads look at key words, and how well do they find them? With f
 
 EXAMPLES = """examples:
   analyse-attention keywords -m en-de --keyphrases inspec.jsonl    an encoder's heads, and fine-tuning
-  analyse-attention keywords -m en-de --keyphrases inspec.jsonl --epochs 0    without fine-tuning, in a minute
+  analyse-attention keywords -m en-de --keyphrases inspec.jsonl --epochs 0    without fine-tuning
 """
 
 
