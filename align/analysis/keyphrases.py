@@ -132,15 +132,17 @@ class Corpus:
 
     Args:
         documents: in order.
+        file: what errors call where they are from.
 
     Attributes:
         documents: the same.
+        file: the same.
         gold: whether a word is a key word `[N]`.
         found: how many of each document's phrases stand in it.
     """
 
-    def __init__(self, documents: Sequence[Document]) -> None:
-        self.documents = documents
+    def __init__(self, documents: Sequence[Document], file: str = "") -> None:
+        self.documents, self.file = documents, file
         marked = [find_phrases(document) for document in documents]
         self.gold: Marks = np.concatenate([np.zeros(0, bool), *(marks for marks, _ in marked)])
         self.found = [len(found) for _, found in marked]

@@ -110,7 +110,7 @@ class Marker(torch.nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder, self.module = encoder, encoder.module
-        self.linear = torch.nn.Linear(encoder.size, 1)
+        self.linear = torch.nn.Linear(encoder.size, 1).to(next(encoder.module.parameters()).device)
 
     def forward(self, ids: Tensor, words: Tensor) -> Tensor:
         """Of ids and words of pieces `[B, S]`, where pads have the word SPECIAL - 1; logits `[B, W]`."""
@@ -172,7 +172,7 @@ def predict(marker: Marker, sentences: Sequence[Sentence], size: int) -> Doubles
 def tune(
     marker: Marker, sentences: Sequence[Sentence], gold: Marks, epochs: int, rate: float, seed: int
 ) -> Iterator[float]:
-    """Train encoder and classifier together by Adam, the rate going down to zero.
+    """Train encoder and classifier together by Adam, the rate going up for a tenth of the way, then down to zero.
 
     Args:
         marker: is changed.

@@ -16,6 +16,7 @@ from align.analysis.keyphrases import SPLITS, TRAIN, Corpus, Doubles
 from align.analysis.keyword_heads import MEASURES, HeadSums, Received, read_corpus, sum_heads
 from align.analysis.keyword_scores import Judged, draws, ends, judge_marks, judge_scores
 from align.analysis.maps import Inspected
+from align.errors import DataError
 from align.view.report import Finding, Table
 from align.view.tables import Column, Interval, Value, percent
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from align.analysis.keyword_ablation import Tuned
-
 
 SYMBOLS = {"weights": "a", "norms": "‖af‖"}
 """What tables of heads call the measures."""
@@ -81,18 +81,18 @@ def judge(corpus: Corpus, found: Received, sums: HeadSums, plan: Plan) -> Iterat
     def score(scores: Doubles) -> Judged:
         return judge_scores(corpus, scores, plan.samples, plan.seed)
 
-    weights, norms = found.values
+    by_measure = list(zip(MEASURES, found.values, strict=True))
     simple = np.stack((corpus.position_scores(), corpus.tf_idf_scores()), 1)  # [N, 2]
     yield "gold words", judge_marks(corpus, corpus.gold, plan.samples, plan.seed)
     yield "every word", judge_marks(corpus, np.ones_like(corpus.gold), plan.samples, plan.seed)
     yield "first words", score(simple[:, 0])
     yield "tf-idf", score(simple[:, 1])
-    for name, values, n in zip(MEASURES, (weights, norms), range(len(MEASURES)), strict=True):
+    for n, (name, values) in enumerate(by_measure):
         yield f"best head, {name}", score(values[:, ranking(sums, n)[0]])
-    for name, values in zip(MEASURES, (weights, norms), strict=True):
+    for name, values in by_measure:
         yield f"all heads, {name}", score(regress(values, corpus))
     yield "first words and tf-idf", score(regress(simple, corpus))
-    for name, values in zip(MEASURES, (weights, norms), strict=True):
+    for name, values in by_measure:
         yield f"with heads, {name}", score(regress(np.hstack((simple, values)), corpus))
 
 
@@ -105,14 +105,15 @@ def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
         plan: how it is measured.
 
     Raises:
-        ValueError: the model has no encoder, or the training part has no sentence with key words and others in it.
+        DataError: the model has no encoder, a part of the data has no key words, or none beside others in a sentence.
     """
     if "encoder" not in model.shape:
-        raise ValueError(f"{model.name} has no attention of the encoder")
+        raise DataError(f"{model.name} has no attention of the encoder")
     found = read_corpus(model, corpus)
     sums = sum_heads(corpus, found, TRAIN)
     if not sums.sentences.sum() or not all((corpus.gold & corpus.within(split)).any() for split in SPLITS):
-        raise ValueError("a part of the data has no sentence with key words and other words that the model can read")
+        what = "a part of the data has no sentence with key words and other words that the model can read"
+        raise DataError(what, file=corpus.file)
     judged = dict(judge(corpus, found, sums, plan))
     shape = model.shape["encoder"]
     tables = {"data": _data_table(corpus, found), "heads": _head_table(sums, shape[1], plan)}

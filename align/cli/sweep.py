@@ -125,18 +125,19 @@ def build_parser() -> Parser:
     return parser
 
 
-def need(module: str, what: str) -> None:
+def need(module: str, what: str, package: str | None = None) -> None:
     """Check that a library is installed, before the long work whose results need it.
 
     Args:
-        module: the library, which pip knows by the same name.
+        module: the library.
         what: needs the library, as the message says it.
+        package: what pip calls it, where that is another name.
 
     Raises:
         ModuleNotFoundError: the library is not installed; says how to install it.
     """
     if find_spec(module) is None:
-        raise ModuleNotFoundError(f"{what} need {module}: pip install {module}")
+        raise ModuleNotFoundError(f"{what} need {package or module}: pip install {package or module}")
 
 
 def read_options(parser: Parser) -> Options:

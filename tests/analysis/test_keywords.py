@@ -172,7 +172,7 @@ def test_scores_of_nothing() -> None:
 def test_vectors_of_words_are_means_of_their_pieces() -> None:
     table = torch.randn(10, 4)
     encoder = Encoder(
-        torch.nn.Module(), lambda words: None, lambda module, ids, kept: table[ids] * kept[..., None], 4, 0
+        torch.nn.Linear(1, 1), lambda words: None, lambda module, ids, kept: table[ids] * kept[..., None], 4, 0
     )
     marker = Marker(encoder)
     ids = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0]])

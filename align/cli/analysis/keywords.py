@@ -10,7 +10,7 @@ from align.cli.analysis.common import Common, load_inspected
 from align.cli.inputs import check_files, name_shown
 from align.cli.options import whole_number
 from align.cli.parser import Idle, Parser
-from align.errors import DataError
+from align.cli.sweep import need
 from align.signature import Parts
 from align.view.report import Finding
 
@@ -92,21 +92,17 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     """What `align.analysis.keywords` finds in texts with keyphrases."""
+    need("sklearn", "regressions", "scikit-learn")
     from align.analysis.keyphrases import SPLITS, Corpus, read_keyphrases
     from align.analysis.keywords import Plan, keywords
 
     shown = name_shown(options.keyphrases)
     documents = read_keyphrases(options.keyphrases, shown)
     by_split = [[one for one in documents if one.split == split][: options.documents] for split in SPLITS]
-    corpus = Corpus([one for part in by_split for one in part])
+    corpus = Corpus([one for part in by_split for one in part], shown)
     model = load_inspected(common)
     plan = Plan(options.samples, options.seed, options.epochs, options.rate, options.orders)
-    try:
-        finding = keywords(model, corpus, plan)
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(str(error), file=shown) from None
+    finding = keywords(model, corpus, plan)
     parts: dict[str, str | int | None] = {"model": model.name, "data": Path(shown).name}
     parts |= {split: len(part) for split, part in zip(SPLITS, by_split, strict=True)}
     parts["epochs"] = options.epochs
