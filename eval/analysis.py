@@ -23,6 +23,7 @@ from align.cli.common import say
 RUNS = {
     "mixing": "mixing -s {data}/valid.de -t {data}/valid.en --lines 1000",
     "keywords": "keywords -m en-de --keyphrases {data}/analysis/inspec-keyphrases.jsonl",
+    "keywords-bert": "keywords -m {bert} --keyphrases {data}/analysis/inspec-keyphrases.jsonl",
 }
 """What is asked, by the name of its results."""
 
