@@ -64,5 +64,12 @@ def write(found: dict[str, Any], folder: Path, name: str) -> None:
             print(f"# {sign}", file=file)
             writer = csv.DictWriter(file, list(rows[0]), delimiter="\t", lineterminator="\n")
             writer.writeheader()
-            writer.writerows({key: "n/a" if value is None else value for key, value in row.items()} for row in rows)
+            writer.writerows({key: written(value) for key, value in row.items()} for row in rows)
         say(f"{path}")
+
+
+def written(value: Any) -> Any:
+    """A value as other tables of results have it."""
+    if isinstance(value, list):
+        return " to ".join(map(str, value))
+    return "n/a" if value is None else value

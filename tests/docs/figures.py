@@ -87,7 +87,7 @@ def analysis_table(mark: re.Match[str]) -> str:
         key, _, value = condition.partition("=")
         rows = [row for row in rows if row[key] == value]
     keys = [key.strip() for key in columns.split(",")] if columns else list(rows[0])
-    lines = [[row[key].replace("|", "\\|") for key in keys] for row in rows]
+    lines = [[re.sub(r"(?<=\d) to (?=-?\d)", "–", row[key]).replace("|", "\\|") for key in keys] for row in rows]
     table = table_of([key.replace("_", " ") for key in keys], lines, sign)
     return f"{mark[0].partition(chr(10))[0]}\n{table}<!-- end -->\n"
 
