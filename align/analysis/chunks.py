@@ -1,0 +1,114 @@
+"""Chunks of sentences as CoNLL-2000 has them: its files, and F1 of chunks found (Tjong Kim Sang and Buchholz 2000)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.errors import DataError, LineError, Remedy, plural, show_value
+from align.text.lines import open_lines, read_lines, split_words
+
+Counts = NDArray[np.int64]
+"""Chunks found and right, chunks found, chunks of gold in the last axis `[..., 3]`."""
+
+OUTSIDE = "O"
+TAG = re.compile(r"O|[BI]-\S+")
+
+
+class Sentence(NamedTuple):
+    """A sentence's words with a part of speech and a BIO tag each, such as B-NP, I-NP and O."""
+
+    words: tuple[str, ...]
+    speech: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+class Span(NamedTuple):
+    """A chunk: its first word, from 0, the word after its last, and its kind."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def read_sentences(name: str) -> list[Sentence]:
+    """All sentences of a file: word, part of speech and tag on a line, a blank line between sentences.
+
+    Args:
+        name: of the file; `.gz` and `.xz` are unpacked, `-` is stdin.
+
+    Raises:
+        OSError: the file cannot be opened.
+        DataError: a line has not these three fields, or there is no sentence; names file and line.
+    """
+    with open_lines(name) as stream:
+        sentences = list(parse_sentences(read_lines(stream, name), name))
+    if not sentences:
+        raise DataError("no sentence in it", file=name)
+    return sentences
+
+
+def parse_sentences(lines: Iterable[str], name: str) -> Iterator[Sentence]:
+    """The sentences of a file's lines; see `read_sentences`."""
+    rows: list[Sequence[str]] = []
+    for number, line in enumerate(lines, 1):
+        fields = split_words(line)
+        if fields:
+            _check(fields, name, number)
+            rows.append(fields)
+        elif rows:
+            yield Sentence(*zip(*rows, strict=True))
+            rows = []
+    if rows:
+        yield Sentence(*zip(*rows, strict=True))
+
+
+def _check(fields: Sequence[str], name: str, number: int) -> None:
+    """Raise where a line is no word with its part of speech and its tag."""
+    if len(fields) != 3:
+        remedy = Remedy("CoNLL-2000 has a word, its part of speech and its tag on each line")
+        raise LineError(f"{plural(len(fields), 'field')}, not 3", file=name, line=number, remedy=remedy)
+    if not TAG.fullmatch(fields[2]):
+        raise LineError(f"{show_value(fields[2])} is no tag such as B-NP, I-NP or O", file=name, line=number)
+
+
+def spans(tags: Iterable[str]) -> set[Span]:
+    """The chunks of a sentence's tags, as conlleval has them: an I- behind O or another kind begins one."""
+    found: set[Span] = set()
+    start, kind = 0, ""
+    for n, tag in enumerate((*tags, OUTSIDE)):
+        here = "" if tag == OUTSIDE else tag[2:]
+        if kind and (here != kind or tag.startswith("B-")):
+            found.add(Span(start, n, kind))
+            kind = ""
+        if here and not kind:
+            start, kind = n, here
+    return found
+
+
+def count_chunks(gold: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> Counts:
+    """Chunks of N sentences' tags: right, found, and of gold `[N, 3]`; right is one with both ends and the kind.
+
+    Raises:
+        ValueError: there are not as many sentences, or words in one of them.
+    """
+    rows = []
+    for of_gold, of_found in zip(gold, found, strict=True):
+        if len(of_gold) != len(of_found):
+            raise ValueError(f"{len(of_gold)} and {len(of_found)} tags of the same sentence")
+        a, b = spans(of_gold), spans(of_found)
+        rows.append((len(a & b), len(b), len(a)))
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def f1(counts: Counts) -> NDArray[np.float64]:
+    """2 right / (found + gold), the harmonic mean of precision and recall, `[..., 3]` to `[...]`; NaN of none."""
+    whole = (counts[..., 1] + counts[..., 2]).astype(np.float64)
+    score: NDArray[np.float64] = np.divide(
+        2 * counts[..., 0], whole, out=np.full(np.shape(whole), np.nan), where=whole > 0
+    )
+    return score
