@@ -135,12 +135,12 @@ def _tree(rows: Sequence[_Row]) -> Tree:
         raise LineError("the sentence has no root: no word's head is 0", line=rows[0].line)
     rooted = {ROOT}
     for n, row in enumerate(rows):
-        path: list[int] = []
+        path: set[int] = set()
         while n not in rooted:
             if n in path:
                 raise LineError(f"word {n + 1} is its own head, directly or by way of others", line=row.line)
-            path.append(n)
+            path.add(n)
             n = heads[n]
-        rooted.update(path)
+        rooted |= path
     _, words, tags, _, relations = zip(*rows, strict=True)
     return Tree(words, tags, tuple(heads), relations, rows[0].line)

@@ -104,6 +104,59 @@ def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
     return figure
 
 
+@matplotlib.rc_context(STYLE)
+def bars(
+    names: Sequence[str], series: Mapping[str, Sequence[float]], ends: Mapping[str, Sequence[Any]], y: str, title: str
+) -> Figure:
+    """Groups of bars, one bar of each series in a group, with intervals.
+
+    Args:
+        names: of G groups.
+        series: heights of G bars, by series.
+        ends: both ends of the interval of each bar, or None, likewise; series without intervals may be missing.
+        y: what the heights are.
+        title: above the panel.
+    """
+    figure = Figure(figsize=(max(3.6, 0.8 + 0.08 * len(names) * (1 + len(series))), 2.8), layout="constrained")
+    axes = figure.subplots()
+    width = 0.8 / len(series)
+    for n, (name, heights) in enumerate(series.items()):
+        places = [group + (n - (len(series) - 1) / 2) * width for group in range(len(names))]
+        axes.bar(places, heights, width, label=name)
+        for place, both in zip(places, ends.get(name, ()), strict=False):
+            if both is not None:
+                axes.plot([place, place], list(both), color="black", linewidth=0.6)
+    axes.set_xticks(range(len(names)), [_plain(name) for name in names], rotation=90 if len(names) > 6 else 0)
+    _label(axes, "", y, title)
+    if len(series) > 1:
+        axes.legend(frameon=False)
+    return figure
+
+
+@matplotlib.rc_context(STYLE)
+def named_points(points: Mapping[str, Values], names: Mapping[str, Sequence[str]], title: str) -> Figure:
+    """Points with their names, in colours that go from the first kind to the last; the axes have no meaning.
+
+    Args:
+        points: `[N, 2]` by kind.
+        names: of the N points, likewise.
+        title: above the panel.
+    """
+    figure = Figure(figsize=(3.6, 3.2), layout="constrained")
+    axes = figure.subplots()
+    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(points)))
+    for (kind, values), colour in zip(points.items(), colours, strict=True):
+        axes.scatter(values[:, 0], values[:, 1], s=16, color=colour, label=kind)
+        for name, place in zip(names[kind], values, strict=True):
+            axes.annotate(_plain(name), place, xytext=(3, 3), textcoords="offset points", fontsize=5)
+    axes.set_aspect("equal", "datalim")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_title(title)
+    axes.legend(frameon=False, fontsize=6)
+    return figure
+
+
 def _plain(text: str) -> str:
     """Text in which matplotlib sees no formula."""
     return text.replace("$", r"\$")
