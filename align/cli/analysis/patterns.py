@@ -1,0 +1,66 @@
+"""`analyse-attention patterns`: what maps of attention look like."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+from align.cli.analysis.common import Common, Texts, add_text_files, load_inspected, open_pairs, read_texts
+from align.cli.options import number_up_to, whole_number
+from align.cli.parser import Parser
+from align.signature import Parts
+from align.view.report import Finding
+
+SUMMARY = "What do maps of attention look like: stripes, diagonals, blocks?"
+
+EXAMPLES = """examples:
+  analyse-attention patterns text --plots figures/patterns   shares, and the most typical maps
+  analyse-attention patterns -s text.de --threshold 0.4      a rule that asks for less; the encoder alone
+"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+        texts: what to read.
+        threshold: of the rule.
+        seed: of the bootstrap.
+    """
+
+    texts: Texts
+    threshold: float
+    seed: int
+
+
+def add_options(parser: Parser) -> None:
+    """What this command takes beside what all take."""
+    add_text_files(parser, "their translations, which the decoder reads")
+    parser.add_argument(
+        "--threshold",
+        type=number_up_to(1),
+        default=0.5,
+        metavar="N",
+        help="how far above chance attention to a pattern's cells has to be, from 0 to 1",
+    )
+    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of the bootstrap")
+
+
+def read_options(parser: Parser, args: argparse.Namespace) -> Options:
+    """The command line, checked."""
+    return Options(read_texts(parser, args), args.threshold, args.seed)
+
+
+def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
+    """What `align.analysis.pattern_shares` finds in a text."""
+    model = load_inspected(common)
+    from align.analysis.pattern_shares import patterns
+
+    parts = options.texts.parts_of(model)
+    with open_pairs(options.texts) as (text, pairs):
+        finding = patterns(model, pairs, parts, options.threshold, options.seed)
+    return finding, {
+        **{"model": model.name, "n": text.lines, "threshold": f"{options.threshold:g}"},
+        "seed": options.seed,
+    }

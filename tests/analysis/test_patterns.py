@@ -1,0 +1,158 @@
+"""Patterns of maps that are made to have one, scores against loops, and shares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.analysis.maps import Maps, Reading
+from align.analysis.pattern_shares import PartPatterns, patterns, segments_of
+from align.analysis.patterns import BLOCK, BOTH, DIAGONAL, HETEROGENEOUS, PATTERNS, VERTICAL, band, name, score
+from align.errors import DataError
+from align.types import Pair
+from align.view.tables import Interval
+from tests.analysis.made import MadeModel, random_maps, tokens
+
+SIZE = 20
+EVEN = np.full((SIZE, SIZE), 1 / SIZE)
+STRIPES = np.tile(np.eye(SIZE)[[3]] * 0.6 + np.eye(SIZE)[[19]] * 0.4, (SIZE, 1))
+SEGMENTS = np.arange(SIZE) // (SIZE // 2)
+BLOCKS = (SEGMENTS[:, None] == SEGMENTS) / (SIZE / 2)
+SHAPES = {
+    "first column": (np.tile(np.eye(SIZE)[0], (SIZE, 1)), VERTICAL),
+    "two columns": (STRIPES, VERTICAL),
+    "itself": (np.eye(SIZE), DIAGONAL),
+    "before": (np.eye(SIZE, k=-1) + np.eye(SIZE)[[0]].T @ np.eye(SIZE)[[0]], DIAGONAL),
+    "two behind": (np.roll(np.eye(SIZE), 2, axis=1), DIAGONAL),
+    "before and behind": ((np.eye(SIZE, k=-1) + np.eye(SIZE, k=1)) / 2, DIAGONAL),
+    "columns and diagonal": ((STRIPES + np.eye(SIZE)) / 2, BOTH),
+    "own segment": (BLOCKS, BLOCK),
+    "everywhere": (EVEN, HETEROGENEOUS),
+    "backwards": (np.eye(SIZE)[::-1], HETEROGENEOUS),
+    "five behind": (np.roll(np.eye(SIZE), 5, axis=1), HETEROGENEOUS),
+}
+EVERYTHING = np.ones((SIZE, SIZE), bool)
+
+
+def heads(*maps: Any) -> Any:
+    """Maps of one layer."""
+    return np.stack(maps)[None].astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("noise", [0.0, 0.15])
+def test_maps_are_called_what_they_are_made_to_be(shape: str, noise: float) -> None:
+    drawn = np.random.default_rng(1).dirichlet(np.ones(SIZE), SIZE)
+    made, expected = SHAPES[shape]
+    found = name(score(heads((1 - noise) * made + noise * drawn), EVERYTHING, SEGMENTS))
+    assert PATTERNS[found[0, 0]] == PATTERNS[expected]
+
+
+def test_without_segments_there_are_no_blocks() -> None:
+    assert name(score(heads(BLOCKS), EVERYTHING)) == HETEROGENEOUS
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_even_attention_scores_nothing(part: str) -> None:
+    seen = np.tri(SIZE) > 0 if part == "decoder" else EVERYTHING
+    found = score(heads(seen / seen.sum(1, keepdims=True)), seen, SEGMENTS)
+    np.testing.assert_allclose(np.stack(found), 0, atol=1e-6)
+
+
+def test_all_attention_on_a_pattern_scores_one() -> None:
+    found = score(heads(STRIPES, BLOCKS), EVERYTHING, SEGMENTS)
+    assert found.stripes[0, 0] == pytest.approx(1)
+    assert found.blocks[0, 1] == pytest.approx(1)
+
+
+@given(st.integers(8, 25), st.integers(8, 25), st.booleans(), st.integers(0, 99))
+def test_scores_against_loops(rows: int, columns: int, causal: bool, seed: int) -> None:
+    columns = rows if causal else columns
+    values = np.random.default_rng(seed).random((1, 1, rows, columns)).astype(np.float32)
+    seen = np.tri(rows, columns) > 0 if causal else np.ones((rows, columns), bool)
+    share = np.zeros((rows, columns))
+    chance = np.zeros((rows, columns))
+    for t in range(rows):
+        there = [s for s in range(columns) if seen[t, s]]
+        for s in there:
+            share[t, s] = values[0, 0, t, s] / sum(float(values[0, 0, t, other]) for other in there)
+            chance[t, s] = 1 / len(there)
+    most = sorted(range(columns), key=lambda s: -share[:, s].sum())[: -(-columns // 10)]
+
+    def above(cells: list[tuple[int, int]]) -> float:
+        p, q = (sum(float(one[t, s]) for t, s in cells) / rows for one in (share, chance))
+        return (p - q) / (1 - q)
+
+    def near(centre: int) -> list[tuple[int, int]]:
+        ratio = (columns - 1) / (rows - 1)
+        return [(t, s) for t in range(rows) for s in range(columns) if abs(t * ratio + centre - s) <= 1]
+
+    best = max((0, -1, 1, -2, 2), key=lambda centre: sum(share[t, s] for t, s in near(centre)))
+    found = score(values, seen)
+    assert found.stripes[0, 0] == pytest.approx(above([(t, s) for t in range(rows) for s in most]), abs=1e-5)
+    assert found.band[0, 0] == pytest.approx(above([(t, s) for t, s in near(best) if s not in most]), abs=1e-5)
+
+
+def test_a_band_runs_from_corner_to_corner() -> None:
+    cells = band(10, 28, 0)
+    assert cells[0, 0]
+    assert cells[9, 27]
+    assert cells[3, 9]
+    assert cells.sum(1).max() == 3
+
+
+TEXT = tokens(" ".join(f"w{n}" for n in range(SIZE - 1)) + " </s>")
+
+
+def made(values: Any) -> Maps:
+    """Maps of one layer whose weights are given, and whose norms are the opposite: even."""
+    maps = random_maps(TEXT, TEXT, (1, len(values)))
+    return replace(maps, weights=heads(*values), vectors=np.ones((1, len(values), SIZE), np.float32))
+
+
+def test_shares_by_head_and_part() -> None:
+    shapes = [SHAPES["first column"][0], SHAPES["itself"][0]]
+    other = [SHAPES["first column"][0], SHAPES["backwards"][0]]
+    model = MadeModel([{"encoder": made(shapes)}, {"encoder": made(other)}], (1, 2))
+    finding = patterns(model, [Pair(("a",), (), n) for n in (1, 2)], ["encoder"])
+    rows = {(row["head"], row["measure"]): row for row in finding.tables["heads"].rows}
+    assert rows[1, "a"]["vertical"] == 100
+    assert (rows[2, "a"]["diagonal"], rows[2, "a"]["heterogeneous"]) == (50, 50)
+    (row, _) = finding.tables["parts"].rows
+    assert (row["vertical"], row["diagonal"], row["heterogeneous"], row["texts"]) == (50, 25, 25, 2)
+    assert row["diagonal interval"] == Interval(0, 50)
+    assert [row["vertical"] for row in finding.tables["layers"].rows] == [50, 50]
+
+
+def test_the_most_typical_map_is_kept_as_an_example() -> None:
+    found = PartPatterns("encoder", 0.5)
+    pair = Pair(TEXT.text, (), 1)
+    found.add(Reading(pair, {"encoder": made([0.8 * np.eye(SIZE) + 0.2 * EVEN, EVEN])}))
+    found.add(Reading(pair, {"encoder": made([EVEN, np.eye(SIZE)])}))
+    assert found.examples[DIAGONAL].place == (1, 2)
+    np.testing.assert_array_equal(found.examples[DIAGONAL].values, np.eye(SIZE))
+    assert set(found.examples) == {DIAGONAL, HETEROGENEOUS}
+
+
+def test_segments_of_pairs_that_one_encoder_reads() -> None:
+    both = tokens("[CLS] gut ##en tag [SEP] good day [SEP]")
+    found = segments_of(both, Pair(("guten", "tag"), ("good", "day"), 1))
+    assert found is not None
+    assert list(found) == [0, 0, 0, 0, 0, 1, 1, 1]
+    assert segments_of(tokens("guten tag </s>"), Pair(("guten", "tag"), ("good", "day"), 1)) is None
+    assert segments_of(both, Pair(("guten", "tag", "good", "day"), (), 1)) is None
+
+
+def test_texts_that_are_too_short_are_left_out_and_counted() -> None:
+    short = tokens("a b c </s>")
+    few = random_maps(short, short, (1, 1))
+    pairs = [Pair(("a",), (), 1), Pair(("b",), (), 2)]
+    finding = patterns(MadeModel([{"encoder": few}, {"encoder": made([EVEN])}], (1, 1)), pairs, ["encoder"])
+    assert "1 text left out" in finding.tables["parts"].notes[1]
+    with pytest.raises(DataError, match="no line of 8 pieces or more"):
+        patterns(MadeModel([{"encoder": few}] * 2, (1, 1)), pairs, ["encoder"])
