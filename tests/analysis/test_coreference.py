@@ -1,0 +1,207 @@
+"""Paragraphs of GAP's form, mentions in words, and heads that know whom pronouns mean."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.analysis.coreference import coreference, first, name_candidate, nearest, repeated, take, titled
+from align.analysis.gap import COLUMNS, FEMININE, MASCULINE, Paragraph, cut_words, read_gap, read_paragraphs
+from align.analysis.maps import Reading
+from align.errors import DataError
+from align.text.words import split_words
+from align.types import Pair, Part
+from tests.analysis.made import MadeModel, random_maps, tokens
+
+HEADER = "\t".join(COLUMNS)
+TEXT = "Anna Berg met Clara's aunt; Berg knew that she (Clara) sang."
+
+
+def row(text: str = TEXT, pronoun: str = "she", a: str = "Anna Berg", b: str = "Clara", **changed: str) -> str:
+    """A line of GAP whose mentions are found in the text."""
+    fields = {
+        "ID": "made-1", "Text": text, "Pronoun": pronoun, "Pronoun-offset": str(text.find(f" {pronoun} ") + 1),
+        "A": a, "A-offset": str(text.find(a)), "A-coref": "TRUE", "B": b, "B-offset": str(text.find(b)),
+        "B-coref": "FALSE", "URL": "http://example.org/wiki/Clara_Schmidt_(singer)",
+    }  # fmt: skip
+    return "\t".join((fields | {name.replace("_", "-"): value for name, value in changed.items()}).values())
+
+
+def read(*rows: str) -> list[Paragraph]:
+    return list(read_gap([HEADER, *rows], "gap"))
+
+
+def test_words_are_cut_at_spaces_and_at_mentions() -> None:
+    (found,) = read(row())
+    assert found.words[:5] == ("Anna", "Berg", "met", "Clara", "'s")
+    assert [found.words[slice(*span)] for span in (found.pronoun, *found.candidates)] == [
+        ("she",), ("Anna", "Berg"), ("Clara",),
+    ]  # fmt: skip
+    assert (found.right, found.gender, found.line) == (0, FEMININE, 2)
+    assert found.title == {"Clara", "Schmidt", "(singer)"}
+    assert found.pair() == Pair(found.words, (), 2)
+
+
+def test_neither_candidate_and_the_second() -> None:
+    neither, second = read(row(A_coref="FALSE"), row(A_coref="FALSE", B_coref="TRUE"))
+    assert (neither.right, second.right) == (None, 1)
+
+
+@given(st.text(alphabet="ab .\t\xa0é", min_size=1, max_size=30), st.data())
+def test_mentions_have_the_words_of_their_characters(text: str, data: st.DataObject) -> None:
+    places = sorted(data.draw(st.sets(st.integers(0, len(text)), min_size=2, max_size=6)))
+    spans = list(zip(places[::2], places[1::2], strict=False))
+    if any(not text[begin:end].strip(" \t") for begin, end in spans):
+        with pytest.raises(ValueError, match="no word at characters"):
+            cut_words(text, spans)
+        return
+    words, found = cut_words(text, spans)
+    assert "".join(words) == text.replace(" ", "").replace("\t", "")
+    for (begin, end), (one, other) in zip(spans, found, strict=True):
+        assert words[one:other] == split_words(text[begin:end])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (row().rpartition("\t")[0], "10 columns between TABs, where GAP has 11"),
+        (row(Pronoun_offset="3"), "'she' does not stand at character 3"),
+        (row(A_offset="-1"), "'Anna Berg' does not stand at character -1"),
+        (row(B_offset="x"), "'Clara' does not stand at character x"),
+        (row(B="", B_offset="0"), "'' does not stand"),
+        (row(A_coref="True"), "A-coref is 'True', neither TRUE nor FALSE"),
+        (row(B_coref="TRUE"), "both A and B are said to be meant"),
+        (row(B="Berg", B_offset="5"), "two mentions overlap"),
+        (row(pronoun="met"), "'met' is none of she, her"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_named(line: str, message: str) -> None:
+    with pytest.raises(DataError) as error:
+        read(row(), line)
+    assert str(error.value).startswith("gap, line 3: ")
+    assert message in str(error.value)
+
+
+def test_files_of_something_else_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "gap.tsv"
+    for text, message in (
+        ("a\tb\n", "line 1: GAP's first line is ID Text"),
+        (HEADER + "\n", "no paragraph"),
+        ("", "no paragraph"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=message):
+            read_paragraphs(str(path))
+    path.write_text("\n".join((HEADER, row(), "cut off")), encoding="utf-8")
+    assert len(read_paragraphs(str(path), 1)) == 1
+
+
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 40))
+def test_windows_hold_all_mentions_and_no_more_words_than_asked(before: int, behind: int, most: int) -> None:
+    text = "x " * before + "Anna saw Eva , who smiled when she waved" + " x" * behind
+    (found,) = read(row(text + " .", a="Anna", b="Eva"))
+    window = found.window(most)
+    core = max(found.pronoun[1], found.candidates[1][1]) - found.candidates[0][0]
+    assert len(window.words) == core + min(most, len(found.words) - core)
+    for one, other in zip(
+        (found.pronoun, *found.candidates), (window.pronoun, *window.candidates), strict=True
+    ):  # fmt: skip
+        assert found.words[slice(*one)] == window.words[slice(*other)]
+    assert found.window(len(found.words)) == found
+
+
+def test_what_is_taken_without_a_model() -> None:
+    (found,) = read(row())
+    assert (first(found), nearest(found), repeated(found), titled(found)) == (0, 1, 1, 1)
+    surname = row("Clara met Anna Berg; Berg knew that she won.", B_coref="FALSE")
+    (found,) = read(surname)
+    assert (first(found), nearest(found), repeated(found), titled(found)) == (1, 0, 0, 1)
+
+
+def test_the_candidate_that_is_attended_to_by_its_best_word() -> None:
+    (found,) = read(row())
+    attention = np.zeros((2, len(found.words), len(found.words)), np.float32)
+    pronoun = found.pronoun[0]
+    attention[0, pronoun, [0, 1, 3]] = 0.1, 0.4, 0.3  # Anna Berg, Clara
+    attention[1, [0, 1, 3], pronoun] = 0.2, 0.1, 0.3
+    assert list(take(attention, found)) == [0, 0, 0, 1]
+
+
+class Reads(MadeModel):
+    """A model whose head 2-1 knows whom a pronoun means, and that reads no more words than it is told."""
+
+    def __init__(self, meant: dict[int, Paragraph], longest: int) -> None:
+        text = tokens("a </s>")
+        super().__init__([{"encoder": random_maps(text, text)}])
+        self._meant, self._longest = meant, longest
+
+    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
+        for pair in pairs:
+            if len(pair.source) > self._longest:
+                yield Reading(pair, {})
+                continue
+            side = tokens(" ".join([*(f"w{n}" for n in range(len(pair.source))), "</s>"]))
+            maps = random_maps(side, side, seed=pair.id)
+            paragraph = self._meant[pair.id]
+            name = paragraph.words[paragraph.candidates[paragraph.right or 0][0]]
+            maps.weights[1, 0, pair.source.index("she"), pair.source.index(name)] = 2
+            yield Reading(pair, {"encoder": maps})
+
+
+def sample(count: int) -> list[Paragraph]:
+    """Paragraphs of growing length, of which each third means neither candidate."""
+    kinds = [("TRUE", "FALSE"), ("FALSE", "TRUE"), ("FALSE", "FALSE")]
+    texts = ["x " * n + "Anna saw Eva before she left" + " x" * n for n in range(count)]
+    return read(*(
+        row(text, a="Anna", b="Eva", A_coref=kinds[n % 3][0], B_coref=kinds[n % 3][1]) for n, text in enumerate(texts)
+    ))  # fmt: skip
+
+
+def run(count: int, longest: int) -> dict[str, Any]:
+    paragraphs = sample(count)
+    finding = coreference(Reads({one.line: one for one in paragraphs}, longest), paragraphs)
+    rows = {row["way"]: row for row in finding.tables["pronouns"].rows}
+    return {
+        **{str(way): row for way, row in rows.items()},
+        "notes": finding.tables["pronouns"].notes,
+        "heads": finding.tables["heads"].rows,
+    }
+
+
+def test_a_head_that_knows_is_found() -> None:
+    found = run(60, 1000)
+    assert (found["most attended, a"]["head"], found["most attended, a"]["right"]) == ("2-1 p>c", 100)
+    assert (found["the nearest"]["right"], found["the first"]["right"]) == (50, 50)
+    assert (found["the nearest"]["gain"], found["most attended, a"]["gain"]) == (None, 50)
+    assert (found["most attended, a"][FEMININE], found["most attended, a"][MASCULINE]) == (100, None)
+    assert found["heads"][3]["weight p>c"] == 100
+    assert (
+        found["notes"][3] == "40 paragraphs, of which 0 cut; left out: 20 where neither candidate is meant, 0 too long"
+    )
+
+
+def test_long_paragraphs_are_cut_and_counted() -> None:
+    found = run(30, 20)
+    assert found["notes"][3].startswith("20 paragraphs, of which 14 cut;")
+    assert found["most attended, a"]["right"] == 100
+
+
+def test_paragraphs_that_no_cut_makes_short_enough() -> None:
+    with pytest.raises(DataError, match="no paragraph that the model can read"):
+        run(10, 4)
+
+
+def test_a_model_without_an_encoder() -> None:
+    text = tokens("a </s>")
+    with pytest.raises(DataError, match="no attention of the encoder: there is cross"):
+        coreference(MadeModel([{"cross": random_maps(text, text)}]), sample(3))
+
+
+def test_names_of_candidates() -> None:
+    assert [name_candidate(n, 12, 3) for n in (0, 5, 6, 11)] == ["1-1 p>c", "2-3 p>c", "1-1 c>p", "2-3 c>p"]
