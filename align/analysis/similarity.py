@@ -1,0 +1,208 @@
+"""Which heads attend alike: Jensen-Shannon divergences of all pairs, and a map of heads (Clark et al. 2019, 6).
+
+Letters: C heads of all layers, T rows, S columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.analysis.divergence import js
+from align.analysis.maps import Inspected
+from align.analysis.measures import MEASURES, measured
+from align.errors import DataError
+from align.types import Pair, Part
+from align.view.report import Finding, Table
+from align.view.tables import Column, Value
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Doubles = NDArray[np.float64]
+
+
+def divergences(values: NDArray[np.float32]) -> Doubles:
+    """The divergence of each two heads in one text, the sum over rows, in bits: 0 to T.
+
+    Args:
+        values: weights or norms `[C, T, S]`, of which each row is made to sum to 1.
+
+    Returns:
+        `[C, C]`, symmetric.
+    """
+    rows = values / np.maximum(values.sum(2, keepdims=True), 1e-12)
+    found = np.zeros((len(rows), len(rows)))
+    for c in range(len(rows) - 1):
+        found[c, c + 1 :] = found[c + 1 :, c] = js(rows[c], rows[c + 1 :]).sum(1) / log(2)
+    return found
+
+
+@dataclass
+class Distances:
+    """Mean divergences of a part's heads over all rows of a text.
+
+    Attributes:
+        shape: layers, and heads in each.
+        total: sums by measure `[C, C]`.
+        rows: their number.
+    """
+
+    shape: tuple[int, int]
+    total: dict[str, Doubles]
+    rows: int = 0
+
+    def mean(self, measure: str) -> Doubles:
+        """Of each two heads `[C, C]`, in bits."""
+        return self.total[measure] / self.rows
+
+    def name(self, head: int) -> str:
+        """Layer and head."""
+        layer, number = divmod(head, self.shape[1])
+        return f"{layer + 1}-{number + 1}"
+
+
+class Neighbour(NamedTuple):
+    """The head that is most like another one, and how far off."""
+
+    head: int
+    distance: float
+
+
+def nearest(distances: Doubles) -> list[Neighbour]:
+    """The neighbour of each head, the first of equally near ones.
+
+    Args:
+        distances: `[C, C]`.
+    """
+    others = np.where(np.eye(len(distances), dtype=bool), np.inf, distances)
+    return [Neighbour(int(row.argmin()), float(row.min())) for row in others]
+
+
+def embed(distances: Doubles, seed: int) -> Doubles:
+    """Two dimensions in which heads are about as far apart as by their divergences `[C, 2]`.
+
+    Metric multidimensional scaling (SMACOF) from four random starts, of which the best is kept; the axes are turned to
+    where most and least of the variance is, so that equal distances give equal pictures.
+
+    Args:
+        distances: `[C, C]`.
+        seed: of the starts.
+    """
+    from sklearn.manifold import smacof
+
+    draw = np.random.RandomState(seed)
+    places, _ = smacof(distances, n_components=2, n_init=4, init=None, random_state=draw, normalized_stress=False)
+    places = places - places.mean(0)
+    _, _, axes = np.linalg.svd(places, full_matrices=False)
+    turned: Doubles = places @ axes.T
+    signs = np.sign(turned[np.abs(turned).argmax(0), [0, 1]])
+    return turned * np.where(signs == 0, 1, signs)
+
+
+def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part]) -> dict[Part, Distances]:
+    """Mean divergences over a text.
+
+    Args:
+        model: whose heads.
+        pairs: the text.
+        parts: of the model.
+
+    Raises:
+        DataError: a part has one head only, or there is nothing to read.
+    """
+    for part in parts:
+        if np.prod(model.shape[part]) < 2:
+            raise DataError(f"the {part} of {model.name} has one head, which no other is like")
+    found = {}
+    for part in parts:
+        count = int(np.prod(model.shape[part]))
+        found[part] = Distances(model.shape[part], {name: np.zeros((count, count)) for name in MEASURES})
+    for reading in model.read(pairs, parts):
+        for part, maps in reading.maps.items():
+            found[part].rows += len(maps.rows)
+            for name, values in measured(maps).items():
+                found[part].total[name] += divergences(values.reshape(-1, *values.shape[2:]))
+    if not all(one.rows for one in found.values()):
+        raise DataError("there is no line that the model can read")
+    return found
+
+
+def similarity(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> Finding:
+    """How alike heads are, the nearest head of each, and a map of them; see `measure`.
+
+    Args:
+        model: whose heads.
+        pairs: the text.
+        parts: of the model.
+        seed: of the map.
+    """
+    found = measure(model, pairs, parts)
+    places = {
+        (part, name): embed(one.mean(name), seed)
+        for part, one in found.items()
+        for name in MEASURES
+    }  # fmt: skip
+    return Finding(
+        {"layers": _layer_table(found), "heads": _head_table(found, places)},
+        {f"{part}.{name}": _figure(found[part], places[part, name], part, name) for part, name in places},
+    )
+
+
+def _layer_table(found: Mapping[Part, Distances]) -> Table:
+    """How far heads of a layer are from each other, and from those of other layers."""
+    columns = [Column("part", "part"), Column("layer", "layer"), Column("measure", "measure")]
+    columns += [Column("within", "within the layer", 3), Column("between", "to other layers", 3)]
+    rows: list[dict[str, Value]] = []
+    for part, one in found.items():
+        layers = np.repeat(np.arange(one.shape[0]), one.shape[1])
+        for name, symbol in MEASURES.items():
+            distances = one.mean(name)
+            for layer in range(one.shape[0]):
+                own = layers == layer
+                within = distances[own][:, own][~np.eye(own.sum(), dtype=bool)]
+                row: dict[str, Value] = {"part": part, "layer": layer + 1, "measure": symbol}
+                row |= {"within": _mean(within), "between": _mean(distances[own][:, ~own])}
+                rows.append(row)
+    notes = ["Jensen-Shannon divergence in bits, from 0 to 1: the mean over all rows of the text and pairs of heads"]
+    notes.append("; ".join(f"{part}: {one.rows:,} rows" for part, one in found.items()))
+    return Table(columns, rows, notes)
+
+
+def _mean(values: Doubles) -> float | None:
+    return float(values.mean()) if values.size else None
+
+
+def _head_table(found: Mapping[Part, Distances], places: Mapping[tuple[Part, str], Doubles]) -> Table:
+    columns = [Column("part", "part"), Column("measure", "measure"), Column("head", "head")]
+    columns += [Column("nearest", "nearest"), Column("distance", "its divergence", 3)]
+    columns += [Column("mean", "mean of all", 3), Column("x", "x", 3), Column("y", "y", 3)]
+    rows: list[dict[str, Value]] = []
+    for (part, name), place in places.items():
+        one, distances = found[part], found[part].mean(name)
+        for head, neighbour in enumerate(nearest(distances)):
+            row: dict[str, Value] = {"part": part, "measure": MEASURES[name], "head": one.name(head)}
+            row |= {"nearest": one.name(neighbour.head), "distance": neighbour.distance}
+            row["mean"] = float(distances[head].sum()) / (len(distances) - 1)
+            rows.append({**row, "x": float(place[head, 0]), "y": float(place[head, 1])})
+    return Table(columns, rows, ["head: layer-head; x, y: its place in the map of heads"], wide=True)
+
+
+def _figure(one: Distances, places: Doubles, part: Part, name: str) -> Callable[[], Figure]:
+    def draw() -> Figure:
+        from align.view.analysis_plots import named_points
+
+        layers = np.repeat(np.arange(one.shape[0]), one.shape[1])
+        points = {f"layer {layer + 1}": places[layers == layer] for layer in range(one.shape[0])}
+        names = {
+            f"layer {layer + 1}": [one.name(int(head)) for head in np.flatnonzero(layers == layer)]
+            for layer in range(one.shape[0])
+        }
+        return named_points(points, names, f"{part}: heads by {MEASURES[name]}")
+
+    return draw

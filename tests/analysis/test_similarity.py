@@ -1,0 +1,74 @@
+"""Divergences of heads against scipy, the nearest heads, and maps of heads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import jensenshannon
+
+from align.analysis.similarity import divergences, embed, measure, nearest, similarity
+from align.errors import DataError
+from align.types import Pair
+from tests.analysis.made import MadeModel, random_maps, tokens
+
+TEXTS = [tokens("das Haus ist ##t alt , </s>"), tokens("wir sehen . </s>")]
+PAIRS = [Pair(("a",), (), n) for n in (1, 2)]
+
+
+def test_divergences_are_those_of_scipy() -> None:
+    values = np.random.default_rng(1).random((4, 5, 6)).astype(np.float32)
+    values[1, 2, :3] = 0
+    found = divergences(values)
+    for one, other in np.ndindex(4, 4):
+        expected = sum(jensenshannon(values[one, t], values[other, t], 2) ** 2 for t in range(5))
+        assert found[one, other] == pytest.approx(expected, abs=1e-5)
+
+
+def test_means_are_over_all_rows_of_a_text() -> None:
+    maps = [random_maps(one, one, seed=n) for n, one in enumerate(TEXTS)]
+    found = measure(MadeModel([{"encoder": one} for one in maps]), PAIRS, ["encoder"])["encoder"]
+    totals = [divergences(one.weights.reshape(6, *one.weights.shape[2:])) for one in maps]
+    np.testing.assert_allclose(found.mean("weight"), sum(totals) / 11)
+    assert found.mean("norm")[0, 1] != found.mean("weight")[0, 1]
+    assert found.name(4) == "2-2"
+
+
+def test_the_nearest_head_is_never_the_head_itself() -> None:
+    distances = np.array([[0, 0.3, 0.2], [0.3, 0, 0.5], [0.2, 0.5, 0]])
+    assert nearest(distances) == [(2, 0.2), (0, 0.3), (0, 0.2)]
+
+
+def test_heads_that_lie_in_a_plane_come_to_lie_as_far_apart() -> None:
+    places = np.random.default_rng(2).random((7, 2))
+    distances = np.linalg.norm(places[:, None] - places, axis=2)
+    found = embed(distances, seed=1)
+    np.testing.assert_allclose(np.linalg.norm(found[:, None] - found, axis=2), distances, atol=0.02)
+    np.testing.assert_array_equal(found, embed(distances, seed=1))
+    np.testing.assert_allclose(found.mean(0), 0, atol=1e-9)
+
+
+def test_tables_name_heads_as_layer_and_head() -> None:
+    model = MadeModel([{"encoder": random_maps(one, one)} for one in TEXTS])
+    tables = similarity(model, PAIRS, ["encoder"]).tables
+    assert [row["head"] for row in tables["heads"].rows[:6]] == ["1-1", "1-2", "1-3", "2-1", "2-2", "2-3"]
+    assert len(tables["layers"].rows) == 4
+    assert all(0 < float(str(row[key])) < 1 for row in tables["layers"].rows for key in ("within", "between"))
+
+
+def test_a_single_head_is_like_no_other() -> None:
+    model = MadeModel([{"encoder": random_maps(TEXTS[0], TEXTS[0], (1, 1))}], (1, 1))
+    with pytest.raises(DataError, match="the encoder of made:de-en@0000000 has one head"):
+        similarity(model, PAIRS, ["encoder"])
+
+
+def test_two_heads_and_layers_of_one_head() -> None:
+    model = MadeModel([{"encoder": random_maps(one, one, (2, 1))} for one in TEXTS], (2, 1))
+    rows = similarity(model, PAIRS, ["encoder"]).tables["layers"].rows
+    assert rows[0]["within"] is None
+
+
+def test_nothing_to_read() -> None:
+    model = MadeModel([{"encoder": random_maps(TEXTS[0], TEXTS[0])}])
+    model._maps = [{}, {}]
+    with pytest.raises(DataError, match="no line that the model can read"):
+        similarity(model, PAIRS, ["encoder"])
