@@ -20,10 +20,19 @@ from typing import Any
 
 from align.cli.common import say
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
 RUNS = {
     "mixing": "mixing -s {data}/valid.de -t {data}/valid.en --lines 1000",
     "keywords": "keywords -m en-de --keyphrases {data}/analysis/inspec-keyphrases.jsonl",
     "keywords-bert": "keywords -m {bert} --keyphrases {data}/analysis/inspec-keyphrases.jsonl",
+    "patterns": "patterns -s {data}/valid.de -t {data}/valid.en --lines 1000",
+    "patterns_lenient": "patterns -s {data}/valid.de -t {data}/valid.en --lines 1000 --threshold 0.3",
+    "patterns_drawn": "patterns {examples}/de-en.txt",
+    "syntax_de": "syntax {data}/analysis/de_pud-ud-test.conllu -m de-en",
+    "syntax_en": "syntax {data}/analysis/en_pud-ud-test.conllu -m en-de",
+    "coreference": "coreference {data}/analysis/gap-test.tsv -m en-de",
+    "similarity": "similarity -s {data}/valid.de -t {data}/valid.en --lines 1000",
 }
 """What is asked, by the name of its results."""
 
@@ -43,7 +52,7 @@ def run(data: Path, output: Path, names: Sequence[str], bert: Path | None, threa
             if name in names:
                 raise ValueError(f"{name} needs an encoder: --bert")
             continue
-        places = {"data": data, "bert": bert, "output": folder}
+        places = {"data": data, "bert": bert, "output": folder, "examples": EXAMPLES}
         arguments = [word.format(**places) for word in shlex.split(RUNS[name])]
         say(f"analyse-attention {shlex.join(arguments)}")
         command = [sys.executable, "-m", "align.cli.analysis.program", *arguments, "--threads", str(threads)]
@@ -51,7 +60,8 @@ def run(data: Path, output: Path, names: Sequence[str], bert: Path | None, threa
         if result.returncode:
             raise ValueError(f"{name} failed")
         write(json.loads(result.stdout), folder, name)
-        for figure in folder.glob(f"{name}.*.pdf"):
+        unwanted = ["pdf", "examples.png"] if "{data}" in RUNS[name] else ["pdf"]  # which show sentences of the data
+        for figure in (path for kind in unwanted for path in folder.glob(f"{name}.*.{kind}")):
             figure.unlink()
 
 

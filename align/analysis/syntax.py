@@ -1,0 +1,242 @@
+"""What the encoder's attention knows of syntax: single heads, all together, pairs of words (Clark; Coenen 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.analysis import attachment, word_pairs
+from align.analysis.attachment import Sentence, attach, both_directions
+from align.analysis.dependencies import DIRECTIONS, OFFSETS, Found, Parsed, attend, best, find
+from align.analysis.maps import Inspected, Numbers
+from align.analysis.measures import MEASURES
+from align.analysis.resampling import Counts, Draws, Share, halve
+from align.analysis.treebank import ROOT, Tree
+from align.analysis.vectors import own_vectors, vectors_of_file
+from align.analysis.word_pairs import NONE, WordPair
+from align.errors import Argument, DataError, Remedy, plural
+from align.view.report import Finding, Table
+from align.view.tables import Column, Value, interval, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PUNCTUATION = "punct"
+"""The relation whose words are not scored when all words are attached, as is the custom of parsing."""
+
+FEWEST_OF_A_CLASS = 20
+"""Pairs of a relation, below which it is no class of its own."""
+
+FARTHEST = 10
+"""Words farther apart than this are all equally far, for the baselines by distance."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked.
+
+    Attributes:
+        fewest: words of a relation that has a row of its own.
+        seed: of halves, folds and draws.
+        vectors: a file of embeddings; None for the model's own.
+        probes: whether to train probes, which take most of the time.
+    """
+
+    fewest: int = 20
+    seed: int = 1
+    vectors: str | None = None
+    probes: bool = True
+
+
+def syntax(model: Inspected, trees: Sequence[Tree], request: Request) -> Finding:
+    """What is found of a treebank's dependencies in the attention of a model's encoder.
+
+    Args:
+        model: whose.
+        trees: the treebank.
+        request: how.
+
+    Raises:
+        DataError: no sentence has a dependency and fits the model, or too few for probes; the model has no encoder, or
+            no embeddings.
+    """
+    if "encoder" not in model.shape:
+        raise DataError(f"{model.name} has no attention of the encoder: there is {', '.join(model.shape)}")
+    parsed = list(attend(model, trees))
+    found = find(parsed, request.fewest) if parsed else None
+    if not found or not found.total.any():
+        raise DataError("no sentence with a dependency that the model can read")
+    if request.probes and len(parsed) < attachment.FOLDS:
+        remedy = Remedy("{} does without", (Argument("no_probes", True),))
+        what = f"probes need {attachment.FOLDS} sentences: the model can read {len(parsed)}"
+        raise DataError(what, remedy=remedy)
+    draws = Draws(len(parsed), request.seed)
+    second = halve(len(parsed), request.seed)
+    heads = model.shape["encoder"][1]
+    rows = [_relation_row(found, r, second, draws, heads) for r in range(len(found.relations))]
+    left_out = len(trees) - len(parsed)
+    note = plural(len(parsed), "sentence") + (f"; {left_out:,} left out, too long for the model" if left_out else "")
+    tables = {"relations": Table(_relation_columns(), rows, [*_RELATION_NOTES, note])}
+    if request.probes:
+        tables["attachment"] = _attachment_table(model, parsed, draws, request)
+        tables["pairs"] = _pair_table(parsed, draws, request.seed)
+    return Finding(tables, {"relations": _figure(rows)})
+
+
+_RELATION_NOTES = (
+    "best: layer-head, and who attends (d: the dependent, h: its head); two where halves chose differently",
+    "each half is scored by what is best on the other; intervals: 95 %, bootstrap over sentences",
+)
+
+
+def _relation_columns() -> list[Column]:
+    columns = [Column("relation", "relation"), Column("words", "words")]
+    for name, head in MEASURES.items():
+        columns += [Column(f"{name}_head", f"best by {head}"), Column(name, "%", 1)]
+        columns.append(Column(f"{name}_interval", f"interval by {head}", 1, wide=True))
+    columns += [Column("offset_at", "offset"), Column("offset", "%", 1)]
+    columns.append(Column("offset_interval", "interval of offset", 1, wide=True))
+    for name, head in MEASURES.items():
+        columns.append(Column(f"{name}_gain", f"gain over offset by {head}", 1, wide=True))
+        columns.append(Column(f"{name}_gain_interval", "its interval", 1, wide=True))
+    return columns
+
+
+def _relation_row(found: Found, r: int, second: NDArray[np.bool_], draws: Draws, heads: int) -> dict[str, Value]:
+    total = found.total[:, r]
+    chosen = {kind: best(found, r, kind, second) for kind in (*MEASURES, "offset")}
+    row: dict[str, Value] = {"relation": found.relations[r], "words": int(total.sum())}
+    row["offset_at"] = _both([f"{OFFSETS[n]:+d}" for n in chosen["offset"].candidates])
+    for kind, one in chosen.items():
+        row |= _shown(kind, draws.share(one.right, total))
+        if kind in MEASURES:
+            row[f"{kind}_head"] = _both([name_candidate(n, found.right[kind].shape[2], heads) for n in one.candidates])
+            row |= _shown(f"{kind}_gain", draws.share(one.right - chosen["offset"].right, total))
+    return row
+
+
+def _shown(name: str, share: Share) -> dict[str, Value]:
+    return {name: percent(share.value), f"{name}_interval": interval(percent(share.low), percent(share.high))}
+
+
+def _both(names: Sequence[str]) -> str:
+    return " ".join(dict.fromkeys(names))
+
+
+def name_candidate(number: int, candidates: int, heads: int) -> str:
+    """How a candidate of `predict` is called: layer, head and direction, such as `3-1 d>h`."""
+    direction, head = divmod(number, candidates // len(DIRECTIONS))
+    return f"{head // heads + 1}-{head % heads + 1} {DIRECTIONS[direction]}"
+
+
+def _attachment_table(model: Inspected, parsed: Sequence[Parsed], draws: Draws, request: Request) -> Table:
+    """Unlabelled attachment by probes and by baselines."""
+    heads = [_to_attach(one.tree) for one in parsed]
+    words, note = _embeddings(model, parsed, request)
+    attention = {name: [both_directions(one.attention[name]) for one in parsed] for name in MEASURES}
+    apart = [attachment.distances(len(one)) for one in heads]
+    guesses: dict[str, Callable[[], list[Counts]]] = {
+        "the word before": lambda: [np.arange(len(one)) - 1 for one in heads],
+        "the word behind": lambda: [np.arange(len(one)) + 1 for one in heads],
+        "distance": lambda: _probe(apart, heads, None, request.seed),
+        "distance + embeddings": lambda: _probe(apart, heads, words, request.seed),
+        "attention, a": lambda: _probe(attention["weight"], heads, None, request.seed),
+        "attention, ‖af‖": lambda: _probe(attention["norm"], heads, None, request.seed),
+        "attention, a + embeddings": lambda: _probe(attention["weight"], heads, words, request.seed),
+        "attention, ‖af‖ + embeddings": lambda: _probe(attention["norm"], heads, words, request.seed),
+    }
+    total = np.array([(one != ROOT).sum() for one in heads])
+    rows = []
+    for name, guess in guesses.items():
+        right = np.array([((one == gold) & (gold != ROOT)).sum() for one, gold in zip(guess(), heads, strict=True)])
+        rows.append({"method": name, **_shown("uas", draws.share(right, total))})
+    columns = [Column("method", "heads by"), Column("uas", "UAS, %", 1), Column("uas_interval", "interval", 1)]
+    notes = [f"{total.sum():,} words, without roots and punctuation; {attachment.FOLDS}-fold cross-validation", note]
+    return Table(columns, rows, notes)
+
+
+def _to_attach(tree: Tree) -> Counts:
+    """The head of each word, ROOT for those that are not scored `[n]`."""
+    kinds = [relation.partition(":")[0] for relation in tree.relations]
+    return np.array([ROOT if kind == PUNCTUATION else head for head, kind in zip(tree.heads, kinds, strict=True)])
+
+
+def _embeddings(model: Inspected, parsed: Sequence[Parsed], request: Request) -> tuple[list[Numbers], str]:
+    """Each word's embedding, of a mean square of 1, and what to say of them."""
+    if request.vectors is None:
+        words, note = own_vectors(model, (one.tree.pair() for one in parsed)), "embeddings: the model's own"
+    else:
+        words, known = vectors_of_file(request.vectors, [one.tree.words for one in parsed])
+        note = f"embeddings: of a file, which has {100 * known:.1f} % of the words"
+    scale = float(np.sqrt(np.mean(np.concatenate(words, dtype=np.float64) ** 2))) or 1.0
+    return [one / np.float32(scale) for one in words], note
+
+
+def _probe(
+    features: Sequence[Numbers], heads: Sequence[Counts], vectors: Sequence[Numbers] | None, seed: int
+) -> list[Counts]:
+    """The heads that a probe predicts, cross-validated."""
+    sentences = [
+        Sentence(one, heads[n], None if vectors is None else vectors[n])
+        for n, one in enumerate(features)
+    ]  # fmt: skip
+    return attach(sentences, seed)
+
+
+def _pair_table(parsed: Sequence[Parsed], draws: Draws, seed: int) -> Table:
+    """Whether there is a dependency, and which."""
+    drawn = word_pairs.draw_pairs([one.tree for one in parsed], seed)
+    counts = {pair.relation: 0 for pair in drawn}
+    for pair in drawn:
+        counts[pair.relation] += 1
+    classes = [pair for pair in drawn if pair.relation != NONE and counts[pair.relation] >= FEWEST_OF_A_CLASS]
+    tasks = {
+        "a dependency or none": (drawn, [str(pair.relation != NONE) for pair in drawn]),
+        "which relation": (classes, [pair.relation for pair in classes]),
+    }
+    rows = [
+        row
+        for task, (pairs, labels) in tasks.items()
+        if len(set(labels)) > 1
+        for row in _task_rows(task, pairs, labels, parsed, draws, seed)
+    ]
+    columns = [Column("task", "task"), Column("features", "by"), Column("classes", "classes")]
+    columns += [Column("pairs", "pairs"), Column("accuracy", "right, %", 1), Column("accuracy_interval", "interval", 1)]
+    notes = [f"pairs of words in the order of the text; relations of {FEWEST_OF_A_CLASS} pairs or more"]
+    return Table(columns, rows, notes)
+
+
+def _task_rows(
+    task: str, pairs: Sequence[WordPair], labels: Sequence[str], parsed: Sequence[Parsed], draws: Draws, seed: int
+) -> list[dict[str, Value]]:
+    sentences = np.array([pair.sentence for pair in pairs])
+    right = {
+        "most frequent class": word_pairs.most_frequent(labels, sentences, seed),
+        "distance": word_pairs.classify(word_pairs.distance_vectors(pairs, FARTHEST), labels, sentences, seed),
+    }
+    for name, symbol in MEASURES.items():
+        features = word_pairs.vectors([one.attention[name] for one in parsed], pairs)
+        right[f"attention, {symbol}"] = word_pairs.classify(features, labels, sentences, seed)
+    total = np.bincount(sentences, minlength=len(parsed))
+    shown_rows: list[dict[str, Value]] = []
+    for name, hits in right.items():
+        share = draws.share(np.bincount(sentences, hits, len(parsed)).astype(np.int64), total)
+        row: dict[str, Value] = {"task": task, "features": name, "classes": len(set(labels)), "pairs": len(pairs)}
+        shown_rows.append({**row, **_shown("accuracy", share)})
+    return shown_rows
+
+
+def _figure(rows: Sequence[Mapping[str, Value]]) -> Callable[[], Figure]:
+    def draw() -> Figure:
+        from align.view.analysis_plots import bars
+
+        series = {"best head, a": "weight", "best head, ‖af‖": "norm", "best offset": "offset"}
+        values = {name: [float(str(row[key])) for row in rows] for name, key in series.items()}
+        ends = {name: [row[f"{key}_interval"] for row in rows] for name, key in series.items()}
+        return bars([str(row["relation"]) for row in rows], values, ends, "heads of words found, %", "syntax")
+
+    return draw

@@ -1,0 +1,93 @@
+"""Embeddings of words that know nothing of their context: out of a file such as GloVe's, or a model's own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from align.analysis.maps import Inspected, Numbers
+from align.analysis.translation import TranslationModel
+from align.analysis.words import membership
+from align.errors import Argument, DataError, LineError, Remedy
+from align.text.lines import open_lines, read_lines
+from align.types import Pair
+
+
+def read_vectors(lines: Iterable[str], name: str, wanted: Collection[str]) -> dict[str, Numbers]:
+    """The vectors of some words; all lines have as many numbers as the first.
+
+    Args:
+        lines: a word and its numbers with spaces between; word2vec's first line, two numbers, is passed over.
+        name: what to call the file in errors.
+        wanted: the words; of others nothing but the length is looked at.
+
+    Returns:
+        `[E]` by word.
+
+    Raises:
+        LineError: a line has more or fewer numbers, or something else than numbers.
+        DataError: no word that is wanted has a vector.
+    """
+    found: dict[str, Numbers] = {}
+    size = 0
+    for number, line in enumerate(lines, 1):
+        line = line.rstrip(" ")
+        if number == 1 and line.count(" ") == 1:
+            continue
+        size = size or line.count(" ")
+        parts = line.rsplit(" ", size) if size else []  # some words of GloVe's have spaces
+        if len(parts) != size + 1 or size < 2:
+            raise LineError(f"no word and {size or 'its'} numbers with spaces between", file=name, line=number)
+        if parts[0] in wanted:
+            try:
+                vector = np.array(parts[1:], np.float32)
+            except ValueError:
+                raise LineError(f"the vector of {parts[0]!r} is not all numbers", file=name, line=number) from None
+            if not np.isfinite(vector).all():
+                raise LineError(f"the vector of {parts[0]!r} is not finite", file=name, line=number)
+            found.setdefault(parts[0], vector)
+    if not found:
+        raise DataError("no word of the text has a vector", file=name)
+    return found
+
+
+def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list[Numbers], float]:
+    """The vectors of all words `[n, E]` a sentence: as they are written, else in lower case, else 0.
+
+    Args:
+        file: `.gz` and `.xz` are unpacked.
+        sentences: their words.
+
+    Returns:
+        The vectors, and the share of words that have one.
+
+    Raises:
+        OSError: the file cannot be opened.
+        DataError: see `read_vectors`.
+    """
+    wanted = {form for words in sentences for word in words for form in (word, word.lower())}
+    with open_lines(file) as stream:
+        table = read_vectors(read_lines(stream, file), file, wanted)
+    nothing = np.zeros_like(next(iter(table.values())))
+    known = [word in table or word.lower() in table for words in sentences for word in words]
+    found = [np.stack([table.get(word, table.get(word.lower(), nothing)) for word in words]) for words in sentences]
+    return found, sum(known) / len(known)
+
+
+def own_vectors(model: Inspected, pairs: Iterable[Pair]) -> list[Numbers]:
+    """The mean of the embeddings of each source word's pieces, before the first layer `[n, E]` a sentence.
+
+    Raises:
+        DataError: the model does not show them.
+    """
+    if not isinstance(model, TranslationModel):
+        remedy = Remedy("give those of {}", (Argument("vectors"),))
+        raise DataError(f"{model.name} does not show its embeddings", remedy=remedy)
+    table = model.recorder.transformer.encoder.embedding.pieces.float().numpy(force=True)  # [V, E]
+    found = []
+    for pair in pairs:
+        pieces = model.recorder.encode(pair)
+        of = membership(pieces.source_words, len(pair.source))[:, :-1]  # [S, n]
+        found.append((of / np.maximum(of.sum(0), 1)).T @ table[np.array(pieces.source)])
+    return found

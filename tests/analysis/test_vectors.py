@@ -1,0 +1,73 @@
+"""Embeddings out of files, and a model's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from align.analysis.translation import TranslationModel
+from align.analysis.vectors import own_vectors, read_vectors, vectors_of_file
+from align.errors import DataError
+from align.types import Pair
+from tests.analysis.made import MadeModel, random_maps, tokens
+
+FILE = ["haus 1 2 3", ". . 4 5 6", "alt -1e-2 .5 7 ", "other x y z"]
+
+
+def test_vectors_of_the_words_that_are_wanted() -> None:
+    found = read_vectors(FILE, "glove", {"haus", ". .", "alt", "unknown"})
+    assert {word: vector.tolist() for word, vector in found.items()} == {
+        "haus": [1, 2, 3],
+        ". .": [4, 5, 6],
+        "alt": [pytest.approx(-0.01), 0.5, 7],
+    }
+
+
+def test_the_first_line_of_word2vec_is_passed_over() -> None:
+    assert list(read_vectors(["4 3", *FILE], "word2vec", {"haus"})) == ["haus"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["haus 1 2 3", "alt 1 2"], "glove, line 2: no word and 3 numbers"),
+        (["haus 1 2 3", ""], "glove, line 2: no word and 3 numbers"),
+        (["haus"], "glove, line 1: no word and its numbers"),
+        (["haus 1 x 3"], "glove, line 1: the vector of 'haus' is not all numbers"),
+        (["haus 1 nan 3"], "glove, line 1: the vector of 'haus' is not finite"),
+        (["other 1 2 3"], "glove: no word of the text has a vector"),
+        ([], "glove: no word of the text has a vector"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(lines: list[str], message: str) -> None:
+    with pytest.raises(DataError) as error:
+        read_vectors(lines, "glove", {"haus", "alt"})
+    assert str(error.value).startswith(message)
+
+
+def test_words_are_looked_up_as_they_are_then_in_lower_case(tmp_path: Path) -> None:
+    path = tmp_path / "vectors"
+    path.write_text("Haus 9 9\nhaus 1 2\nalt 3 4\n", encoding="utf-8")
+    vectors, known = vectors_of_file(str(path), [["Haus", "Alt"], ["nichts"]])
+    assert [one.tolist() for one in vectors] == [[[9, 9], [3, 4]], [[0, 0]]]
+    assert known == pytest.approx(2 / 3)
+
+
+def test_own_vectors_are_means_of_pieces(recorder: Any) -> None:
+    pair = Pair(("Unwahrscheinlichkeit", "ist"), (), 1)
+    (found,) = own_vectors(TranslationModel(recorder), [pair])
+    table = recorder.transformer.encoder.embedding.pieces.float().numpy()
+    pieces = recorder.encode(pair)
+    assert pieces.source_words.count(0) > 1
+    for word in (0, 1):
+        ids = [n for n, part_of in zip(pieces.source, pieces.source_words, strict=True) if part_of == word]
+        np.testing.assert_allclose(found[word], table[ids].mean(0), atol=1e-6)
+
+
+def test_a_model_that_does_not_show_its_own() -> None:
+    text = tokens("a b </s>")
+    with pytest.raises(DataError, match="does not show its embeddings"):
+        own_vectors(MadeModel([{"encoder": random_maps(text, text)}]), [])
