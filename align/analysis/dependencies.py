@@ -5,6 +5,7 @@ Letters: C heads of all layers, n words, N sentences, R relations.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -100,9 +101,9 @@ def find(parsed: Sequence[Parsed], fewest: int) -> Found:
         parsed: N sentences.
         fewest: of a relation that is counted by itself; that to the root is none.
     """
-    names = [relation for one in parsed for relation in _relations(one.tree)]
-    counts = {name: names.count(name) for name in sorted(set(names))}
-    relations = [ALL, *(name for name in sorted(counts, key=lambda name: -counts[name]) if counts[name] >= fewest)]
+    counts = Counter(relation for one in parsed for relation in _relations(one.tree))
+    often = sorted(counts, key=lambda name: (-counts[name], name))
+    relations = [ALL, *(name for name in often if counts[name] >= fewest)]
     total = np.zeros((len(parsed), len(relations)), np.int64)
     candidates = {name: 2 * len(values) for name, values in parsed[0].attention.items()} | {"offset": len(OFFSETS)}
     right = {name: np.zeros((*total.shape, count), np.int64) for name, count in candidates.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -180,19 +181,15 @@ def _probe(
     features: Sequence[Numbers], heads: Sequence[Counts], vectors: Sequence[Numbers] | None, seed: int
 ) -> list[Counts]:
     """The heads that a probe predicts, cross-validated."""
-    sentences = [
-        Sentence(one, heads[n], None if vectors is None else vectors[n])
-        for n, one in enumerate(features)
-    ]  # fmt: skip
+    known: Sequence[Numbers | None] = vectors or [None] * len(heads)
+    sentences = [Sentence(one, gold, own) for one, gold, own in zip(features, heads, known, strict=True)]
     return attach(sentences, seed)
 
 
 def _pair_table(parsed: Sequence[Parsed], draws: Draws, seed: int) -> Table:
     """Whether there is a dependency, and which."""
     drawn = word_pairs.draw_pairs([one.tree for one in parsed], seed)
-    counts = {pair.relation: 0 for pair in drawn}
-    for pair in drawn:
-        counts[pair.relation] += 1
+    counts = Counter(pair.relation for pair in drawn)
     classes = [pair for pair in drawn if pair.relation != NONE and counts[pair.relation] >= FEWEST_OF_A_CLASS]
     tasks = {
         "a dependency or none": (drawn, [str(pair.relation != NONE) for pair in drawn]),

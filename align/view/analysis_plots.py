@@ -117,7 +117,7 @@ def bars(
         y: what the heights are.
         title: above the panel.
     """
-    figure = Figure(figsize=(max(3.6, 0.8 + 0.08 * len(names) * (1 + len(series))), 2.8), layout="constrained")
+    figure = Figure(figsize=(max(3.6, 0.8 + 0.08 * len(names) * (1 + len(series))), 3.2), layout="constrained")
     axes = figure.subplots()
     width = 0.8 / len(series)
     for n, (name, heights) in enumerate(series.items()):
@@ -129,7 +129,7 @@ def bars(
     axes.set_xticks(range(len(names)), [_plain(name) for name in names], rotation=90 if len(names) > 6 else 0)
     _label(axes, "", y, title)
     if len(series) > 1:
-        axes.legend(frameon=False)
+        figure.legend(loc="outside lower center", ncols=2 if len(names) < 12 else 4, frameon=False)
     return figure
 
 
