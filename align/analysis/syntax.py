@@ -138,17 +138,20 @@ def _attachment_table(model: Inspected, parsed: Sequence[Parsed], draws: Draws, 
     """Unlabelled attachment by probes and by baselines."""
     heads = [_to_attach(one.tree) for one in parsed]
     words, note = _embeddings(model, parsed, request)
-    attention = {name: [both_directions(one.attention[name]) for one in parsed] for name in MEASURES}
     apart = [attachment.distances(len(one)) for one in heads]
+
+    def attention(name: str, words: Sequence[Numbers] | None = None) -> list[Counts]:
+        return _probe([both_directions(one.attention[name]) for one in parsed], heads, words, request.seed)
+
     guesses: dict[str, Callable[[], list[Counts]]] = {
         "the word before": lambda: [np.arange(len(one)) - 1 for one in heads],
         "the word behind": lambda: [np.arange(len(one)) + 1 for one in heads],
         "distance": lambda: _probe(apart, heads, None, request.seed),
         "distance + embeddings": lambda: _probe(apart, heads, words, request.seed),
-        "attention, a": lambda: _probe(attention["weight"], heads, None, request.seed),
-        "attention, ‖af‖": lambda: _probe(attention["norm"], heads, None, request.seed),
-        "attention, a + embeddings": lambda: _probe(attention["weight"], heads, words, request.seed),
-        "attention, ‖af‖ + embeddings": lambda: _probe(attention["norm"], heads, words, request.seed),
+        "attention, a": lambda: attention("weight"),
+        "attention, ‖af‖": lambda: attention("norm"),
+        "attention, a + embeddings": lambda: attention("weight", words),
+        "attention, ‖af‖ + embeddings": lambda: attention("norm", words),
     }
     total = np.array([(one != ROOT).sum() for one in heads])
     rows = []
