@@ -13,7 +13,7 @@ import numpy as np
 
 from align.analysis.gap import FEMININE, MASCULINE, Paragraph
 from align.analysis.maps import Inspected, Numbers
-from align.analysis.measures import MEASURES, measured
+from align.analysis.measures import MEASURES, measured, name_candidates
 from align.analysis.resampling import Chosen, Counts, Draws, choose, halve
 from align.analysis.words import between_words
 from align.errors import DataError, plural
@@ -163,9 +163,9 @@ def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1
         f"{plural(len(answers.paragraphs), 'paragraph')}, of which {answers.cut:,} cut; left out: "
         f"{len(paragraphs) - len(asked):,} where neither candidate is meant, {answers.too_long:,} too long",
     ]
-    heads = model.shape["encoder"]
-    pronouns = Table(_columns(), list(_rows(answers, heads[1], seed)), notes)
-    return Finding({"pronouns": pronouns, "heads": _head_table(answers, heads)}, {"heads": _figure(answers, heads)})
+    shape = model.shape["encoder"]
+    pronouns = Table(_columns(), list(_rows(answers, shape, seed)), notes)
+    return Finding({"pronouns": pronouns, "heads": _head_table(answers, shape)}, {"heads": _figure(answers, shape)})
 
 
 def _columns() -> list[Column]:
@@ -176,7 +176,7 @@ def _columns() -> list[Column]:
     return [*columns, Column("pronouns", "pronouns", wide=True)]
 
 
-def _rows(answers: Answers, heads: int, seed: int) -> Iterator[dict[str, Value]]:
+def _rows(answers: Answers, shape: tuple[int, int], seed: int) -> Iterator[dict[str, Value]]:
     """A row for each baseline, and for the best head by each measure."""
     paragraphs = answers.paragraphs
     one = np.ones(len(paragraphs), np.int64)
@@ -187,8 +187,7 @@ def _rows(answers: Answers, heads: int, seed: int) -> Iterator[dict[str, Value]]
     }
     for name, symbol in MEASURES.items():
         chosen: Chosen = choose(answers.right(name), second)
-        names = [name_candidate(n, answers.right(name).shape[1], heads) for n in chosen.candidates]
-        ways[f"most attended, {symbol}"] = " ".join(dict.fromkeys(names)), chosen.right
+        ways[f"most attended, {symbol}"] = name_candidates(chosen.candidates, shape, DIRECTIONS), chosen.right
     genders = np.array([paragraph.gender for paragraph in paragraphs])
     for name, (head, right) in ways.items():
         share, gain = draws.share(right, one), draws.share(right - ways[NEAREST][1], one)
@@ -200,12 +199,6 @@ def _rows(answers: Answers, heads: int, seed: int) -> Iterator[dict[str, Value]]
         for gender in (FEMININE, MASCULINE):
             row[gender] = percent(right[genders == gender].mean()) if (genders == gender).any() else None
         yield row
-
-
-def name_candidate(number: int, candidates: int, heads: int) -> str:
-    """How a head is called in one of both directions, such as `3-1 p>c`."""
-    direction, head = divmod(number, candidates // len(DIRECTIONS))
-    return f"{head // heads + 1}-{head % heads + 1} {DIRECTIONS[direction]}"
 
 
 def _head_table(answers: Answers, shape: tuple[int, int]) -> Table:

@@ -14,7 +14,7 @@ from align.analysis import attachment, word_pairs
 from align.analysis.attachment import Sentence, attach, both_directions
 from align.analysis.dependencies import DIRECTIONS, OFFSETS, Found, Parsed, attend, best, find
 from align.analysis.maps import Inspected, Numbers
-from align.analysis.measures import MEASURES
+from align.analysis.measures import MEASURES, name_candidates
 from align.analysis.resampling import Counts, Draws, Share, halve
 from align.analysis.treebank import ROOT, Tree
 from align.analysis.vectors import own_vectors, vectors_of_file
@@ -77,8 +77,8 @@ def syntax(model: Inspected, trees: Sequence[Tree], request: Request) -> Finding
         raise DataError(what, remedy=remedy)
     draws = Draws(len(parsed), request.seed)
     second = halve(len(parsed), request.seed)
-    heads = model.shape["encoder"][1]
-    rows = [_relation_row(found, r, second, draws, heads) for r in range(len(found.relations))]
+    shape = model.shape["encoder"]
+    rows = [_relation_row(found, r, second, draws, shape) for r in range(len(found.relations))]
     left_out = len(trees) - len(parsed)
     note = plural(len(parsed), "sentence") + (f"; {left_out:,} left out, too long for the model" if left_out else "")
     tables = {"relations": Table(_relation_columns(), rows, [*_RELATION_NOTES, note])}
@@ -107,31 +107,23 @@ def _relation_columns() -> list[Column]:
     return columns
 
 
-def _relation_row(found: Found, r: int, second: NDArray[np.bool_], draws: Draws, heads: int) -> dict[str, Value]:
+def _relation_row(
+    found: Found, r: int, second: NDArray[np.bool_], draws: Draws, shape: tuple[int, int]
+) -> dict[str, Value]:
     total = found.total[:, r]
     chosen = {kind: best(found, r, kind, second) for kind in (*MEASURES, "offset")}
     row: dict[str, Value] = {"relation": found.relations[r], "words": int(total.sum())}
-    row["offset_at"] = _both([f"{OFFSETS[n]:+d}" for n in chosen["offset"].candidates])
+    row["offset_at"] = " ".join(dict.fromkeys(f"{OFFSETS[n]:+d}" for n in chosen["offset"].candidates))
     for kind, one in chosen.items():
         row |= _shown(kind, draws.share(one.right, total))
         if kind in MEASURES:
-            row[f"{kind}_head"] = _both([name_candidate(n, found.right[kind].shape[2], heads) for n in one.candidates])
+            row[f"{kind}_head"] = name_candidates(one.candidates, shape, DIRECTIONS)
             row |= _shown(f"{kind}_gain", draws.share(one.right - chosen["offset"].right, total))
     return row
 
 
 def _shown(name: str, share: Share) -> dict[str, Value]:
     return {name: percent(share.value), f"{name}_interval": interval(percent(share.low), percent(share.high))}
-
-
-def _both(names: Sequence[str]) -> str:
-    return " ".join(dict.fromkeys(names))
-
-
-def name_candidate(number: int, candidates: int, heads: int) -> str:
-    """How a candidate of `predict` is called: layer, head and direction, such as `3-1 d>h`."""
-    direction, head = divmod(number, candidates // len(DIRECTIONS))
-    return f"{head // heads + 1}-{head % heads + 1} {DIRECTIONS[direction]}"
 
 
 def _attachment_table(model: Inspected, parsed: Sequence[Parsed], draws: Draws, request: Request) -> Table:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.analysis.coreference import coreference, first, name_candidate, nearest, repeated, take, titled
+from align.analysis.coreference import coreference, first, nearest, repeated, take, titled
 from align.analysis.gap import COLUMNS, FEMININE, MASCULINE, Paragraph, cut_words, read_gap, read_paragraphs
 from align.analysis.maps import Reading
 from align.errors import DataError
@@ -201,7 +201,3 @@ def test_a_model_without_an_encoder() -> None:
     text = tokens("a </s>")
     with pytest.raises(DataError, match="no attention of the encoder: there is cross"):
         coreference(MadeModel([{"cross": random_maps(text, text)}]), sample(3))
-
-
-def test_names_of_candidates() -> None:
-    assert [name_candidate(n, 12, 3) for n in (0, 5, 6, 11)] == ["1-1 p>c", "2-3 p>c", "1-1 c>p", "2-3 c>p"]

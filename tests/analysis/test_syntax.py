@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from align.analysis.attachment import Sentence, attach, both_directions, distances
 from align.analysis.dependencies import attend, find, predict
 from align.analysis.maps import SPECIAL, Maps, Tokens
-from align.analysis.syntax import Request, name_candidate, syntax
+from align.analysis.measures import name_candidates
+from align.analysis.syntax import Request, syntax
 from align.analysis.treebank import ROOT, Tree
 from align.analysis.word_pairs import NONE, classify, distance_vectors, draw_pairs, most_frequent, vectors
 from align.errors import DataError
@@ -91,7 +92,9 @@ def test_rare_relations_have_no_row_but_count_among_all() -> None:
 
 
 def test_names_of_candidates() -> None:
-    assert [name_candidate(n, 8, 2) for n in (0, 3, 4, 7)] == ["1-1 d>h", "2-2 d>h", "1-1 h>d", "2-2 h>d"]
+    names = [name_candidates([n, n], (2, 3), ("to", "of")) for n in (0, 5, 6, 11)]
+    assert names == ["1-1 to", "2-3 to", "1-1 of", "2-3 of"]
+    assert name_candidates([0, 11], (2, 3), ("to", "of")) == "1-1 to 2-3 of"
 
 
 def test_sentences_that_the_model_cannot_read_are_left_out() -> None:
