@@ -164,7 +164,8 @@ def _to_attach(tree: Tree) -> Counts:
 def _embeddings(model: Inspected, parsed: Sequence[Parsed], request: Request) -> tuple[list[Numbers], str]:
     """Each word's embedding, of a mean square of 1, and what to say of them."""
     if request.vectors is None:
-        words, note = own_vectors(model, (one.tree.pair() for one in parsed)), "embeddings: the model's own"
+        words, whose = own_vectors(model, (one.tree.pair() for one in parsed))
+        note = f"embeddings: {whose}"
     else:
         words, known = vectors_of_file(request.vectors, [one.tree.words for one in parsed])
         note = f"embeddings: of a file, which has {100 * known:.1f} % of the words"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -75,19 +76,46 @@ def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list
     return found, sum(known) / len(known)
 
 
-def own_vectors(model: Inspected, pairs: Iterable[Pair]) -> list[Numbers]:
-    """The mean of the embeddings of each source word's pieces, before the first layer `[n, E]` a sentence.
+@runtime_checkable
+class ShowsStates(Protocol):
+    """A model that shows what goes into its encoder's first layer, and what comes out of each."""
+
+    def states(self, pairs: Iterable[Pair]) -> Iterator[Any]:
+        """Of each pair `tokens`, and `layers` `[L+1, S, D]`."""
+        ...
+
+
+def own_vectors(model: Inspected, pairs: Iterable[Pair]) -> tuple[list[Numbers], str]:
+    """The mean of the embeddings of each source word's pieces, before the first layer.
+
+    A translation model's are without positions; of an encoder like BERT they are what goes into the first layer.
+
+    Args:
+        model: whose.
+        pairs: that it can read.
+
+    Returns:
+        `[n, E]` a sentence, and what they are.
 
     Raises:
         DataError: the model does not show them.
     """
-    if not isinstance(model, TranslationModel):
-        remedy = Remedy("give those of {}", (Argument("vectors"),))
-        raise DataError(f"{model.name} does not show its embeddings", remedy=remedy)
-    table = model.recorder.transformer.encoder.embedding.pieces.float().numpy(force=True)  # [V, E]
-    found = []
-    for pair in pairs:
-        pieces = model.recorder.encode(pair)
-        of = membership(pieces.source_words, len(pair.source))[:, :-1]  # [S, n]
-        found.append((of / np.maximum(of.sum(0), 1)).T @ table[np.array(pieces.source)])
-    return found
+    if isinstance(model, TranslationModel):
+        table = model.recorder.transformer.encoder.embedding.pieces.float().numpy(force=True)  # [V, E]
+        encoded = ((pair, model.recorder.encode(pair)) for pair in pairs)
+        return [
+            _by_word(table[np.array(pieces.source)], pieces.source_words, len(pair.source)) for pair, pieces in encoded
+        ], "the model's own"
+    if isinstance(model, ShowsStates):
+        return [
+            _by_word(states.layers[0], states.tokens.words, len(states.tokens.text)) for states in model.states(pairs)
+        ], "the model's own, with positions"
+    remedy = Remedy("give those of {}", (Argument("vectors"),))
+    raise DataError(f"{model.name} does not show its embeddings", remedy=remedy)
+
+
+def _by_word(vectors: Numbers, words: Sequence[int], count: int) -> Numbers:
+    """Means over the pieces of each of n words `[n, E]`, of vectors `[S, E]`; 0 for a word without a piece."""
+    of = membership(words, count)[:, :-1]  # [S, n]
+    means: Numbers = (of / np.maximum(of.sum(0), 1)).T @ vectors
+    return means

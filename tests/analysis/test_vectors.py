@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -58,7 +60,8 @@ def test_words_are_looked_up_as_they_are_then_in_lower_case(tmp_path: Path) -> N
 
 def test_own_vectors_are_means_of_pieces(recorder: Any) -> None:
     pair = Pair(("Unwahrscheinlichkeit", "ist"), (), 1)
-    (found,) = own_vectors(TranslationModel(recorder), [pair])
+    (found,), whose = own_vectors(TranslationModel(recorder), [pair])
+    assert whose == "the model's own"
     table = recorder.transformer.encoder.embedding.pieces.float().numpy()
     pieces = recorder.encode(pair)
     assert pieces.source_words.count(0) > 1
@@ -67,7 +70,24 @@ def test_own_vectors_are_means_of_pieces(recorder: Any) -> None:
         np.testing.assert_allclose(found[word], table[ids].mean(0), atol=1e-6)
 
 
+TEXT = tokens("[CLS] gut ##en tag [SEP]")
+
+
+class Layered(MadeModel):
+    """A model that shows its vectors."""
+
+    def states(self, pairs: Iterable[Pair]) -> Iterator[Any]:
+        for _ in pairs:
+            yield SimpleNamespace(tokens=TEXT, layers=np.arange(20.0).reshape(2, 5, 2))
+
+
+def test_vectors_of_an_encoder_are_what_goes_into_its_first_layer() -> None:
+    model = Layered([{"encoder": random_maps(TEXT, TEXT)}])
+    (found,), whose = own_vectors(model, [Pair(("guten", "tag"), (), 1)])
+    assert found.tolist() == [[3, 4], [6, 7]]
+    assert whose == "the model's own, with positions"
+
+
 def test_a_model_that_does_not_show_its_own() -> None:
-    text = tokens("a b </s>")
     with pytest.raises(DataError, match="does not show its embeddings"):
-        own_vectors(MadeModel([{"encoder": random_maps(text, text)}]), [])
+        own_vectors(MadeModel([{"encoder": random_maps(TEXT, TEXT)}]), [])
