@@ -32,6 +32,8 @@ RUNS = {
     "syntax_de": "syntax {data}/analysis/de_pud-ud-test.conllu -m de-en",
     "syntax_en": "syntax {data}/analysis/en_pud-ud-test.conllu -m en-de",
     "coreference": "coreference {data}/analysis/gap-test.tsv -m en-de",
+    "syntax_bert": "syntax {data}/analysis/en_pud-ud-test.conllu -m {bert}",
+    "coreference_bert": "coreference {data}/analysis/gap-test.tsv -m {bert}",
     "similarity": "similarity -s {data}/valid.de -t {data}/valid.en --lines 1000",
 }
 """What is asked, by the name of its results."""
