@@ -24,17 +24,17 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 RUNS = {
     "mixing": "mixing -s {data}/valid.de -t {data}/valid.en --lines 1000",
+    "patterns": "patterns -s {data}/valid.de -t {data}/valid.en --lines 1000",
+    "patterns-lenient": "patterns -s {data}/valid.de -t {data}/valid.en --lines 1000 --threshold 0.3",
+    "patterns-drawn": "patterns {examples}/de-en.txt",
+    "syntax-de": "syntax {data}/analysis/de_pud-ud-test.conllu -m de-en",
+    "syntax-en": "syntax {data}/analysis/en_pud-ud-test.conllu -m en-de",
+    "coreference": "coreference {data}/analysis/gap-test.tsv -m en-de",
+    "syntax-bert": "syntax {data}/analysis/en_pud-ud-test.conllu -m {bert}",
+    "coreference-bert": "coreference {data}/analysis/gap-test.tsv -m {bert}",
+    "similarity": "similarity -s {data}/valid.de -t {data}/valid.en --lines 1000",
     "keywords": "keywords -m en-de --keyphrases {data}/analysis/inspec-keyphrases.jsonl",
     "keywords-bert": "keywords -m {bert} --keyphrases {data}/analysis/inspec-keyphrases.jsonl",
-    "patterns": "patterns -s {data}/valid.de -t {data}/valid.en --lines 1000",
-    "patterns_lenient": "patterns -s {data}/valid.de -t {data}/valid.en --lines 1000 --threshold 0.3",
-    "patterns_drawn": "patterns {examples}/de-en.txt",
-    "syntax_de": "syntax {data}/analysis/de_pud-ud-test.conllu -m de-en",
-    "syntax_en": "syntax {data}/analysis/en_pud-ud-test.conllu -m en-de",
-    "coreference": "coreference {data}/analysis/gap-test.tsv -m en-de",
-    "syntax_bert": "syntax {data}/analysis/en_pud-ud-test.conllu -m {bert}",
-    "coreference_bert": "coreference {data}/analysis/gap-test.tsv -m {bert}",
-    "similarity": "similarity -s {data}/valid.de -t {data}/valid.en --lines 1000",
 }
 """What is asked, by the name of its results."""
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from align.analysis import attachment, word_pairs
 from align.analysis.attachment import Sentence, attach, both_directions
 from align.analysis.dependencies import DIRECTIONS, OFFSETS, Found, Parsed, attend, best, find
-from align.analysis.maps import Inspected, Numbers
+from align.analysis.maps import Layered, Numbers
 from align.analysis.measures import MEASURES, name_candidates
 from align.analysis.resampling import Counts, Draws, Share, halve
 from align.analysis.treebank import ROOT, Tree
@@ -53,7 +53,7 @@ class Request:
     probes: bool = True
 
 
-def syntax(model: Inspected, trees: Sequence[Tree], request: Request) -> Finding:
+def syntax(model: Layered, trees: Sequence[Tree], request: Request) -> Finding:
     """What is found of a treebank's dependencies in the attention of a model's encoder.
 
     Args:
@@ -62,8 +62,7 @@ def syntax(model: Inspected, trees: Sequence[Tree], request: Request) -> Finding
         request: how.
 
     Raises:
-        DataError: no sentence has a dependency and fits the model, or too few for probes; the model has no encoder, or
-            no embeddings.
+        DataError: no sentence has a dependency and fits the model, or too few for probes; the model has no encoder.
     """
     if "encoder" not in model.shape:
         raise DataError(f"{model.name} has no attention of the encoder: there is {', '.join(model.shape)}")
@@ -126,7 +125,7 @@ def _shown(name: str, share: Share) -> dict[str, Value]:
     return {name: percent(share.value), f"{name}_interval": interval(percent(share.low), percent(share.high))}
 
 
-def _attachment_table(model: Inspected, parsed: Sequence[Parsed], draws: Draws, request: Request) -> Table:
+def _attachment_table(model: Layered, parsed: Sequence[Parsed], draws: Draws, request: Request) -> Table:
     """Unlabelled attachment by probes and by baselines."""
     heads = [_to_attach(one.tree) for one in parsed]
     words, note = _embeddings(model, parsed, request)
@@ -161,7 +160,7 @@ def _to_attach(tree: Tree) -> Counts:
     return np.array([ROOT if kind == PUNCTUATION else head for head, kind in zip(tree.heads, kinds, strict=True)])
 
 
-def _embeddings(model: Inspected, parsed: Sequence[Parsed], request: Request) -> tuple[list[Numbers], str]:
+def _embeddings(model: Layered, parsed: Sequence[Parsed], request: Request) -> tuple[list[Numbers], str]:
     """Each word's embedding, of a mean square of 1, and what to say of them."""
     if request.vectors is None:
         words, whose = own_vectors(model, (one.tree.pair() for one in parsed))

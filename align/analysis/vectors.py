@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from align.analysis.maps import Inspected, Numbers
+from align.analysis.maps import Layered, Numbers
 from align.analysis.translation import TranslationModel
 from align.analysis.words import membership
-from align.errors import Argument, DataError, LineError, Remedy
+from align.errors import DataError, LineError
 from align.text.lines import open_lines, read_lines
 from align.types import Pair
 
@@ -76,29 +75,17 @@ def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list
     return found, sum(known) / len(known)
 
 
-@runtime_checkable
-class ShowsStates(Protocol):
-    """A model that shows what goes into its encoder's first layer, and what comes out of each."""
-
-    def states(self, pairs: Iterable[Pair]) -> Iterator[Any]:
-        """Of each pair `tokens`, and `layers` `[L+1, S, D]`."""
-        ...
-
-
-def own_vectors(model: Inspected, pairs: Iterable[Pair]) -> tuple[list[Numbers], str]:
+def own_vectors(model: Layered, pairs: Iterable[Pair]) -> tuple[list[Numbers], str]:
     """The mean of the embeddings of each source word's pieces, before the first layer.
 
     A translation model's are without positions; of an encoder like BERT they are what goes into the first layer.
 
     Args:
         model: whose.
-        pairs: that it can read.
+        pairs: of one segment each, which it can read.
 
     Returns:
         `[n, E]` a sentence, and what they are.
-
-    Raises:
-        DataError: the model does not show them.
     """
     if isinstance(model, TranslationModel):
         table = model.recorder.transformer.encoder.embedding.pieces.float().numpy(force=True)  # [V, E]
@@ -106,12 +93,10 @@ def own_vectors(model: Inspected, pairs: Iterable[Pair]) -> tuple[list[Numbers],
         return [
             _by_word(table[np.array(pieces.source)], pieces.source_words, len(pair.source)) for pair, pieces in encoded
         ], "the model's own"
-    if isinstance(model, ShowsStates):
-        return [
-            _by_word(states.layers[0], states.tokens.words, len(states.tokens.text)) for states in model.states(pairs)
-        ], "the model's own, with positions"
-    remedy = Remedy("give those of {}", (Argument("vectors"),))
-    raise DataError(f"{model.name} does not show its embeddings", remedy=remedy)
+    shown = ((tokens, layers) for _, tokens, layers in model.states(pairs) if tokens and layers is not None)
+    return [
+        _by_word(layers[0], tokens.words, len(tokens.text)) for tokens, layers in shown
+    ], "the model's own, with positions"
 
 
 def _by_word(vectors: Numbers, words: Sequence[int], count: int) -> Numbers:

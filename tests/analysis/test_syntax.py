@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from align.analysis.attachment import Sentence, attach, both_directions, distances
 from align.analysis.dependencies import attend, find, predict
-from align.analysis.maps import SPECIAL, Maps, Tokens
+from align.analysis.maps import SPECIAL, Maps, States, Tokens
 from align.analysis.measures import name_candidates
 from align.analysis.syntax import Request, syntax
 from align.analysis.treebank import ROOT, Tree
 from align.analysis.word_pairs import NONE, classify, distance_vectors, draw_pairs, most_frequent, vectors
 from align.errors import DataError
+from align.types import Pair
 from tests.analysis.made import MadeModel
 
 pytest.importorskip("sklearn")
@@ -53,9 +54,16 @@ def planted(tree: Tree, numbers: np.random.Generator) -> Maps:
     return Maps(side, side, weights.reshape(*SHAPE, *weights.shape[1:]).astype(np.float32), vectors, together)
 
 
+class Treebank(MadeModel):
+    """A model of made maps, whose vectors nobody asks for."""
+
+    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
+        raise NotImplementedError
+
+
 NUMBERS = np.random.default_rng(1)
 TREES = [random_tree(NUMBERS, int(NUMBERS.integers(3, 9))) for _ in range(40)]
-MODEL = MadeModel([{"encoder": planted(tree, NUMBERS)} for tree in TREES], SHAPE)
+MODEL = Treebank([{"encoder": planted(tree, NUMBERS)} for tree in TREES], SHAPE)
 
 
 @given(st.integers(1, 6), st.integers(0, 99))
@@ -98,7 +106,7 @@ def test_names_of_candidates() -> None:
 
 
 def test_sentences_that_the_model_cannot_read_are_left_out() -> None:
-    model = MadeModel(MODEL._maps, SHAPE)
+    model = Treebank(MODEL._maps, SHAPE)
     model._maps = [{}, *MODEL._maps[1:]]
     finding = syntax(model, TREES, Request(probes=False))
     assert finding.tables["relations"].notes[-1].startswith("39 sentences; 1 left out")
@@ -200,7 +208,7 @@ def test_all_tables_with_a_file_of_vectors(tmp_path: Any) -> None:
 )
 def test_too_little_to_go_by(trees: list[Tree], request_: Request, message: str) -> None:
     numbers = np.random.default_rng(1)
-    model = MadeModel([{"encoder": planted(tree, numbers)} for tree in trees], SHAPE)
+    model = Treebank([{"encoder": planted(tree, numbers)} for tree in trees], SHAPE)
     with pytest.raises(DataError) as error:
         syntax(model, trees, request_)
     assert str(error.value).startswith(message)
@@ -209,4 +217,4 @@ def test_too_little_to_go_by(trees: list[Tree], request_: Request, message: str)
 def test_a_model_without_an_encoder() -> None:
     maps = planted(TREES[0], NUMBERS)
     with pytest.raises(DataError, match="has no attention of the encoder: there is decoder"):
-        syntax(MadeModel([{"decoder": maps}], SHAPE), TREES[:1], Request())
+        syntax(Treebank([{"decoder": maps}], SHAPE), TREES[:1], Request())

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from align.analysis.encoder import load_encoder
+from align.analysis.maps import States
+from align.analysis.pattern_shares import segments_of
 from align.analysis.translation import TranslationModel
 from align.analysis.vectors import own_vectors, read_vectors, vectors_of_file
 from align.errors import DataError
 from align.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens
+from tests.hugging_encoders import save_encoder
 
 FILE = ["haus 1 2 3", ". . 4 5 6", "alt -1e-2 .5 7 ", "other x y z"]
 
@@ -73,21 +76,28 @@ def test_own_vectors_are_means_of_pieces(recorder: Any) -> None:
 TEXT = tokens("[CLS] gut ##en tag [SEP]")
 
 
-class Layered(MadeModel):
+class Shown(MadeModel):
     """A model that shows its vectors."""
 
-    def states(self, pairs: Iterable[Pair]) -> Iterator[Any]:
-        for _ in pairs:
-            yield SimpleNamespace(tokens=TEXT, layers=np.arange(20.0).reshape(2, 5, 2))
+    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
+        for pair in pairs:
+            yield States(pair, TEXT, np.arange(20, dtype=np.float32).reshape(2, 5, 2))
 
 
 def test_vectors_of_an_encoder_are_what_goes_into_its_first_layer() -> None:
-    model = Layered([{"encoder": random_maps(TEXT, TEXT)}])
+    model = Shown([{"encoder": random_maps(TEXT, TEXT)}])
     (found,), whose = own_vectors(model, [Pair(("guten", "tag"), (), 1)])
     assert found.tolist() == [[3, 4], [6, 7]]
     assert whose == "the model's own, with positions"
 
 
-def test_a_model_that_does_not_show_its_own() -> None:
-    with pytest.raises(DataError, match="does not show its embeddings"):
-        own_vectors(MadeModel([{"encoder": random_maps(TEXT, TEXT)}]), [])
+def test_words_and_segments_of_a_bert(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    model = load_encoder(save_encoder(tmp_path))
+    pair = Pair(("das", "haus"), ("alt",), 1)
+    (reading,) = model.read([pair], ["encoder"])
+    found = segments_of(reading.maps["encoder"].columns, pair)
+    assert found is not None
+    assert found.tolist() == [0, 0, 0, 0, 1, 1]
+    (words,), _ = own_vectors(model, [pair.with_target(())])
+    assert words.shape == (2, 16)
