@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from align.analysis.maps import Inspected, Numbers
 from align.analysis.measures import measured
-from align.analysis.resampling import Chosen, Counts, choose
+from align.analysis.resampling import Counts
 from align.analysis.treebank import ROOT, Tree
 from align.analysis.words import between_words, has_piece
 from align.types import Part
@@ -86,7 +86,7 @@ class Found:
     Attributes:
         relations: R names, the most frequent first, behind ALL.
         total: words of each in each sentence `[N, R]`.
-        right: of these, by measure and of a "offset", whose head is found by each candidate `[N, R, 2C]`, `[N, R, O]`.
+        right: those of which each candidate finds the head, by measure `[N, R, 2C]`, and by "offset" `[N, R, O]`.
     """
 
     relations: Sequence[str]
@@ -123,8 +123,3 @@ def find(parsed: Sequence[Parsed], fewest: int) -> Found:
 def _relations(tree: Tree) -> list[str]:
     """Of all words but those without a head."""
     return [relation for relation, head in zip(tree.relations, tree.heads, strict=True) if head != ROOT]
-
-
-def best(found: Found, relation: int, kind: str, second: NDArray[np.bool_]) -> Chosen:
-    """The best candidate for a relation, chosen on one half of the sentences and scored on the other."""
-    return choose(found.right[kind][:, relation], second)

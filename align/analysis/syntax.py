@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from align.analysis import attachment, word_pairs
 from align.analysis.attachment import Sentence, attach, both_directions
-from align.analysis.dependencies import DIRECTIONS, OFFSETS, Found, Parsed, attend, best, find
+from align.analysis.dependencies import DIRECTIONS, OFFSETS, Found, Parsed, attend, find
 from align.analysis.maps import Layered, Numbers
 from align.analysis.measures import MEASURES, name_candidates
-from align.analysis.resampling import Counts, Draws, Share, halve
+from align.analysis.resampling import Counts, Draws, Share, choose, halve
 from align.analysis.treebank import ROOT, Tree
 from align.analysis.vectors import own_vectors, vectors_of_file
 from align.analysis.word_pairs import NONE, WordPair
@@ -110,7 +110,7 @@ def _relation_row(
     found: Found, r: int, second: NDArray[np.bool_], draws: Draws, shape: tuple[int, int]
 ) -> dict[str, Value]:
     total = found.total[:, r]
-    chosen = {kind: best(found, r, kind, second) for kind in (*MEASURES, "offset")}
+    chosen = {kind: choose(found.right[kind][:, r], second) for kind in (*MEASURES, "offset")}
     row: dict[str, Value] = {"relation": found.relations[r], "words": int(total.sum())}
     row["offset_at"] = " ".join(dict.fromkeys(f"{OFFSETS[n]:+d}" for n in chosen["offset"].candidates))
     for kind, one in chosen.items():
