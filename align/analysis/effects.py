@@ -1,0 +1,86 @@
+"""How much worse a model is without some of its heads, and how sure that is: loss, BLEU, and AER."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.links.metrics import Counts, compare
+
+Doubles = NDArray[np.float64]
+
+
+class Change(NamedTuple):
+    """A difference from the whole model: with its interval, or with how likely chance is to make it as large."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+
+def loss_change(masked: Doubles, whole: Doubles, pieces: NDArray[np.int64], samples: int, seed: int) -> Change:
+    """Difference of losses in nats per piece, with its 95 % percentile bootstrap interval over sentences.
+
+    Args:
+        masked: of each sentence, without some heads `[N]`.
+        whole: of the same sentences by the whole model `[N]`.
+        pieces: of each sentence `[N]`.
+        samples: of the bootstrap; 0 for no interval.
+        seed: of the samples.
+    """
+    changes = masked - whole
+    value = float(changes.sum() / pieces.sum())
+    if not samples or len(pieces) < 2:
+        return Change(value)
+    drawn = np.random.default_rng(seed).integers(len(pieces), size=(samples, len(pieces)))
+    low, high = np.quantile(changes[drawn].sum(1) / pieces[drawn].sum(1), (0.025, 0.975))
+    return Change(value, float(low), float(high))
+
+
+def aer_change(masked: Counts | None, whole: Counts | None, samples: int, seed: int) -> Change:
+    """Difference of AER in points, with the p-value of a paired bootstrap; none without gold."""
+    if masked is None or whole is None:
+        return Change(None)
+    value, p = compare(masked, whole, "bootstrap", "aer", samples, seed)
+    return Change(None if value is None else 100 * value, p=p)
+
+
+def bleu_scores(
+    whole: Sequence[str], others: Sequence[Sequence[str]], references: Sequence[str], samples: int
+) -> tuple[float, list[Change], str]:
+    """BLEU of a model, the differences of others from it, and sacrebleu's signature; letters' case does not count.
+
+    Args:
+        whole: the model's translations.
+        others: those of each other model.
+        references: one for each sentence.
+        samples: of sacrebleu's paired bootstrap (Koehn 2004); 0 for no p-values.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.significance import PairedTest
+
+    metric = BLEU(lowercase=True, force=True, references=[list(references)])
+    score = float(metric.corpus_score(whole, None).score)
+    if not samples:
+        changes = [Change(float(metric.corpus_score(other, None).score) - score) for other in others]
+        return score, changes, str(metric.get_signature())
+    systems: list[Any] = [("whole", whole), *((f"without {n}", other) for n, other in enumerate(others))]
+    test = PairedTest(systems, {"BLEU": metric}, references=None, test_type="bs", n_samples=samples)
+    signatures, scores = test()
+    results: list[Any] = scores["BLEU"][1:]  # the first is the whole model's
+    changes = [Change(float(result.score) - score, p=result.p_value) for result in results]
+    return score, changes, str(signatures["BLEU"])
+
+
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> tuple[float | None, float | None]:
+    """Spearman's rank correlation and its p-value; None where one of both is constant, or there are under three."""
+    from scipy.stats import spearmanr
+
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return None, None
+    found = spearmanr(a, b)
+    return float(found.statistic), float(found.pvalue)

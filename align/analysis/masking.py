@@ -1,0 +1,91 @@
+"""Heads masked in both forms that a model has here: its framework's own module, and what attention is read off."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from align.analysis.heads import AttentionBlock, AttentionHead, masked
+from align.backends.base import OpenRecorder
+from align.backends.transformer.forward import Layer, Transformer
+from align.backends.transformer.linear import Projection
+from align.types import Part
+
+
+@dataclass(frozen=True)
+class Gated:
+    """A projection whose inputs are multiplied by gates `[I]` first."""
+
+    projection: Projection
+    gates: Tensor
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """See `align.backends.transformer.linear.Linear`."""
+        return self.projection(x * self.gates, residual)
+
+    def weight(self) -> Tensor:
+        """See `Projection`."""
+        return self.projection.weight() * self.gates
+
+
+@contextmanager
+def without_heads(
+    recorder: OpenRecorder, blocks: Sequence[AttentionBlock], heads: Collection[AttentionHead]
+) -> Iterator[None]:
+    """With some heads of a model masked, in `recorder.transformer` and in its own module.
+
+    Args:
+        recorder: of the model, for one thread at a time.
+        blocks: of `recorder.own_model()`.
+        heads: those to mask.
+
+    Raises:
+        ValueError: the model has no such head.
+    """
+    whole = recorder.transformer
+    with masked(blocks, heads):
+        recorder.transformer = gate_heads(whole, heads)
+        try:
+            yield
+        finally:
+            recorder.transformer = whole
+
+
+def gate_heads(transformer: Transformer, heads: Collection[AttentionHead]) -> Transformer:
+    """The same Transformer with the output of some heads zero."""
+    encoder, decoder = transformer.encoder, transformer.decoder
+    return Transformer(
+        replace(encoder, layers=[_gate(layer, "encoder", n, heads) for n, layer in enumerate(encoder.layers, 1)]),
+        replace(decoder, layers=[_gate(layer, "decoder", n, heads) for n, layer in enumerate(decoder.layers, 1)]),
+    )
+
+
+def _gate(layer: Layer, part: Part, number: int, heads: Collection[AttentionHead]) -> Layer:
+    """A layer without those of these heads that are its."""
+
+    def of(which: str) -> list[int]:
+        return [head - 1 for part, layer, head in heads if (part, layer) == (which, number)]
+
+    own, cross = of(part), of("cross") if part == "decoder" else []
+    if own:
+        block = layer.attention_block
+        layer = replace(layer, attention_block=replace(block, out=_gated(block.out, own, layer.attention.heads)))
+    if cross and layer.cross and layer.cross_block:
+        out_proj = layer.cross.out_proj.clone()  # [H, d, D]
+        out_proj[cross] = 0
+        out = _gated(layer.cross_block.out, cross, layer.cross.heads)
+        layer = replace(
+            layer, cross=replace(layer.cross, out_proj=out_proj), cross_block=replace(layer.cross_block, out=out)
+        )
+    return layer
+
+
+def _gated(projection: Projection, closed: Sequence[int], heads: int) -> Gated:
+    weight = projection.weight()
+    gates = torch.ones(weight.shape[1], device=weight.device)
+    gates.view(heads, -1)[list(closed)] = 0
+    return Gated(projection, gates)

@@ -1,0 +1,137 @@
+"""`analyse-attention ablate`: what a translation model loses without its heads."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from align.cli.analysis.common import PROGRAM, Common, Texts, add_text_files, read_texts
+from align.cli.common import say
+from align.cli.evaluation_options import add_link_options, add_range_option, link_options
+from align.cli.inputs import name_shown, open_text
+from align.cli.models import load_models
+from align.cli.options import whole_number
+from align.cli.parser import Idle, Parser
+from align.cli.sweep import need
+from align.cli.translate import MAX_BEAM
+from align.errors import Argument, DataError, Remedy
+from align.links.gold import read_as
+from align.links.metrics import SAMPLES, SEED
+from align.memory import keep_freed_memory
+from align.signature import Parts
+from align.types import PARTS, Gold, Pair, Search
+from align.view.report import Finding
+
+if TYPE_CHECKING:
+    from align.aligners.single import Aligner
+
+SUMMARY = "Which heads does a model need to translate, and which to align? Each masked, and pruned one after the other"
+
+EXAMPLES = """examples:
+  analyse-attention ablate -s test.de -t test.en -g gold.talp     loss, BLEU and AER without each head
+  analyse-attention ablate -s test.de -t test.en --bleu-lines 0 --parts cross
+"""
+
+BLEU_LINES = 100
+"""Sentences that are translated without each head: enough for large effects, and some seconds a head."""
+
+REPORT_EVERY = 30.0
+"""Seconds between two lines about progress."""
+
+IDLE = (
+    Idle(("gold_format", "gold_base", "gold_swapped", "out_of_range"), lambda args: not args.gold, "goes with -g"),
+    Idle(("beam",), lambda args: not args.bleu_lines, "has no effect without sentences to translate"),
+)
+"""What does nothing beside certain others."""
+
+
+def add_options(parser: Parser) -> None:
+    """What this command takes beside what all take."""
+    add_text_files(parser, "their translations, whose loss is measured")
+    group = parser.add_argument_group("gold (without it there is no AER)")
+    add_link_options(group, "gold")
+    add_range_option(group)
+    group = parser.add_argument_group("measuring")
+    group.add_argument(
+        "--bleu-lines", type=whole_number(0), default=BLEU_LINES, metavar="N", help="sentences to translate; 0: none"
+    )
+    group.add_argument(
+        "--beam", type=whole_number(1, MAX_BEAM), default=Search().beam, metavar="N", help="width of the beam search"
+    )
+    group.add_argument(
+        "--samples", type=whole_number(0), default=SAMPLES, metavar="N", help="of the bootstraps; 0: none"
+    )
+    group.add_argument("--seed", type=whole_number(0), default=SEED, metavar="N", help="of those of loss and AER")
+
+
+def answer(parser: Parser, args: argparse.Namespace, common: Common) -> tuple[Finding, Parts]:
+    """What `align.analysis.ablation` finds."""
+    parser.refuse_idle(args, IDLE)
+    texts = read_texts(parser, args)
+    if args.bleu_lines:
+        need("sacrebleu", "scores of translations")
+    pairs = read_pairs(texts)
+    gold: Sequence[Gold] | None = None
+    kind = None
+    if args.gold:
+        read = read_as("gold", args.gold, link_options(args, "gold"), pairs, name_shown(args.gold))
+        gold, kind = read.pairs[: texts.lines], read.kind
+    pairs = pairs[: texts.lines]
+    aligner = load_aligner(common)
+    from align.analysis.ablation import Ablation, study
+    from align.analysis.ablation_tables import effects_of, report
+
+    search = Search(beam=args.beam)
+    translator = aligner.recorder.translator(search, aligner.batch_tokens) if args.bleu_lines else None
+    ablation = Ablation(aligner, pairs, gold, translator, args.bleu_lines)
+    found = study(ablation, texts.parts or PARTS, Ticker(common.quiet))
+    effects = effects_of(ablation, found, args.samples, args.seed)
+    parts: Parts = {
+        "model": aligner.recorder.name,
+        "text": os.path.basename(name_shown(args.source)),
+        "n": len(pairs),
+        "gold": kind,
+        "bleu": f"{len(ablation.references)}-{search}" if translator else None,
+        "ci": f"percentile-{args.samples}",
+        "seed": args.seed,
+    }
+    return report(ablation, found, effects), parts
+
+
+def read_pairs(texts: Texts) -> list[Pair]:
+    """All pairs of a text.
+
+    Raises:
+        DataError: it has one side only.
+    """
+    if not texts.input.parallel:
+        raise DataError("a loss needs a text's other side", remedy=Remedy("give {}", (Argument("target"),)))
+    with open_text(texts.input) as text:
+        return list(text)
+
+
+def load_aligner(common: Common) -> Aligner:
+    """Load the model, which has to be a translation model, and say which it is."""
+    keep_freed_memory()
+    (aligner,) = load_models(PROGRAM, common.models, common.quiet)
+    return aligner
+
+
+class Ticker:
+    """Says now and then how far the measuring is.
+
+    Args:
+        quiet: whether to say nothing.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._said = quiet, time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Count measurements."""
+        if not self._quiet and time.monotonic() - self._said > REPORT_EVERY:
+            self._said = time.monotonic()
+            say(f"{PROGRAM}: {done:,} of {total:,} measurements")
