@@ -13,6 +13,7 @@ from align.analysis.heads import AttentionBlock, AttentionHead, masked
 from align.backends.base import OpenRecorder
 from align.backends.transformer.forward import Layer, Transformer
 from align.backends.transformer.linear import Projection
+from align.errors import ModelError
 from align.types import Part
 
 
@@ -45,6 +46,7 @@ def without_heads(
 
     Raises:
         ValueError: the model has no such head.
+        ModelError: heads have been pruned from it.
     """
     whole = recorder.transformer
     with masked(blocks, heads):
@@ -56,8 +58,14 @@ def without_heads(
 
 
 def gate_heads(transformer: Transformer, heads: Collection[AttentionHead]) -> Transformer:
-    """The same Transformer with the output of some heads zero."""
+    """The same Transformer with the output of some heads zero.
+
+    Raises:
+        ModelError: heads have been pruned from it, and those that are left have other numbers in its own module.
+    """
     encoder, decoder = transformer.encoder, transformer.decoder
+    if heads and any(layer.kept or layer.cross_kept for layer in (*encoder.layers, *decoder.layers)):
+        raise ModelError("heads have been pruned from this model: those that are left cannot be masked")
     return Transformer(
         replace(encoder, layers=[_gate(layer, "encoder", n, heads) for n, layer in enumerate(encoder.layers, 1)]),
         replace(decoder, layers=[_gate(layer, "decoder", n, heads) for n, layer in enumerate(decoder.layers, 1)]),

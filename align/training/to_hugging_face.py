@@ -22,6 +22,7 @@ from align.backends.fairseq.dictionary import EOS, PAD, parse_dictionary
 from align.backends.fairseq.settings import model_settings, saved_settings
 from align.backends.model_folder import find_model
 from align.backends.model_toml import ModelOptions
+from align.backends.transformer.builder import KEPT
 
 OTHER_SHAPES = (
     *(f"{side}_{name}" for side in ("encoder", "decoder") for name in ("normalize_before", "learned_pos")),
@@ -48,6 +49,8 @@ def convert(model: str, folder: Path) -> None:
     settings = model_settings(saved_settings(state), state["model"])
     if other := [name for name in OTHER_SHAPES if getattr(settings, name, False)]:
         raise ValueError(f"{model}: FSMT has no {other[0]}")
+    if any(name.endswith(f".{KEPT}") for name in state["model"]):
+        raise ValueError(f"{model}: FSMT has as many heads in each layer, and some were pruned here")
     languages = (found.options.source_lang or "", found.options.target_lang or "")
     rules = [found.rules(language, None) for language in languages]
     if not all(languages) or any(rule.subwords != "sentencepiece" for rule in rules):

@@ -12,7 +12,7 @@ import pytest
 import align
 from align.cli.analysis import program
 from align.view.tables import WIDTH
-from tests import toy
+from tests import hugging, toy
 from tests.cli.conftest import Result, failed
 
 SOURCE, TARGET = "das haus ist alt\nwir sehen\n\n", "the house is old\nwe see it\n\n"
@@ -107,3 +107,12 @@ def test_gold_of_another_text(run: Callable[..., Result], write: Callable[..., N
 def test_nothing_that_the_model_can_read(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(blank="\n\n\n")
     failed(run("-t", "blank", "-q"), "there is no line that the model can read")
+
+
+def test_a_hugging_face_model(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
+    write(source=SOURCE, target=TARGET)
+    hugging.save_model("t5", tmp_path / "t5")
+    arguments = ("-s", "source", "-t", "target", "--samples", 10, "--bleu-lines", 1, "--parts", "cross")
+    result = run_main(program.main, "ablate", "-q", "-m", "t5", *arguments)
+    assert result.code == 0
+    assert result.out.decode().count("\ncross ") == 12 + 3 + 2

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.compat import install
 from align.backends.fairseq.settings import model_settings, saved_settings
 from align.backends.model_folder import ModelFolder
+from align.backends.transformer.builder import KEPT
 from align.backends.transformer.weights import stored_numbers
 from align.errors import one_line
 from align.types import Dtype
@@ -65,7 +66,11 @@ def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], 
     try:
         _check_cost(settings, task, weights)
         model = models.build_model(settings, task)
-        model.load_state_dict(weights, strict=True, model_cfg=settings)
+        pruned = {name: weight for name, weight in weights.items() if name.endswith(f".{KEPT}")}
+        for name, kept in pruned.items():
+            _prune(model, name.rpartition(".")[0], len(kept))
+        rest = {name: weight for name, weight in weights.items() if name not in pruned}
+        model.load_state_dict(rest, strict=True, model_cfg=settings)
     except Exception as error:  # whatever an unusual setting makes fairseq raise
         if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error)):
             raise
@@ -73,6 +78,18 @@ def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], 
             f"{checkpoint}: fairseq cannot build this model ({settings.arch}): {one_line(error)}"
         ) from None
     return model
+
+
+def _prune(model: Any, name: str, heads: int) -> None:
+    """Make room for fewer heads in an attention, by fairseq's own means, which none of its settings asks for."""
+    attention = model.get_submodule(name)
+    attention._adaptive_prune_heads([(n * attention.head_dim, (n + 1) * attention.head_dim) for n in range(heads)])
+    attention._set_skip_embed_dim_check()
+    layer = model.get_submodule(name.rpartition(".")[0])
+    if hasattr(layer, "in_proj_weight"):  # what fairseq 0.12 copies of an encoder's layer
+        layer.in_proj_weight = nn.Parameter(layer.in_proj_weight[: 3 * attention.embed_dim])
+        layer.in_proj_bias = nn.Parameter(layer.in_proj_bias[: 3 * attention.embed_dim])
+        layer.out_proj_weight = nn.Parameter(layer.out_proj_weight[:, : attention.embed_dim])
 
 
 def _model_class(architecture: str | None) -> type | None:

@@ -15,10 +15,14 @@ import torch
 from torch import Tensor
 
 from align.backends.transformer.forward import Layer, Stack, Transformer
+from align.backends.transformer.kept import Kept
 from align.backends.transformer.layers import Block, CrossAttention, Embedding, Norm, SelfAttention, Sinusoids
 from align.backends.transformer.linear import Activation, Linear, Projection, make_linear
 from align.backends.transformer.weights import Weights
 from align.types import Dtype
+
+KEPT = "kept_heads"
+"""A weight beside an attention's projections that says which heads they are of, where some were pruned."""
 
 Positions = Literal["learned", "sinusoids", "beyond", "none"]
 """Where the vectors of positions come from; see `align.backends.transformer.layers.Sinusoids`."""
@@ -141,7 +145,8 @@ class _Builder:
     def _layer(self, side: str, name: str) -> Layer:
         optional, width = self.weights.optional, self._sides[side].width
         hidden = self.weights.shape(f"{name}.fc1.weight")[0]
-        weight, bias = self._projection(f"{name}.self_attn.out_proj", width, width)
+        kept = self._kept(side, f"{name}.self_attn")
+        weight, bias = self._projection(f"{name}.self_attn.out_proj", width, self._inner(side, kept))
         if (gains := optional(f"{name}.c_attn", self._sides[side].heads)) is not None:  # fairseq's scale_heads
             each = gains.repeat_interleave(width // len(gains))
             weight, bias = weight * each[:, None], bias * each
@@ -162,9 +167,22 @@ class _Builder:
         feed_forward = self._make(
             *self._projection(f"{name}.fc1", hidden, width), activation=self._architecture.activation
         )
-        self_attention = self._self_attention(side, f"{name}.self_attn")
+        self_attention = self._self_attention(side, f"{name}.self_attn", kept)
         parts = self_attention, attention_block, feed_forward, feed_forward_block
-        return Layer(*parts, *self._cross(name)) if side == "decoder" else Layer(*parts)
+        if side == "encoder":
+            return Layer(*parts, kept=kept)
+        cross_kept = self._kept(side, f"{name}.encoder_attn")
+        return Layer(*parts, *self._cross(name, cross_kept), kept, cross_kept)
+
+    def _kept(self, side: str, name: str) -> Kept | None:
+        """The heads that are left, where `align.backends.fairseq.pruning` has removed others."""
+        numbers = self.weights.chosen(f"{name}.{KEPT}", self._sides[side].heads)
+        return None if numbers is None else Kept(numbers, self._sides[side].heads)
+
+    def _inner(self, side: str, kept: Kept | None) -> int:
+        """The width of all heads that there are."""
+        shape = self._sides[side]
+        return shape.width // shape.heads * (len(kept.numbers) if kept else shape.heads)
 
     def _optional_norm(self, name: str, size: int) -> Norm | None:
         return self._norm(name, size) if f"{name}.weight" in self.weights else None
@@ -175,28 +193,31 @@ class _Builder:
     def _make(self, weight: Tensor, bias: Tensor, activation: Activation = "none") -> Projection:
         return self._linear(self._to(weight), self._to(bias), activation)
 
-    def _query(self, name: str, width: int, heads: int) -> tuple[Tensor, Tensor]:
+    def _query(self, side: str, name: str, inner: int) -> tuple[Tensor, Tensor]:
         """The projection of queries, scaled by 1/sqrt(d)."""
-        weight, bias = self._projection(f"{name}.q_proj", width, width)
+        width, heads = self._sides[side].width, self._sides[side].heads
+        weight, bias = self._projection(f"{name}.q_proj", inner, width)
         scale = (width // heads) ** -0.5
         return weight * scale, bias * scale
 
-    def _self_attention(self, side: str, name: str) -> SelfAttention:
-        width, heads = self._sides[side].width, self._sides[side].heads
-        parts = [self._query(name, width, heads)]
-        parts += [self._projection(f"{name}.{part}_proj", width, width) for part in "kv"]
+    def _self_attention(self, side: str, name: str, kept: Kept | None) -> SelfAttention:
+        shape, inner = self._sides[side], self._inner(side, kept)
+        parts = [self._query(side, name, inner)]
+        parts += [self._projection(f"{name}.{part}_proj", inner, shape.width) for part in "kv"]
         weights, biases = zip(*parts, strict=True)
+        heads = len(kept.numbers) if kept else shape.heads
         return SelfAttention(self._make(torch.cat(weights), torch.cat(biases)), heads, causal=side == "decoder")
 
-    def _cross(self, name: str) -> tuple[CrossAttention, Block]:
+    def _cross(self, name: str, kept: Kept | None) -> tuple[CrossAttention, Block]:
         """A decoder layer's attention to the encoder's output."""
-        width, source, heads = self._sides["decoder"].width, self._sides["encoder"].width, self._sides["decoder"].heads
+        width, source, inner = self._sides["decoder"].width, self._sides["encoder"].width, self._inner("decoder", kept)
+        heads = len(kept.numbers) if kept else self._sides["decoder"].heads
         attention = f"{name}.encoder_attn"
-        query = self._make(*self._query(attention, width, heads))
-        parts = [self._projection(f"{attention}.{part}_proj", width, source) for part in "kv"]
+        query = self._make(*self._query("decoder", attention, inner))
+        parts = [self._projection(f"{attention}.{part}_proj", inner, source) for part in "kv"]
         weights, biases = zip(*parts, strict=True)
-        weight, bias = self._projection(f"{attention}.out_proj", width, width)
-        out_proj = self._to(weight).view(-1, heads, width // heads).permute(1, 2, 0)  # [H, d, D]
+        weight, bias = self._projection(f"{attention}.out_proj", width, inner)
+        out_proj = self._to(weight).view(width, heads, -1).permute(1, 2, 0)  # [H, d, D]
         cross = CrossAttention(query, self._make(torch.cat(weights), torch.cat(biases)), heads, out_proj)
         norm = self._norm(f"{name}.encoder_attn_layer_norm", width)
         return cross, Block(norm, self._sides["decoder"].before, self._make(weight, bias))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from align import types
+from align.attention.norms import head_products
 from align.backends.forking import under_way
+from align.backends.transformer.kept import Kept
 from align.backends.transformer.layers import Block, CrossAttention, Embedding, Layout, Norm, RootNorm, SelfAttention
 from align.backends.transformer.linear import Linear
 
@@ -24,7 +27,12 @@ class Padded(NamedTuple):
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of the encoder, or with `cross` one of the decoder."""
+    """A layer of the encoder, or with `cross` one of the decoder.
+
+    Attributes:
+        kept: what is left of the heads of its self-attention, where some were pruned.
+        cross_kept: likewise of `cross`.
+    """
 
     attention: SelfAttention
     attention_block: Block
@@ -32,6 +40,13 @@ class Layer:
     feed_forward_block: Block
     cross: CrossAttention | None = None
     cross_block: Block | None = None
+    kept: Kept | None = None
+    cross_kept: Kept | None = None
+
+    @property
+    def heads(self) -> int:
+        """Attention heads, pruned ones among them."""
+        return self.kept.of if self.kept else self.attention.heads
 
     def attend(self, x: Tensor, layout: Layout) -> Tensor:
         """Through the layer's self-attention `[N, D]`."""
@@ -42,6 +57,21 @@ class Layer:
         """Through its feed-forward network `[N, D]`."""
         block = self.feed_forward_block
         return block.leave(self.feed_forward(block.enter(x)), x)
+
+    @cached_property
+    def shown(self) -> tuple[Tensor, list[Tensor]]:
+        """The output projection of `cross`, with zeros for pruned heads `[H, d, D]`, and its products."""
+        assert self.cross
+        if self.cross_kept is None:
+            return self.cross.out_proj, self.cross.products
+        out_proj = self.cross_kept.spread(self.cross.out_proj, 0)
+        return out_proj, head_products(out_proj)
+
+    def record(self, number: int, weights: Tensor, values: Tensor) -> types.CrossAttention:
+        """What `cross` attends to, with zeros for pruned heads; see `CrossAttention.weights`."""
+        if self.cross_kept:
+            weights, values = self.cross_kept.spread(weights, 1), self.cross_kept.spread(values, 1)
+        return types.CrossAttention(number, weights, values, *self.shown)
 
 
 @dataclass(frozen=True)
@@ -68,7 +98,7 @@ class Transformer:
     @property
     def heads(self) -> int:
         """Attention heads of the decoder's layers."""
-        return self.decoder.layers[0].attention.heads
+        return self.decoder.layers[0].heads
 
     @property
     def device(self) -> torch.device:
@@ -107,8 +137,7 @@ class Transformer:
             entered = layer.cross_block.enter(x)
             weights, values = layer.cross.weights(entered, rows, encoded, columns)
             if number in layers:
-                cross = layer.cross
-                recorded.append(types.CrossAttention(number, weights, values, cross.out_proj, cross.products))
+                recorded.append(layer.record(number, weights, values))
             if number < layers[-1]:
                 context = layer.cross.context(weights, values, rows)
                 x = layer.feed(layer.cross_block.leave(context, x))

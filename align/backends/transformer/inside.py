@@ -11,6 +11,7 @@ from torch import Tensor
 from align.attention.norms import gram, head_products, source_norms, vector_norms
 from align.backends.forking import under_way
 from align.backends.transformer.forward import Layer, Padded, Transformer
+from align.backends.transformer.kept import Kept
 from align.backends.transformer.layers import Layout
 from align.types import PARTS, Part
 
@@ -34,7 +35,9 @@ class LayerAttention:
     together: Tensor
 
 
-def with_norms(part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor]) -> LayerAttention:
+def with_norms(
+    part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor], kept: Kept | None = None
+) -> LayerAttention:
     """A layer's attention with its norms.
 
     Args:
@@ -43,9 +46,13 @@ def with_norms(part: Part, layer: int, weights: Tensor, values: Tensor, products
         weights: `[B, H, T, S]`.
         values: value vectors with their bias `[B, H, S, d]`.
         products: what `head_products` makes of the output projection.
+        kept: the heads that these are, where others were pruned, which then have zeros.
     """
     inner = gram(values, products)  # [B, S, H, H]
-    return LayerAttention(part, layer, weights, source_norms(inner), vector_norms(weights, inner))
+    vectors, together = source_norms(inner), vector_norms(weights, inner)
+    if kept:
+        weights, vectors = kept.spread(weights, 1), kept.spread(vectors, 1)
+    return LayerAttention(part, layer, weights, vectors, together)
 
 
 def split_heads(weight: Tensor, heads: int) -> Tensor:
@@ -69,7 +76,7 @@ class Inside:
         """How many layers, and heads in each, the parts have."""
         stacks = {"encoder": self._transformer.encoder.layers, "decoder": self._transformer.decoder.layers}
         own: dict[Part, tuple[int, int]] = {
-            part: (len(stacks[part]), stacks[part][0].attention.heads) for part in PARTS if part in stacks
+            part: (len(stacks[part]), stacks[part][0].heads) for part in PARTS if part in stacks
         }
         return {**own, "cross": own["decoder"]}
 
@@ -123,7 +130,7 @@ class Inside:
             assert layer.cross_block
             weights, values = layer.cross.weights(layer.cross_block.enter(x), rows, encoded, columns)
             if "cross" in parts:
-                recorded.append(with_norms("cross", number, weights, values, layer.cross.products))
+                recorded.append(with_norms("cross", number, weights, values, layer.cross.products, layer.cross_kept))
             x = layer.feed(layer.cross_block.leave(layer.cross.context(weights, values, rows), x))
         return recorded
 
@@ -137,5 +144,5 @@ class Inside:
         if (part, number) not in self._products:
             out_proj = split_heads(layer.attention_block.out.weight(), layer.attention.heads)
             self._products[part, number] = head_products(out_proj)
-        recorded.append(with_norms(part, number, weights, values, self._products[part, number]))
+        recorded.append(with_norms(part, number, weights, values, self._products[part, number], layer.kept))
         return layer.attention_block.leave(layer.attention.context(weights, values, layout), x)

@@ -54,6 +54,17 @@ class Weights:
         """A weight of that shape if there is one of that name."""
         return self.take(name, *shape) if name in self else None
 
+    def chosen(self, name: str, of: int) -> tuple[int, ...] | None:
+        """Some of so many, by their numbers from 0, in order and at least one; None where there is no such list."""
+        listed = self._weights.get(name)
+        if listed is None:
+            return None
+        numbers = listed.flatten().tolist() if listed.dtype == torch.int64 and listed.numel() <= of else []
+        if not numbers or numbers != sorted(set(numbers)) or not 0 <= numbers[0] <= numbers[-1] < of:
+            raise ValueError(f"{name} is not a list of some of {of}, from 0")
+        self._asked.add(name)
+        return tuple(numbers)
+
     def number(self, name: str, otherwise: float) -> float:
         """A weight that is one number."""
         weight = self._weights.get(name)

@@ -1,0 +1,165 @@
+"""Checkpoints without some heads against the same models masked, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from align import Pair, load
+from align.analysis.forced import sentence_losses
+from align.analysis.heads import AttentionHead, attention_blocks
+from align.analysis.masking import without_heads
+from align.attention.merging import collate
+from align.backends.fairseq.checkpoint import load_checkpoint
+from align.backends.fairseq.model import load_fairseq
+from align.backends.fairseq.pruning import prune_checkpoint, write_pruned
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
+from align.backends.transformer.inside import Inside
+from align.errors import ModelError
+from align.training.to_hugging_face import convert
+from align.types import PARTS, Search
+from tests import toy
+from tests.analysis.test_ablate import GOLD, PAIRS, TEXT
+from tests.conftest import ROOT
+
+HEADS = [
+    AttentionHead("encoder", 1, 2),
+    AttentionHead("decoder", 2, 1),
+    AttentionHead("decoder", 2, 3),
+    AttentionHead("cross", 1, 4),
+    AttentionHead("cross", 2, 1),
+]
+
+
+def pruned(checkpoint: Path, folder: Path, heads: list[AttentionHead] = HEADS) -> tuple[Any, Any]:
+    """The recorder of a model, and that of the same without some heads."""
+    found = find_model(str(checkpoint), ModelOptions())
+    recorder = load_fairseq(found)
+    write_pruned(found, recorder, heads, folder)
+    return recorder, load_fairseq(find_model(str(folder), ModelOptions()))
+
+
+def batch_of(recorder: Any) -> Any:
+    return collate([recorder.encode(pair) for pair in PAIRS], recorder.pad)
+
+
+@pytest.mark.parametrize("shape", ["post-norm", "pre-norm", "wider encoder", "scaled parts", "all embeddings shared"])
+@pytest.mark.parametrize("old", [False, True])
+def test_a_pruned_model_is_the_masked_one(shape: str, old: bool, tmp_path: Path) -> None:
+    whole, small = pruned(toy.save_model(tmp_path / "whole", toy.SHAPES[shape], old=old), tmp_path / "small")
+    assert (small.layers, small.heads) == (whole.layers, whole.heads)
+    assert small.languages == whole.languages
+    with without_heads(whole, attention_blocks(whole.own_model()), HEADS):
+        for found, expected in zip(
+            small.record(batch_of(small), [1, 2]), whole.record(batch_of(whole), [1, 2]), strict=True
+        ):
+            weights = expected.weights.clone()
+            weights[:, [n - 1 for part, layer, n in HEADS if (part, layer) == ("cross", found.layer)]] = 0
+            torch.testing.assert_close(found.weights, weights)
+            torch.testing.assert_close(found.out_proj, expected.out_proj)
+        losses = [sentence_losses(one, [one.encode(pair) for pair in PAIRS]) for one in (small, whole)]
+        torch.testing.assert_close(*losses, rtol=1e-5, atol=1e-5)
+        assert_same_norms(small, whole)
+
+
+def assert_same_norms(small: Any, masked: Any) -> None:
+    source, steps = small.padded(batch_of(small))
+    recorded = [list(Inside(one.transformer).record(source, steps, PARTS)) for one in (small, masked)]
+    assert Inside(small.transformer).shape == Inside(masked.transformer).shape
+    for found, expected in zip(*recorded, strict=True):
+        torch.testing.assert_close(found.together, expected.together)
+        torch.testing.assert_close(found.vectors, expected.vectors)
+
+
+def test_links_and_translations_are_the_masked_models(tmp_path: Path) -> None:
+    checkpoint = toy.save_trained_model(tmp_path / "whole")
+    heads = [AttentionHead("encoder", 1, 1), AttentionHead("decoder", 1, 2), AttentionHead("cross", 1, 3)]
+    whole, small = pruned(checkpoint, tmp_path / "small", heads)
+    found = load(str(tmp_path / "small"), device="cpu")
+    expected = load(str(checkpoint), device="cpu")
+    sources = [whole.encode(pair).source for pair in PAIRS]
+    translated = small.translator(Search(), 100)(sources)
+    links = [[str(alignment) for alignment in found(TEXT)]]
+    recorder: Any = expected.recorder
+    with without_heads(recorder, attention_blocks(recorder.own_model()), heads):
+        links.append([str(alignment) for alignment in expected(TEXT)])
+        assert translated == recorder.translator(Search(), 100)(sources)
+    assert links[0] == links[1]
+    assert len(GOLD) == len(links[0])
+
+
+def test_the_bundled_model_becomes_smaller(tmp_path: Path) -> None:
+    heads = [AttentionHead(part, layer, n) for part in PARTS for layer in (1, 2, 3) for n in (2, 3)]
+    _, small = pruned(ROOT / "align" / "models" / "de-en" / "checkpoint.pt", tmp_path / "small", heads)
+    sizes = [(folder / "checkpoint.pt").stat().st_size for folder in (ROOT / "align/models/de-en", tmp_path / "small")]
+    assert sizes[1] < 0.85 * sizes[0]
+    calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration
+    assert len(calibrated) == 4
+    pair = Pair(("Das", "Haus", "ist", "alt", "."), ("The", "house", "is", "old", "."), 1)
+    assert small.encode(pair) == load("de-en", device="cpu").recorder.encode(pair)
+
+
+def test_a_calibrated_head_that_is_gone_is_calibrated_no_more(tmp_path: Path) -> None:
+    pruned(ROOT / "align" / "models" / "de-en", tmp_path / "small", [AttentionHead("cross", 1, 1)])
+    calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration
+    assert {position for _, position in calibrated} == {"output"}
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"),
+    [
+        ([("cross", 3, 1)], r"there is no head cross 3\.1"),
+        ([("encoder", 1, 5)], r"there is no head encoder 1\.5"),
+        ([("decoder", 2, n) for n in (1, 2, 3, 4)], "decoder layer 2 would have no head left"),
+    ],
+)
+def test_heads_that_cannot_go(heads: Any, message: str, tmp_path: Path) -> None:
+    state = load_checkpoint(toy.save_model(tmp_path))
+    with pytest.raises(ValueError, match=message):
+        prune_checkpoint(state, heads)
+
+
+def test_a_pruned_model_is_not_pruned_again_nor_converted(tmp_path: Path) -> None:
+    pruned(toy.save_model(tmp_path / "whole"), tmp_path / "small")
+    with pytest.raises(ValueError, match="heads have been pruned from it before"):
+        prune_checkpoint(load_checkpoint(tmp_path / "small" / "checkpoint.pt"), HEADS)
+    with pytest.raises(ValueError, match="some were pruned here"):
+        convert(str(tmp_path / "small"), tmp_path / "converted")
+
+
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(FileExistsError):
+        pruned(toy.save_model(tmp_path / "whole"), tmp_path / "whole")
+
+
+Change = Callable[[dict[str, Any]], None]
+DAMAGE: dict[str, tuple[Change, str]] = {
+    "none left": (
+        lambda w: w.update({NAME: torch.tensor([], dtype=torch.int64)}),
+        "is not a list of some of 4, from 0",
+    ),
+    "twice": (lambda w: w.update({NAME: torch.tensor([0, 0])}), "is not a list of some of 4, from 0"),
+    "too high": (lambda w: w.update({NAME: torch.tensor([1, 2, 4])}), "is not a list of some of 4, from 0"),
+    "negative": (lambda w: w.update({NAME: torch.tensor([-1, 2, 3])}), "is not a list of some of 4, from 0"),
+    "no whole numbers": (lambda w: w.update({NAME: torch.tensor([1.0, 2.0])}), "is not a list of some of 4, from 0"),
+    "of other weights": (lambda w: w.update({NAME: torch.tensor([1])}), "q_proj.weight is 12x16, where its settings"),
+    "missing": (lambda w: w.pop(NAME), "q_proj.weight is 12x16, where its settings make 16x16"),
+}
+NAME = "decoder.layers.1.encoder_attn.kept_heads"
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_list_of_heads(damage: str, tmp_path: Path) -> None:
+    pruned(toy.save_model(tmp_path / "whole"), tmp_path / "small")
+    path = tmp_path / "small" / "checkpoint.pt"
+    state = load_checkpoint(path)
+    change, message = DAMAGE[damage]
+    change(state["model"])
+    torch.save(state, path)
+    with pytest.raises((ModelError, ValueError), match=message):
+        load(str(tmp_path / "small"))
