@@ -161,7 +161,7 @@ def _pruning_table(ablation: Ablation, study: Study) -> Table:
             rows.append({**row, "head": str(head), "loss": loss, "aer": _aer(found)})
     notes = ["by importance: I by the norm of its layer's; by effect: the loss without the head alone"]
     notes.append("a part's name: its heads alone, by importance; each layer keeps one head")
-    return Table(columns, rows, notes)
+    return Table(columns, rows, notes, wide=True)
 
 
 def _agreement_table(study: Study, effects: Effects) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from align.analysis.ablation import Ablation, by_layer, pruning_order
@@ -43,9 +44,10 @@ def least_needed(ablation: Ablation, number: int, order: Order) -> list[Attentio
     return pruning_order(ablation.blocks, effects)[:number]
 
 
-def loss_of(ablation: Ablation) -> float:
-    """The loss of a model with all heads that it has, in nats per piece."""
-    return float(ablation.measure(complete=False).losses.sum() / ablation.pieces.sum())
+def size_of(ablation: Ablation, checkpoint: Path) -> Size:
+    """The size of a model with all heads that it has, and its loss."""
+    losses = ablation.measure(complete=False).losses
+    return Size(checkpoint.stat().st_size, len(all_heads(ablation.blocks)), float(losses.sum() / ablation.pieces.sum()))
 
 
 def pruning(heads: Sequence[AttentionHead], sizes: Mapping[str, Size]) -> Finding:

@@ -44,7 +44,7 @@ def test_all_tables(run: Callable[..., Result]) -> None:
         (part, n) for part in ("encoder", "decoder", "cross") for n in range(1, 5)
     ]
     assert len(found["pruning"]) == 2 * 9 + 3 * 3
-    said = f"|text:source|n:3|gold:talp-0|bleu:2-beam1|ci:percentile-20|seed:12345|v:{align.__version__}"
+    said = f"|text:source+target|n:3|gold:talp-0|bleu:2-beam1|ci:percentile-20|seed:12345|v:{align.__version__}"
     assert found["signature"].endswith(said)
 
 
@@ -67,7 +67,7 @@ def test_text_of_a_part(run: Callable[..., Result]) -> None:
     result = run("-t", "target", "--bleu-lines", 0, "--samples", 0, "--parts", "cross", "--lines", 1)
     assert result.code == 0
     tables = [table.split("\n") for table in result.out.decode().rstrip("\n").split("\n\n")]
-    assert [table[0].split()[0] for table in tables] == ["sentences", "part", "part", "order", "part"]
+    assert [table[0].split()[0] for table in tables] == ["sentences", "part", "part", "part"]
     assert [len(table) for table in tables[1:3]] == [2 + 4 + 4, 2 + 1 + 1]
     assert tables[1][2].startswith("cross      1     1 ")
 

@@ -75,7 +75,7 @@ def test_more_heads_than_can_go(run: Callable[..., Result], tmp_path: Path) -> N
 
 
 def test_a_folder_that_is_there(run: Callable[..., Result]) -> None:
-    failed(run("--heads", 1, "-o", "toy"), "toy: there is such a file or folder; a new one is needed")
+    failed(run("--heads", 1, "-o", "toy"), "toy: there is such a file or folder: name a new one")
 
 
 def test_a_hugging_face_model(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:

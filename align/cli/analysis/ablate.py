@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from align.cli.analysis.common import PROGRAM, Common, Texts, add_text_files, read_texts
 from align.cli.common import say
 from align.cli.evaluation_options import add_link_options, add_range_option, link_options
-from align.cli.inputs import name_shown, open_text
+from align.cli.inputs import Input, check_files, name_shown, open_text
 from align.cli.models import load_models
 from align.cli.options import whole_number
 from align.cli.parser import Idle, Parser
 from align.cli.sweep import need
 from align.cli.translate import MAX_BEAM
 from align.errors import Argument, DataError, Remedy
-from align.links.gold import read_as
+from align.links.gold import LinkOptions, read_as
 from align.links.metrics import SAMPLES, SEED
 from align.memory import keep_freed_memory
 from align.signature import Parts
@@ -48,6 +49,29 @@ IDLE = (
 """What does nothing beside certain others."""
 
 
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+        texts: what to read.
+        gold: the file of gold links, if there is one.
+        gold_options: what it may leave open.
+        lines: how many sentences to translate.
+        search: how.
+        samples: of the bootstraps.
+        seed: of those of loss and AER.
+    """
+
+    texts: Texts
+    gold: str | None
+    gold_options: LinkOptions
+    lines: int
+    search: Search
+    samples: int
+    seed: int
+
+
 def add_options(parser: Parser) -> None:
     """What this command takes beside what all take."""
     add_text_files(parser, "their translations, whose loss is measured")
@@ -67,50 +91,61 @@ def add_options(parser: Parser) -> None:
     group.add_argument("--seed", type=whole_number(0), default=SEED, metavar="N", help="of those of loss and AER")
 
 
-def answer(parser: Parser, args: argparse.Namespace, common: Common) -> tuple[Finding, Parts]:
-    """What `align.analysis.ablation` finds."""
+def read_options(parser: Parser, args: argparse.Namespace) -> Options:
+    """The command line, checked."""
     parser.refuse_idle(args, IDLE)
     texts = read_texts(parser, args)
-    if args.bleu_lines:
+    check_files(parser, texts.input.files, args.gold)
+    gold_options = link_options(args, "gold")
+    return Options(texts, args.gold, gold_options, args.bleu_lines, Search(args.beam), args.samples, args.seed)
+
+
+def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
+    """What `align.analysis.ablation` finds in a text."""
+    if options.lines:
         need("sacrebleu", "scores of translations")
-    pairs = read_pairs(texts)
+    texts, pairs = options.texts, read_pairs(options.texts.input)
     gold: Sequence[Gold] | None = None
     kind = None
-    if args.gold:
-        read = read_as("gold", args.gold, link_options(args, "gold"), pairs, name_shown(args.gold))
+    if options.gold:
+        read = read_as("gold", options.gold, options.gold_options, pairs, name_shown(options.gold))
         gold, kind = read.pairs[: texts.lines], read.kind
     pairs = pairs[: texts.lines]
     aligner = load_aligner(common)
     from align.analysis.ablation import Ablation, study
     from align.analysis.ablation_tables import effects_of, report
 
-    search = Search(beam=args.beam)
-    translator = aligner.recorder.translator(search, aligner.batch_tokens) if args.bleu_lines else None
-    ablation = Ablation(aligner, pairs, gold, translator, args.bleu_lines)
+    translator = aligner.recorder.translator(options.search, aligner.batch_tokens) if options.lines else None
+    ablation = Ablation(aligner, pairs, gold, translator, options.lines)
     found = study(ablation, texts.parts or PARTS, Ticker(common.quiet))
-    effects = effects_of(ablation, found, args.samples, args.seed)
+    effects = effects_of(ablation, found, options.samples, options.seed)
     parts: Parts = {
         "model": aligner.recorder.name,
-        "text": os.path.basename(name_shown(args.source)),
+        "text": names_of(texts.input),
         "n": len(pairs),
         "gold": kind,
-        "bleu": f"{len(ablation.references)}-{search}" if translator else None,
-        "ci": f"percentile-{args.samples}",
-        "seed": args.seed,
+        "bleu": f"{len(ablation.references)}-{options.search}" if translator else None,
+        "ci": f"percentile-{options.samples}",
+        "seed": options.seed,
     }
     return report(ablation, found, effects), parts
 
 
-def read_pairs(texts: Texts) -> list[Pair]:
+def read_pairs(text: Input) -> list[Pair]:
     """All pairs of a text.
 
     Raises:
         DataError: it has one side only.
     """
-    if not texts.input.parallel:
+    if text.one_side:
         raise DataError("a loss needs a text's other side", remedy=Remedy("give {}", (Argument("target"),)))
-    with open_text(texts.input) as text:
-        return list(text)
+    with open_text(text) as opened:
+        return list(opened)
+
+
+def names_of(text: Input) -> str:
+    """The names of a text's files without folders, for the signature."""
+    return "+".join(Path(name_shown(name)).name for name in text.files)
 
 
 def load_aligner(common: Common) -> Aligner:

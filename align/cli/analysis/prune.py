@@ -3,28 +3,51 @@
 from __future__ import annotations
 
 import argparse
-import os
-from dataclasses import replace
+import errno
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from align.backends.model_folder import find_model
 from align.backends.model_toml import ModelOptions
-from align.cli.analysis.ablate import load_aligner, read_pairs
-from align.cli.analysis.common import Common, add_text_files, read_texts
-from align.cli.inputs import name_shown
+from align.cli.analysis.ablate import load_aligner, names_of, read_pairs
+from align.cli.analysis.common import Common, Texts, add_text_files, read_texts
 from align.cli.models import ModelRequest
 from align.cli.options import whole_number
-from align.cli.parser import Parser
+from align.cli.parser import Idle, Parser
 from align.errors import ModelError
 from align.signature import Parts
 from align.types import Settings
 from align.view.report import Finding
+
+if TYPE_CHECKING:
+    from align.analysis.pruning import Order
 
 SUMMARY = "A fairseq model without the heads that it needs least to translate: smaller, faster, for this package only"
 
 EXAMPLES = """examples:
   analyse-attention prune -s valid.de -t valid.en --heads 9 -o smaller      which extract-align -m smaller reads
 """
+
+IDLE = (Idle(("parts", "plots"), lambda args: True, "has no effect here"),)
+"""Options of all commands that do nothing in this one."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+        texts: what to read.
+        heads: how many are to go.
+        order: what decides which.
+        output: a new folder.
+    """
+
+    texts: Texts
+    heads: int
+    order: Order
+    output: Path
 
 
 def add_options(parser: Parser) -> None:
@@ -36,23 +59,25 @@ def add_options(parser: Parser) -> None:
         "--order",
         choices=("importance", "effect"),
         default="importance",
-        help="which go first: those whose gate the loss depends on least, or those without which it is lowest",
+        help="which go first: those on whose gates the loss depends least, or those without which it rises least",
     )
     group.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="a new folder for the model")
 
 
-def answer(parser: Parser, args: argparse.Namespace, common: Common) -> tuple[Finding, Parts]:
-    """Choose, write the folder, and read it again."""
-    texts = read_texts(parser, args)
-    if args.parts or args.plots:
-        parser.error(f"{'--parts' if args.parts else '--plots'} has no effect here")
-    pairs = read_pairs(texts)[: texts.lines]
-    if args.output.exists():
-        raise FileExistsError(17, "there is such a file or folder; a new one is needed", str(args.output))
+def read_options(parser: Parser, args: argparse.Namespace) -> Options:
+    """The command line, checked."""
+    parser.refuse_idle(args, IDLE)
+    return Options(read_texts(parser, args), args.heads, args.order, args.output)
+
+
+def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
+    """Choose heads, write the model without them, and read it again."""
+    pairs = read_pairs(options.texts.input)[: options.texts.lines]
+    if options.output.exists():
+        raise FileExistsError(errno.EEXIST, "there is such a file or folder: name a new one", str(options.output))
     whole = load_aligner(common)
     from align.analysis.ablation import Ablation
-    from align.analysis.heads import all_heads
-    from align.analysis.pruning import Size, least_needed, loss_of, pruning
+    from align.analysis.pruning import least_needed, pruning, size_of
     from align.backends.fairseq.pruning import write_pruned
     from align.backends.fairseq.recorder import FairseqRecorder
 
@@ -60,24 +85,21 @@ def answer(parser: Parser, args: argparse.Namespace, common: Common) -> tuple[Fi
         raise ModelError(f"{whole.recorder.name}: heads can be taken out of fairseq models only")
     request = common.models.forward
     folder = find_model(request.name, request.options)
-    ablation = Ablation(whole, pairs)
-    heads = least_needed(ablation, args.heads, args.order)
-    write_pruned(folder, whole.recorder, heads, args.output)
-    smaller = ModelRequest(str(args.output), Settings(), ModelOptions())
+    before = Ablation(whole, pairs)
+    heads = least_needed(before, options.heads, options.order)
+    write_pruned(folder, whole.recorder, heads, options.output)
+    smaller = ModelRequest(str(options.output), Settings(), ModelOptions())
     left = load_aligner(replace(common, models=replace(common.models, forward=smaller)))
-    checkpoints = {
-        "whole": (folder.checkpoint, ablation),
-        "pruned": (args.output / "checkpoint.pt", Ablation(left, pairs)),
-    }
+    written = find_model(smaller.name, smaller.options)
     sizes = {
-        name: Size(path.stat().st_size, len(all_heads(measured.blocks)), loss_of(measured))
-        for name, (path, measured) in checkpoints.items()
+        "whole": size_of(before, folder.checkpoint),
+        "pruned": size_of(Ablation(left, pairs), written.checkpoint),
     }
     parts: Parts = {
         "model": whole.recorder.name,
-        "text": os.path.basename(name_shown(args.source)),
+        "text": names_of(options.texts.input),
         "n": len(pairs),
-        "order": args.order,
+        "order": options.order,
         "pruned": left.recorder.name,
     }
     return pruning(heads, sizes), parts
