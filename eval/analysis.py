@@ -33,6 +33,10 @@ RUNS = {
     "syntax-bert": "syntax {data}/analysis/en_pud-ud-test.conllu -m {bert}",
     "coreference-bert": "coreference {data}/analysis/gap-test.tsv -m {bert}",
     "similarity": "similarity -s {data}/valid.de -t {data}/valid.en --lines 1000",
+    "ablate": "ablate --parts cross -s {data}/gold/deen-bicici100/test.de -t {data}/gold/deen-bicici100/test.en "
+    "-g {data}/gold/deen-bicici100/de-en.wa --out-of-range ignore",
+    "ablate-all": "ablate -s {data}/gold/deen-dev84/dev84.de -t {data}/gold/deen-dev84/dev84.en "
+    "-g {data}/gold/deen-dev84/dev84.align --lines 50 --bleu-lines 0",
     "keywords": "keywords -m en-de --keyphrases {data}/analysis/inspec-keyphrases.jsonl",
     "keywords-bert": "keywords -m {bert} --keyphrases {data}/analysis/inspec-keyphrases.jsonl",
 }

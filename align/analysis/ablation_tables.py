@@ -82,7 +82,12 @@ def report(ablation: Ablation, study: Study, effects: Effects) -> Finding:
         "pruning": _pruning_table(ablation, study),
         "agreement": _agreement_table(study, effects),
     }
-    return Finding(tables, _figures(ablation, study, effects))
+    return Finding({name: _known(table) for name, table in tables.items()}, _figures(ablation, study, effects))
+
+
+def _known(table: Table) -> Table:
+    """A table without those columns that have no value at all."""
+    return table._replace(columns=[c for c in table.columns if any(row[c.key] is not None for row in table.rows)])
 
 
 def _aer(measured: Measured) -> float | None:
@@ -108,8 +113,11 @@ def _head_table(ablation: Ablation, study: Study, effects: Effects) -> Table:
     columns += [Column("bleu_p", "p(BLEU)", 3), Column("aer", "Δ AER", 1), Column("aer_p", "p(AER)", 3, wide=True)]
     columns += [Column("anew", "anew", 1), Column("anew_p", "p(anew)", 3)]
     columns += [Column("place", "read anew at", wide=True), Column("importance", "I", 3)]
-    columns += [Column("share", "I by layer", 2, wide=True), Column("alone", "alone: Δ loss", 3, wide=True)]
-    columns.append(Column("alone_aer", "alone: Δ AER", 1, wide=True))
+    columns += [
+        Column("share", "I by layer", 2, wide=True),
+        Column("alone", "Δ loss, layer without others", 3, wide=True),
+    ]
+    columns.append(Column("alone_aer", "Δ AER", 1, wide=True))
     shares = by_layer([block for block in ablation.blocks if block.part in _parts(study)], study.importance)
     rows: list[dict[str, Value]] = []
     for n, head in enumerate(study.heads):
@@ -122,9 +130,9 @@ def _head_table(ablation: Ablation, study: Study, effects: Effects) -> Table:
         row |= {"importance": float(study.importance[n]), "share": float(shares[n])}
         rows.append({**row, "alone": effects.alone[n].value, "alone_aer": effects.alone_aer[n].value})
     notes = ["the head masked alone; I: mean of |dL/dxi| over sentences, nats per piece; p: paired bootstrap"]
-    notes.append("AER: links read where the whole model is read (a masked head that is read by itself has none);")
-    notes.append("anew: links read where the model without the head would be")
-    notes.append("alone: all other heads of the layer masked")
+    if study.whole.counts is not None:
+        notes.append("AER: links read where the whole model is read (a masked head that is read by itself has none);")
+        notes.append("anew: links read where the model without the head would be")
     return Table(columns, rows, notes)
 
 

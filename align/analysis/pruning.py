@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 
 from align.analysis.ablation import Ablation, by_layer, pruning_order
 from align.analysis.heads import AttentionHead, all_heads
+from align.backends.fairseq.checkpoint import load_checkpoint
+from align.backends.transformer.weights import stored_numbers
 from align.errors import DataError
 from align.view.report import Finding, Table
 from align.view.tables import Column
@@ -17,10 +19,10 @@ Order = Literal["importance", "effect"]
 
 
 class Size(NamedTuple):
-    """How large a model is, and how good: bytes of its checkpoint, heads, loss in nats per piece."""
+    """How large a model is, and how good: heads, numbers that its checkpoint holds, loss in nats per piece."""
 
-    bytes: int
     heads: int
+    weights: int
     loss: float
 
 
@@ -45,9 +47,10 @@ def least_needed(ablation: Ablation, number: int, order: Order) -> list[Attentio
 
 
 def size_of(ablation: Ablation, checkpoint: Path) -> Size:
-    """The size of a model with all heads that it has, and its loss."""
+    """The size of a fairseq model, and its loss with all heads that it has."""
     losses = ablation.measure(complete=False).losses
-    return Size(checkpoint.stat().st_size, len(all_heads(ablation.blocks)), float(losses.sum() / ablation.pieces.sum()))
+    weights = stored_numbers(load_checkpoint(checkpoint)["model"])
+    return Size(len(all_heads(ablation.blocks)), weights, float(losses.sum() / ablation.pieces.sum()))
 
 
 def pruning(heads: Sequence[AttentionHead], sizes: Mapping[str, Size]) -> Finding:
@@ -57,9 +60,16 @@ def pruning(heads: Sequence[AttentionHead], sizes: Mapping[str, Size]) -> Findin
         heads: in the order in which they went.
         sizes: of each model by name.
     """
-    columns = [Column("model", "model"), Column("heads", "heads"), Column("bytes", "bytes"), Column("loss", "loss", 3)]
+    columns = [
+        Column("model", "model"),
+        Column("heads", "heads"),
+        Column("weights", "weights"),
+        Column("loss", "loss", 3),
+    ]
     rows = [{"model": name, **size._asdict()} for name, size in sizes.items()]
-    models = Table(columns, rows, ["bytes of the checkpoint; loss: nats per piece of the target, </s> among them"])
+    models = Table(
+        columns, rows, ["weights: numbers in the checkpoint; loss: nats per piece of the target, </s> among them"]
+    )
     columns = [Column("number", "number"), *(Column(key, key) for key in AttentionHead._fields)]
     gone = [{"number": n, **head._asdict()} for n, head in enumerate(heads, 1)]
     return Finding({"models": models, "pruned": Table(columns, gone, ["the least needed first"])})

@@ -94,7 +94,8 @@ def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
         axes.imshow(values, cmap="RdBu_r", vmin=-1.6 * most, vmax=1.6 * most, aspect="auto")  # ink is read on all
         for (y, x), value in np.ndenumerate(values):
             if np.isfinite(value):
-                axes.text(x, y, f"{value:.1f}" if most >= 1 else f"{value:.3f}", ha="center", va="center", fontsize=6)
+                shown = round(value, 1 if most >= 1 else 3) + 0.0  # no minus before 0
+                axes.text(x, y, f"{shown:.{1 if most >= 1 else 3}f}", ha="center", va="center", fontsize=6)
         axes.set_xticks(range(heads), [str(n + 1) for n in range(heads)])
         axes.set_yticks(range(len(rows)), rows)
         axes.tick_params(length=0)

@@ -68,7 +68,7 @@ def test_text_of_a_part(run: Callable[..., Result]) -> None:
     assert result.code == 0
     tables = [table.split("\n") for table in result.out.decode().rstrip("\n").split("\n\n")]
     assert [table[0].split()[0] for table in tables] == ["sentences", "part", "part", "part"]
-    assert [len(table) for table in tables[1:3]] == [2 + 4 + 4, 2 + 1 + 1]
+    assert [len(table) for table in tables[1:3]] == [2 + 4 + 1, 2 + 1 + 1]
     assert tables[1][2].startswith("cross      1     1 ")
 
 

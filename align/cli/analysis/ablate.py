@@ -95,7 +95,7 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
     """The command line, checked."""
     parser.refuse_idle(args, IDLE)
     texts = read_texts(parser, args)
-    check_files(parser, texts.input.files, args.gold)
+    check_files(parser, (*texts.input.files, args.gold), None)
     gold_options = link_options(args, "gold")
     return Options(texts, args.gold, gold_options, args.bleu_lines, Search(args.beam), args.samples, args.seed)
 
@@ -123,6 +123,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         "model": aligner.recorder.name,
         "text": names_of(texts.input),
         "n": len(pairs),
+        "parts": "+".join(texts.parts) or None,
         "gold": kind,
         "bleu": f"{len(ablation.references)}-{options.search}" if translator else None,
         "ci": f"percentile-{options.samples}",
