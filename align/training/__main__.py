@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from align.cli.common import run, say
 from align.cli.options import whole_number
 from align.cli.parser import Parser
+from align.training.lock import locked
 from align.training.prepare import Bitext, Prepared, prepare
 from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
 from align.training.run import Machine, read_curve, train, write_curve
@@ -198,29 +197,6 @@ def train_all(options: Options) -> None:
 
     with locked(options.folder):
         prepare_and_train(options, recipe, machine, tell)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder until this one has ended, and fairseq, which inherits the lock, as well.
-
-    Raises:
-        ValueError: another run is at work there; says which.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+", encoding="ascii", errors="replace") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            holder = lock.read(20).strip()
-            known = f" (process {holder}, or what it has started)" if holder.isdecimal() else ""
-            raise ValueError(f"{folder}: another run is still at work there{known}") from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        os.set_inheritable(lock.fileno(), True)
-        yield
 
 
 def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: Callable[[str], None]) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from align import load
-from align.training.__main__ import locked, main
+from align.training.__main__ import main
+from align.training.lock import locked
 from tests.cli.conftest import Result
 from tests.conftest import example_pairs
 from tests.training_recipe import tiny_recipe

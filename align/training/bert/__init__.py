@@ -1,0 +1,1 @@
+"""`scripts/train_bert`: a small BERT from a text, in transformers' own format."""

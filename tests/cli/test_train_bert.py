@@ -1,0 +1,122 @@
+"""`scripts/train_bert` from text to a model: stopped and resumed, and refusing what makes no sense."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from align.training.bert.__main__ import main
+from align.training.lock import locked
+from tests.cli.conftest import Result
+from tests.conftest import example_pairs
+
+TINY = ("--layers", "1", "--heads", "2", "--width", "8", "--pieces", "200", "--longest", "32", "--tokens", "64")
+MORE = ("--valid", "5", "--every", "2", "--threads", "1", "--device", "cpu")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The English side of the examples, with an empty line."""
+    lines = [" ".join(pair.target) for pair in example_pairs()]
+    (tmp_path / "text.en").write_text("".join(line + "\n" for line in [*lines, ""]), encoding="utf-8")
+    return tmp_path
+
+
+def arguments(folder: Path, updates: int) -> list[str]:
+    return [str(folder / "model"), str(folder / "text.en"), *TINY, *MORE, "--updates", str(updates)]
+
+
+def start(folder: Path, updates: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "align.training.bert", *arguments(folder, updates)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+
+def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path, run_main: object) -> None:
+    process = start(folder, 60)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "update 4 of 60" in line:
+            process.send_signal(signal.SIGTERM)
+            break
+    assert "stopped; the same command goes on" in process.stderr.read()
+    assert process.wait() == 128 + signal.SIGTERM
+    model = folder / "model"
+    assert not (model / "model.safetensors").exists()
+
+    result: Result = run_main(main, *arguments(folder, 60))  # type: ignore[operator]
+    assert result.code == 0, result.err
+    assert "learning pieces" not in result.err
+    assert "going on from update " in result.err
+    files = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "training.tsv"}
+    assert {path.name for path in model.iterdir()} == files | {"work", ".lock"}
+    rows = (model / "training.tsv").read_text(encoding="utf-8").splitlines()
+    assert [row.split("\t")[0] for row in rows] == ["updates", *map(str, range(2, 61, 2))]
+    resumed = (model / "model.safetensors").read_bytes()
+
+    model.rename(folder / "stopped")  # the text in pieces stays
+    shutil.copytree(folder / "stopped" / "work", model / "work", ignore=shutil.ignore_patterns("checkpoint.pt"))
+    whole: Result = run_main(main, *arguments(folder, 60))  # type: ignore[operator]
+    assert whole.code == 0, whole.err
+    assert (model / "model.safetensors").read_bytes() == resumed  # as if it had never been stopped
+
+    from transformers import AutoTokenizer, BertForPreTraining
+
+    from align.analysis.pretrained import load_module
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    pieces = tokenizer("the house", "is old")
+    assert tokenizer.convert_ids_to_tokens(pieces.input_ids)[0] == "[CLS]"
+    assert tokenizer.convert_ids_to_tokens(pieces.input_ids).count("[SEP]") == 2
+    weights = BertForPreTraining.from_pretrained(model).bert.state_dict()
+    own = load_module(model).model.state_dict()
+    assert all(np.array_equal(weight, weights[name]) for name, weight in own.items())
+
+    other: Result = run_main(main, *arguments(folder, 62))  # type: ignore[operator]
+    assert other.code == 1
+    assert "begun with another text or other settings; name another folder" in other.err
+
+
+def test_a_second_run_in_the_same_folder_is_refused(folder: Path, run_main: object) -> None:
+    with locked(folder / "model"):
+        result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
+    assert result.code == 1
+    assert "another run is still at work there" in result.err
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--heads", "3"], "--width 8 cannot be shared among 3 heads"),
+        (["--tokens", "20"], "--tokens must not be less than --longest"),
+        (["--layers", "0"], "is not a number from 1"),
+    ],
+)
+def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: str) -> None:
+    result: Result = run_main(main, *arguments(folder, 2), *extra)  # type: ignore[operator]
+    assert result.code == 2
+    assert message in result.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "text.en: No such file"),
+        (b"\xff\n", "text.en, line 1: not UTF-8"),
+        (b"\n \n", "there is no text to train on"),
+        (b"too short\n", "1 lines of text, and 5 of them are to validate on"),
+    ],
+)
+def test_bad_text_ends_with_one_line(folder: Path, run_main: object, text: bytes | None, message: str) -> None:
+    (folder / "text.en").unlink()
+    if text is not None:
+        (folder / "text.en").write_bytes(text)
+    result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
+    assert result.code == 1
+    assert message in result.err
+    assert "Traceback" not in result.err
