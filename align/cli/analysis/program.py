@@ -12,7 +12,7 @@ from align.cli.options import new_parser
 from align.cli.parser import Parser
 from align.types import TextWarning
 
-COMMANDS = ("mixing", "patterns", "syntax", "coreference", "similarity", "keywords", "ablate", "prune")
+COMMANDS = ("mixing", "patterns", "syntax", "coreference", "similarity", "keywords", "layers", "ablate", "prune")
 """The modules beside this one, each a question: SUMMARY and EXAMPLES, `add_options`, `read_options` and `answer`."""
 
 EXAMPLES = """examples:

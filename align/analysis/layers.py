@@ -1,0 +1,154 @@
+"""Where in a model is what? Probes of its layers, for a pipeline of tasks (Tenney et al. 2019).
+
+The measures are in `align.analysis.layer_probes`, the tasks in `align.analysis.layer_tasks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from align.analysis.layer_probes import (
+    Doubles,
+    Settings,
+    Task,
+    Told,
+    centre_of_gravity,
+    drawn_scores,
+    expected_layer,
+    gains,
+    middle,
+    tell,
+)
+from align.view.report import Finding, Table
+from align.view.tables import Column, Value, interval, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DIGITS = 4
+"""Of a probability in a file of examples."""
+
+
+def layers(
+    tasks: Sequence[Task], settings: Settings, progress: Callable[[str], None] = lambda _: None
+) -> tuple[Finding, list[Told]]:
+    """What each layer adds to each task, where the probes of all layers look, and figures of both.
+
+    Args:
+        tasks: one or more.
+        settings: of the probes.
+        progress: is told what is done.
+    """
+    told = [tell(task, settings, progress) for task in tasks]
+    scores = {one.task.name: one.task.score(one.counts().sum(1)) for one in told}  # [L+1]
+    drawn = {one.task.name: drawn_scores(one, settings.seed) for one in told}
+    tables = {"tasks": _task_table(told, scores, drawn), "layers": _layer_table(told, scores, drawn)}
+    return Finding(tables, _figures(told, scores)), told
+
+
+def _task_table(told: Sequence[Told], scores: Mapping[str, Doubles], drawn: Mapping[str, Doubles]) -> Table:
+    columns = [Column("task", "task"), Column("measure", "measure"), Column("examples", "examples", wide=True)]
+    columns += [Column("labels", "labels", wide=True), Column("lowest", "layer 0", 1), Column("score", "all layers", 1)]
+    columns += [Column("expected", "expected layer", 2), Column("expected_interval", "95 %", 2)]
+    columns += [Column("centre", "centre of gravity", 2), Column("centre_range", "parts", 2, wide=True)]
+    columns.append(Column("gamma", "γ", 2, wide=True))
+    rows: list[dict[str, Value]] = []
+    for one in told:
+        task, score = one.task, scores[one.task.name]
+        centres = centre_of_gravity(one.shares)  # [folds]
+        rows.append(
+            {
+                "task": task.name,
+                "measure": f"{task.measure}, %",
+                "examples": int((one.best[0] >= 0).sum()),
+                "labels": len(task.labels),
+                "lowest": percent(score[0]),
+                "score": percent(score[-1]),
+                "expected": _defined(float(expected_layer(score))),
+                "expected_interval": interval(*middle(expected_layer(drawn[task.name]))),
+                "centre": float(centres.mean()),
+                "centre_range": interval(centres.min(), centres.max()),
+                "gamma": float(one.gammas.mean()),
+            }
+        )
+    notes = [
+        "expected layer: mean of layers 1 to the last by what each adds, and an interval over sentences; "
+        "centre of gravity: mean of layers 0 to the last by their weights in a probe of all, over parts of the text"
+    ]
+    return Table(columns, rows, notes)
+
+
+def _layer_table(told: Sequence[Told], scores: Mapping[str, Doubles], drawn: Mapping[str, Doubles]) -> Table:
+    columns = [Column("task", "task"), Column("layer", "layers to"), Column("score", "score, %", 1)]
+    columns += [Column("score_interval", "95 %", 1), Column("gain", "gain", 2), Column("gain_interval", "95 %", 2)]
+    columns.append(Column("share", "s, %", 1))
+    rows: list[dict[str, Value]] = []
+    for one in told:
+        score, draws = scores[one.task.name], drawn[one.task.name]  # [L+1], [DRAWS, L+1]
+        added = [None, *gains(score)]
+        ranges = [None, *(middle(column) for column in gains(draws).T)]
+        for layer, (gain, ends) in enumerate(zip(added, ranges, strict=True)):
+            rows.append(
+                {
+                    "task": one.task.name,
+                    "layer": layer,
+                    "score": percent(score[layer]),
+                    "score_interval": interval(*map(percent, middle(draws[:, layer]))),
+                    "gain": percent(gain),
+                    "gain_interval": interval(*map(percent, ends)) if ends else None,
+                    "share": percent(one.shares.mean(0)[layer]),
+                }
+            )
+    notes = ["score of a probe of layers 0 to this one, and what this one adds; s: its weight in the probe of all"]
+    return Table(columns, rows, notes)
+
+
+def _defined(number: float) -> float | None:
+    return None if number != number else number
+
+
+def _figures(told: Sequence[Told], scores: Mapping[str, Doubles]) -> dict[str, Callable[[], Figure]]:
+    def points(values: Doubles, first: int) -> Doubles:
+        return np.stack((np.arange(first, first + len(values)), values), 1)
+
+    def weights() -> Figure:
+        from align.view.analysis_plots import curves
+
+        lines = {one.task.name: points(one.shares.mean(0), 0) for one in told}
+        return curves(lines, "layer", "weight s", "where a probe of all layers looks")
+
+    def added() -> Figure:
+        from align.view.analysis_plots import curves
+
+        lines = {name: points(100 * gains(values), 1) for name, values in scores.items()}
+        return curves(lines, "layer", "gain, % points", "what each layer adds")
+
+    return {"weights": weights, "gains": added}
+
+
+def examples(told: Told, text: Sequence[Sequence[str]]) -> Iterator[dict[str, object]]:
+    """What the probes say of each example that was told, for a file of JSON lines.
+
+    `sentence` counts from 1, `places` of words from 0. Lists have a number or a label for each layer l: that of the
+    probe of layers 0 to l.
+
+    Args:
+        told: by the probes.
+        text: the words of each sentence.
+    """
+    task = told.task
+    for n in np.flatnonzero(told.best[0] >= 0):
+        words = text[task.sentences[n]]
+        yield {
+            "task": task.name,
+            "sentence": int(task.sentences[n]) + 1,
+            "places": task.places[n].tolist(),
+            "words": [words[place] for place in task.places[n]],
+            "gold": task.labels[task.gold[n]],
+            "probability": [round(float(p), DIGITS) for p in told.gold[:, n]],
+            "best": [task.labels[label] for label in told.best[:, n]],
+            "best_probability": [round(float(p), DIGITS) for p in told.sure[:, n]],
+        }
