@@ -197,7 +197,7 @@ def tell(task: Task, settings: Settings, progress: Callable[[str], None]) -> Tol
             sure[top, fold.test] = found.max(1)
             gold[top, fold.test] = found[np.arange(len(found)), task.gold[fold.test]]
         progress(f"{task.name}: part {n + 1} of {len(task.folds)} told, by {layers} probes")
-        shares[n], gammas[n] = probe.shares().numpy(force=True), float(probe.gamma)  # of all layers
+        shares[n], gammas[n] = probe.shares().numpy(force=True), float(probe.gamma.detach())  # of all layers
     return Told(task, best, sure, gold, shares, gammas)
 
 

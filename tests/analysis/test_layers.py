@@ -1,0 +1,250 @@
+"""Probes of layers find what was planted in them, and their measures are those of the definitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from align.analysis.chunks import Sentence, spans
+from align.analysis.layer_probes import (
+    Probe,
+    Settings,
+    Task,
+    centre_of_gravity,
+    drawn_scores,
+    expected_layer,
+    folds,
+    gains,
+    middle,
+    tell,
+)
+from align.analysis.layer_tasks import chunk_task, read_words, treebank_tasks, word_means
+from align.analysis.layers import examples, layers
+from align.analysis.maps import SPECIAL, Numbers, Reading, States, Tokens
+from align.analysis.treebank import ROOT, Tree
+from align.types import Pair, Part
+
+TAGS = ("ADJ", "NOUN", "VERB")
+SIZE = 6
+
+
+class Planted:
+    """A model of three layers above its embeddings: only those from `where` on tell a word's first letter.
+
+    Each word has two pieces, of which one holds twice the word's vector, and the other nothing; `long` is too long.
+    """
+
+    def __init__(self, where: int) -> None:
+        self.name = "planted:en@0000000"
+        self.shape: Mapping[Part, tuple[int, int]] = {"encoder": (3, 1)}
+        self._where, self._random = where, np.random.default_rng(1)
+
+    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
+        """No attention."""
+        raise NotImplementedError
+
+    def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
+        """See the class."""
+        for pair in pairs:
+            if "long" in pair.source:
+                yield States(pair, None, None)
+                continue
+            words = self._random.normal(size=(4, len(pair.source), SIZE))
+            for n, word in enumerate(pair.source):
+                words[self._where :, n] += 8 * np.eye(SIZE)["anv".index(word[0])]
+            pieces = np.repeat(words, 2, axis=1)
+            pieces[:, ::2] *= 2
+            pieces[:, 1::2] = 0
+            layers = np.concatenate((np.ones((4, 1, SIZE)), pieces), 1).astype(np.float32)
+            numbers = [SPECIAL, *(n for n in range(len(pair.source)) for _ in range(2))]
+            yield States(pair, Tokens(tuple("x" * len(numbers)), tuple(numbers), pair.source), layers)
+
+
+def trees(count: int = 60) -> list[Tree]:
+    """Sentences whose tags, and whose relations, are those of the words' first letters."""
+    random = np.random.default_rng(2)
+    found = []
+    for _ in range(count):
+        letters = [str(letter) for letter in random.choice(list("anv"), 5)]
+        tags = tuple(TAGS["anv".index(letter)] for letter in letters)
+        relations = tuple(f"of-{letter}" for letter in letters)
+        found.append(Tree(tuple(letters), tags, (ROOT, 0, 0, 1, 1), relations, 1))
+    return found
+
+
+SETTINGS = Settings(hidden=0, epochs=250)
+
+
+@pytest.mark.parametrize("where", [1, 2])
+def test_probes_find_the_layer_where_it_is(where: int) -> None:
+    for task in treebank_tasks(Planted(where), trees(), 2, 1):
+        told = tell(task, SETTINGS, lambda _: None)
+        scores = task.score(told.counts().sum(1))
+        assert scores[where] > 0.95
+        assert scores[where - 1] < 0.6
+        assert expected_layer(scores) == pytest.approx(where, abs=0.35)
+        assert gains(scores).argmax() + 1 == where
+        assert (told.shares[:, :where] < 0.25).all()
+        assert (centre_of_gravity(told.shares) > 1.5 + 0.3 * (where - 1)).all()
+        assert told.shares.sum(1) == pytest.approx(1)
+
+
+def test_tasks_are_of_the_words() -> None:
+    sentences = trees(4)
+    sentences[1] = sentences[1]._replace(words=("long", *sentences[1].words[1:]))
+    tags, relations = treebank_tasks(Planted(1), sentences, 2, 1)
+    assert tags.labels == TAGS
+    assert sorted(set(tags.sentences)) == [0, 2, 3]
+    assert [tags.labels[n] for n in tags.gold[:5]] == list(sentences[0].tags)
+    assert relations.places[:4].tolist() == [[1, 0], [2, 0], [3, 1], [4, 1]]
+    assert len(relations.gold) == 3 * 4
+    assert relations.words[4].tolist() == [6, 5]
+    assert tags.states.shape == (15, 4, SIZE)
+    with pytest.raises(ValueError, match="5 parts of 3 sentences that the model can read"):
+        treebank_tasks(Planted(1), sentences, 5, 1)
+    with pytest.raises(ValueError, match="there is no sentence that the model can read"):
+        treebank_tasks(Planted(1), sentences[1:2], 2, 1)
+
+
+def test_words_are_the_means_of_their_pieces() -> None:
+    random = np.random.default_rng(1)
+    pieces: Numbers = random.normal(size=(2, 5, 3)).astype(np.float32)
+    found = word_means(pieces, (SPECIAL, 0, 0, 2, SPECIAL), 3)
+    assert found.dtype == np.float16
+    assert found[0] == pytest.approx(pieces[:, 1:3].mean(1), abs=1e-2)
+    assert not found[1].any()  # no piece is its
+    assert found[2] == pytest.approx(pieces[:, 3], abs=1e-2)
+
+
+def test_chunks_are_scored_as_chunks() -> None:
+    def sentence(letters: str, tags: str) -> Sentence:
+        return Sentence(tuple(letters), tuple("X" * len(letters)), tuple(tags.split()))
+
+    train = [sentence("anv", "B-NP I-NP O")] * 20
+    test = [sentence("anva", "B-NP I-NP O B-NP"), sentence("n", "O"), Sentence(("long",), ("X",), ("O",))]
+    task = chunk_task(Planted(0), train, test)
+    (fold,) = task.folds
+    assert fold.test.tolist() == [60, 61, 62, 63, 64]
+    best = task.gold.copy()
+    assert task.count(best).tolist() == [[2, 2, 2], [0, 0, 0]]
+    best[61] = task.labels.index("B-NP")  # a chunk of two words becomes two
+    assert task.count(best).tolist() == [[1, 3, 2], [0, 0, 0]]
+    assert task.score(task.count(best).sum(0)) == pytest.approx(2 / 5)
+    told = tell(task, SETTINGS, lambda _: None)
+    assert task.score(told.counts().sum(1))[0] == pytest.approx(4 / 5)  # the second sentence's word is always inside
+    assert spans(("I-NP",)) == {(0, 1, "NP")}
+    for part in ([], test[2:]):
+        with pytest.raises(ValueError, match="no sentence to train on, or none to score"):
+            chunk_task(Planted(0), train, part)
+
+
+def test_a_probe_is_what_the_paper_says() -> None:
+    torch.manual_seed(1)
+    probe = Probe(3, 2 * 4, 5, 7)
+    with torch.no_grad():
+        probe.mix.copy_(torch.tensor([0.3, -1.0, 2.0]))
+        probe.gamma.fill_(1.7)
+    x = torch.randn(6, 2, 3, 4)
+    shares = np.exp([0.3, -1.0, 2.0]) / np.exp([0.3, -1.0, 2.0]).sum()
+    mixed = 1.7 * sum(float(share) * x[:, :, layer] for layer, share in enumerate(shares))
+    torch.testing.assert_close(probe(x), probe.classify(torch.as_tensor(mixed).flatten(1)))
+    assert len(Probe(3, 8, 0, 7).classify) == 1
+
+
+def test_measures() -> None:
+    scores = np.array([0.5, 0.6, 0.6, 0.8])
+    assert gains(scores) == pytest.approx([0.1, 0, 0.2])
+    assert expected_layer(scores) == pytest.approx((1 * 0.1 + 3 * 0.2) / 0.3)
+    assert np.isnan(expected_layer(scores[::-1]))
+    assert centre_of_gravity(np.array([0.1, 0.2, 0.7])) == pytest.approx(1.6)
+    assert middle(np.array([np.nan])) == (None, None)
+    assert middle(np.arange(1001.0)) == pytest.approx((25, 975))
+
+
+def test_every_sentence_is_told_once_and_never_trained_on() -> None:
+    sentences = np.repeat(np.arange(11), 3)
+    parts = folds(sentences, 4, 1)
+    assert sorted(np.concatenate([fold.test for fold in parts])) == list(range(33))
+    for fold in parts:
+        assert not set(sentences[fold.train]) & set(sentences[fold.test])
+        assert len(fold.train) + len(fold.test) == 33
+    assert [fold.test.tolist() for fold in folds(sentences, 4, 1)] == [fold.test.tolist() for fold in parts]
+
+
+@pytest.fixture(scope="module")
+def tags() -> Task:
+    return treebank_tasks(Planted(1), trees(12), 2, 1)[0]
+
+
+def test_the_same_seed_gives_the_same(tags: Task) -> None:
+    def table(seed: int) -> object:
+        finding, _ = layers([tags], Settings(4, 2, seed))
+        return finding.tables["layers"].rows
+
+    assert table(1) == table(1)
+    assert table(1) != table(2)
+
+
+def test_intervals_are_over_sentences(tags: Task) -> None:
+    told = tell(tags, Settings(0, 1), lambda _: None)
+    always = replace(told, best=np.tile(tags.gold, (4, 1)))
+    assert (drawn_scores(always, 1) == 1).all()
+    drawn = drawn_scores(told, 1)
+    assert drawn.mean(0) == pytest.approx(tags.score(told.counts().sum(1)), abs=0.03)
+    assert drawn.std(0).min() > 0
+
+
+def test_tables_figures_and_examples(tags: Task) -> None:
+    said: list[str] = []
+    finding, (told,) = layers([tags], Settings(4, 2), said.append)
+    assert said == [f"parts of speech: part {n} of 2 told, by 4 probes" for n in (1, 2)]
+    assert [row["layer"] for row in finding.tables["layers"].rows] == [0, 1, 2, 3]
+    (row,) = finding.tables["tasks"].rows
+    assert (row["task"], row["measure"], row["examples"], row["labels"]) == ("parts of speech", "accuracy, %", 60, 3)
+    pytest.importorskip("matplotlib")
+    for figure in finding.figures.values():
+        assert figure().axes
+    found = list(examples(told, [tree.words for tree in trees(12)]))
+    assert len(found) == 60
+    first = json.loads(json.dumps(found[0]))
+    assert (first["sentence"], first["places"], first["words"]) == (1, [0], [trees(12)[0].words[0]])
+    assert first["gold"] == trees(12)[0].tags[0]
+    assert len(first["probability"]) == len(first["best"]) == len(first["best_probability"]) == 4
+    for one in found:
+        for right, best, sure in zip(one["probability"], one["best"], one["best_probability"], strict=True):  # type: ignore[call-overload]
+            assert right == sure if best == one["gold"] else right <= sure
+
+
+def test_vectors_of_translation_models(toy_recorder: Callable[..., object]) -> None:
+    from align.analysis.translation import TranslationModel
+    from tests import toy
+
+    pairs = [Pair(("das", "haus", "ist"), (), 1), Pair((), ("old",), 2), Pair(("wir", "sehen", ",", "das"), (), 3)]
+    for name in ("post-norm", "pre-norm", "wider encoder"):
+        recorder = toy_recorder(toy.SHAPES[name])
+        found = list(TranslationModel(recorder).states(pairs))  # type: ignore[arg-type]
+        assert [one.tokens is not None for one in found] == [True, False, True]
+        for one in found:
+            if one.tokens is None or one.layers is None:
+                continue
+            pieces = recorder.encode(one.pair)  # type: ignore[attr-defined]
+            own = recorder.own_model()  # type: ignore[attr-defined]
+            ids = torch.tensor([pieces.source])
+            with torch.no_grad():
+                out = own.encoder(ids, torch.tensor([ids.shape[1]]), return_all_hiddens=True)
+            hidden = [*out["encoder_states"][:-1], out["encoder_out"][0]]
+            assert len(one.tokens) == ids.shape[1]
+            torch.testing.assert_close(
+                torch.tensor(one.layers), torch.cat(hidden, 1).transpose(0, 1), atol=1e-5, rtol=1e-4
+            )
+
+
+def test_words_that_no_model_reads_are_told_apart() -> None:
+    bank = read_words(Planted(0), [("a", "n"), ("long",), ("v",)])
+    assert bank.starts.tolist() == [0, -1, 2]
+    assert bank.read == [0, 2]
