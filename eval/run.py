@@ -192,6 +192,17 @@ def benchmark_recording(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1)
 
 
+def benchmark_encoder(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("-s", "--source", required=True)
+    parser.add_argument(
+        "-m", "--model", type=Path, required=True, help="folder of an encoder, as saved by transformers"
+    )
+    parser.add_argument("--lines", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+
+
 def benchmark_memory(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     text_options(parser, lines=2_000, rounds=3)
@@ -252,6 +263,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "benchmark-huggingface": benchmark_huggingface,
     "benchmark-markup": benchmark_markup,
     "benchmark-recording": benchmark_recording,
+    "benchmark-encoder": benchmark_encoder,
     "benchmark-memory": benchmark_memory,
     "benchmark-evaluator": benchmark_evaluator,
     "benchmark-training": benchmark_training,

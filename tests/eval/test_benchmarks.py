@@ -179,3 +179,16 @@ def test_narrower_arithmetic(data: Path, command: Callable[..., Result]) -> None
     ]
     assert len(rows) == 2 * (len(DTYPES) + 4)
     assert all(float(row["lines changed"]) == 0 for row in rows[:2])
+
+
+def test_benchmark_of_an_encoder(data: Path, command: Callable[..., Result], tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from tests.hugging_encoders import save_encoder
+
+    save_encoder(tmp_path / "bert")
+    result = command("benchmark-encoder", "-s", data / "gold.en", "-m", tmp_path / "bert", *ARGUMENTS)
+    assert result.code == 0, result.err
+    sign, found = values(data / "results" / "benchmark_encoder.tsv", "benchmark-encoder")
+    assert "-s gold.en -m bert --lines 40 --rounds 1 --threads 1; huggingface:bert@" in sign
+    assert len(found) == 2
+    assert all(value > 0 for value in found.values())

@@ -16,7 +16,7 @@ COMMANDS = (
     "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "choosing",
     "worth", "marian", "quality", "markup", "xml-mt", "analysis",
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface",
-    "benchmark-markup", "benchmark-recording",
+    "benchmark-markup", "benchmark-recording", "benchmark-encoder",
     "benchmark-memory", "benchmark-evaluator", "benchmark-training", "screenshots",
 )  # fmt: skip
 
