@@ -31,7 +31,7 @@ class Kind(NamedTuple):
         value: in a layer, the projection to value vectors.
         out: the projection of the heads' output.
         options: what the module's constructor is told.
-        before: rows of the table of positions that no piece gets, less one: what pads take in RoBERTa's.
+        before: whether positions are counted from behind the number of the pad, as RoBERTa does.
     """
 
     config: str
