@@ -14,6 +14,7 @@ from tests.docs.blocks import PAGES, Session, as_shown, blocks, commands
 
 NOT_RUN = {
     "README.md": ["scripts/check_install runs it in a fresh environment"],
+    "encoders.md": ["needs a model", "trains for an hour"],
     "evaluate.md": ["the gold is not ours to pass on"],
     "fairseq-plugin.md": ["needs a binarised text of your own"],
     "install.md": [
@@ -23,6 +24,7 @@ NOT_RUN = {
         "writes into your home folder",
     ],
     "hugging-face.md": ["installs from a package index", "downloads a model"],
+    "layers.md": ["needs data of your own"],
     "train.md": ["trains for hours"],
     "two-directions.md": ["eflomal draws random samples"],
     "your-model.md": ["needs a model of your own", "needs a model of your own"],
