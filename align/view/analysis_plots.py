@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from align.view.plots import STYLE, Values
 
@@ -46,7 +47,7 @@ def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     for (name, values), mark in zip(lines.items(), "osD^v<>pXh*" * (1 + len(lines) // 11), strict=False):
         axes.plot(values[:, 0], values[:, 1], marker=mark, markersize=3, linewidth=1, label=name)
     if all(np.all(values[:, 0] % 1 == 0) for values in lines.values()):
-        axes.xaxis.get_major_locator().set_params(integer=True)  # layers, heads: nothing is between them
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # layers, heads: nothing is between them
     _label(axes, x, y, title)
     if len(lines) > 1:
         axes.legend(frameon=False)

@@ -125,7 +125,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         "model": model.name,
         "data": "+".join(files),
         "n": sum(len(text) for text in {id(text): text for text in texts}.values()),
-        "parts": options.parts,
+        "parts": options.parts if options.treebank else None,
         "hidden": options.hidden,
         "epochs": options.epochs,
         "seed": options.seed,
