@@ -58,6 +58,7 @@ def _task_table(told: Sequence[Told], scores: Mapping[str, Doubles], drawn: Mapp
     rows: list[dict[str, Value]] = []
     for one in told:
         task, score = one.task, scores[one.task.name]
+        expected = float(expected_layer(score)) if score[-1] > score[0] else None
         centres = centre_of_gravity(one.shares)  # [folds]
         rows.append(
             {
@@ -67,8 +68,8 @@ def _task_table(told: Sequence[Told], scores: Mapping[str, Doubles], drawn: Mapp
                 "labels": len(task.labels),
                 "lowest": percent(score[0]),
                 "score": percent(score[-1]),
-                "expected": _defined(float(expected_layer(score))),
-                "expected_interval": interval(*middle(expected_layer(drawn[task.name]))),
+                "expected": expected,
+                "expected_interval": interval(*middle(expected_layer(drawn[task.name]))) if expected else None,
                 "centre": float(centres.mean()),
                 "centre_range": interval(centres.min(), centres.max()),
                 "gamma": float(one.gammas.mean()),
@@ -104,10 +105,6 @@ def _layer_table(told: Sequence[Told], scores: Mapping[str, Doubles], drawn: Map
             )
     notes = ["score of a probe of layers 0 to this one, and what this one adds; s: its weight in the probe of all"]
     return Table(columns, rows, notes)
-
-
-def _defined(number: float) -> float | None:
-    return None if number != number else number
 
 
 def _figures(told: Sequence[Told], scores: Mapping[str, Doubles]) -> dict[str, Callable[[], Figure]]:

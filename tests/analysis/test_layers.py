@@ -199,6 +199,12 @@ def test_intervals_are_over_sentences(tags: Task) -> None:
     assert drawn.std(0).min() > 0
 
 
+def test_where_layers_add_nothing_there_is_no_expected_layer(tags: Task) -> None:
+    finding, _ = layers([replace(tags, score=lambda counts: np.zeros(counts.shape[:-1]))], Settings(0, 1))
+    (row,) = finding.tables["tasks"].rows
+    assert row["expected"] is row["expected_interval"] is None
+
+
 def test_tables_figures_and_examples(tags: Task) -> None:
     said: list[str] = []
     finding, (told,) = layers([tags], Settings(4, 2), said.append)
