@@ -23,12 +23,8 @@ from align.cli.common import say
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 RUNS = {
-    "layers": "layers -m en-de --treebank {data}/analysis/en_pud-ud-test.conllu",
-    "layers-chunks": "layers -m en-de --train {data}/analysis/conll2000-train.txt "
-    "--test {data}/analysis/conll2000-test.txt",
-    "layers-bert": "layers -m {bert} --treebank {data}/analysis/en_pud-ud-test.conllu "
-    "--train {data}/analysis/conll2000-train.txt --test {data}/analysis/conll2000-test.txt",
     "mixing": "mixing -s {data}/valid.de -t {data}/valid.en --lines 1000",
+    "mixing-bert": "mixing -m {bert} -s {data}/valid.en -t {data}/enfr/valid.en --lines 1000",
     "patterns": "patterns -s {data}/valid.de -t {data}/valid.en --lines 1000",
     "patterns-lenient": "patterns -s {data}/valid.de -t {data}/valid.en --lines 1000 --threshold 0.3",
     "patterns-drawn": "patterns {examples}/de-en.txt",
@@ -44,7 +40,11 @@ RUNS = {
     "-g {data}/gold/deen-dev84/dev84.align --lines 50 --bleu-lines 0",
     "keywords": "keywords -m en-de --keyphrases {data}/analysis/inspec-keyphrases.jsonl",
     "keywords-bert": "keywords -m {bert} --keyphrases {data}/analysis/inspec-keyphrases.jsonl",
-    "mixing-bert": "mixing -m {bert} -s {data}/valid.en -t {data}/enfr/valid.en --lines 1000",
+    "layers": "layers -m en-de --treebank {data}/analysis/en_pud-ud-test.conllu",
+    "layers-chunks": "layers -m en-de --train {data}/analysis/conll2000-train.txt "
+    "--test {data}/analysis/conll2000-test.txt",
+    "layers-bert": "layers -m {bert} --treebank {data}/analysis/en_pud-ud-test.conllu "
+    "--train {data}/analysis/conll2000-train.txt --test {data}/analysis/conll2000-test.txt",
 }
 """What is asked, by the name of its results."""
 
