@@ -53,9 +53,8 @@ class FairseqAttention:
         Raises:
             ValueError: it is not a Transformer that can be run here.
         """
-        weights = {key: weight.detach() for key, weight in model.state_dict().items()}
         device = str(next(model.parameters()).device)
-        return cls(fairseq_transformer(_settings_of(model), weights, device), name=name)
+        return cls(fairseq_transformer(_settings_of(model), _weights_of(model), device), name=name)
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         """Attention of the given layers (from 1), lowest first; see `Recorder.record`."""
@@ -66,6 +65,11 @@ class FairseqAttention:
         source = batch.source.to(self.device)
         steps = torch.nn.functional.pad(batch.target, (1, 0), value=EOS).to(self.device)  # [B, T+1]
         return Padded(source, source != PAD), Padded(steps, steps != PAD)
+
+
+def _weights_of(model: Any) -> dict[str, torch.Tensor]:
+    """The weights that a model in memory has now."""
+    return {key: weight.detach() for key, weight in model.state_dict().items()}
 
 
 def _settings_of(model: Any) -> Namespace:
@@ -163,6 +167,17 @@ class FairseqRecorder(FairseqAttention):
                 folder, device, dtype = self._origin
                 self._own_model = load_own_model(folder, self.languages, device, dtype)
         return self._own_model
+
+    def with_weights(self, model: Any) -> FairseqRecorder:
+        """The same text, languages and limits around what a module of fairseq's has learnt since; not to be pickled.
+
+        Args:
+            model: of the same kind as `own_model`.
+        """
+        transformer = fairseq_transformer(_settings_of(model), _weights_of(model), self.device)
+        return FairseqRecorder(
+            transformer, self._sides, self.max_positions, name=self.name, text=self.text, origin=self._origin
+        )
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
         """What translates with this model, by fairseq's beam search."""

@@ -12,7 +12,19 @@ from align.cli.options import new_parser
 from align.cli.parser import Parser
 from align.types import TextWarning
 
-COMMANDS = ("mixing", "patterns", "syntax", "coreference", "similarity", "keywords", "layers", "ablate", "prune")
+COMMANDS = (
+    "mixing",
+    "patterns",
+    "syntax",
+    "coreference",
+    "similarity",
+    "keywords",
+    "layers",
+    "ablate",
+    "prune",
+    "adversary",
+    "adversary-translation",
+)
 """The modules beside this one, each a question: SUMMARY and EXAMPLES, `add_options`, `read_options` and `answer`."""
 
 EXAMPLES = """examples:
@@ -41,7 +53,7 @@ def build_parser() -> Parser:
 
 
 def _module(name: str) -> Any:
-    return import_module(f"align.cli.analysis.{name}")
+    return import_module(f"align.cli.analysis.{name.replace('-', '_')}")
 
 
 def main() -> int:

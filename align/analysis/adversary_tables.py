@@ -1,0 +1,113 @@
+"""Tables of a translation model and its adversaries: losses, distances, and error rates of links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from align.aligners.swept import POSITIONS, SCORES, Sweep
+from align.analysis.adversary import Distance
+from align.links.metrics import estimate
+from align.view.report import Table
+from align.view.tables import Column, Value, interval, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A model: its loss on text that it has not learnt from, how far it is from the original, and what it links."""
+
+    name: str
+    weight: float | None
+    loss: float
+    distance: Distance | None
+    sweep: Sweep
+
+
+def chosen(swept: Sweep, score: int) -> tuple[int, int]:
+    """The position and the layer, as a number in `cells`, whose links are most consistent; gold has no say."""
+    layers = np.array([cell.head == "all" for cell in swept.cells])
+    values = np.where(layers, swept.consistency[score], -np.inf)  # [2, C]
+    position, cell = np.unravel_index(np.argmax(values), values.shape)
+    return int(position), int(cell)
+
+
+def model_table(models: Sequence[Measured]) -> Table:
+    """A row a model: what it says, where it attends, and what it links."""
+    columns = [Column("model", "model"), Column("lambda", "lambda", wide=True), Column("loss", "loss", 3)]
+    columns += [Column("tvd", "TVD", 3), Column("js", "JSD", 3), Column("matched", "JSD, matched", 3, wide=True)]
+    columns.append(Column("ranks", "rank corr.", 2))
+    for score in SCORES:
+        columns += [Column(score, f"AER, {score}", 1), Column(f"{score}_interval", f"interval, {score}", 1, wide=True)]
+        columns += [
+            Column(f"{score}_place", f"read at, {score}", wide=True),
+            Column(f"{score}_lowest", f"lowest, {score}", 1),
+        ]
+    rows = []
+    for model in models:
+        row: dict[str, Value] = {"model": model.name, "lambda": model.weight, "loss": model.loss}
+        row |= {
+            key: getattr(model.distance, key) if model.distance else None for key in ("tvd", "js", "matched", "ranks")
+        }
+        for number, score in enumerate(SCORES):
+            row |= _links(model.sweep, number, score)
+        rows.append(row)
+    notes = [
+        "loss: nats a piece, of text held out; TVD of predictions, JSD and rank correlation of attention: from the "
+        "original",
+        "AER, %, of the layer and position whose links are most consistent (without gold); lowest: of all layers",
+    ]
+    return Table(columns, rows, notes)
+
+
+def _links(swept: Sweep, number: int, score: str) -> dict[str, Value]:
+    """The error rates of a score."""
+    position, cell = chosen(swept, number)
+    assert swept.counts is not None
+    found = estimate(swept.counts[:, number, position, cell], "aer")
+    layers = [n for n, one in enumerate(swept.cells) if one.head == "all"]
+    return {
+        score: percent(found.value),
+        f"{score}_interval": interval(percent(found.low), percent(found.high)),
+        f"{score}_place": f"{POSITIONS[position]}, layer {swept.cells[cell].layer}",
+        f"{score}_lowest": percent(float(np.nanmin(swept.rates()[number][:, layers]))),
+    }
+
+
+def layer_table(models: Sequence[Measured], heads: int) -> Table:
+    """A row a model and layer."""
+    columns = [Column("model", "model"), Column("layer", "layer"), Column("js", "JSD", 3)]
+    columns += [
+        Column(f"{score}_{position}", f"AER, {score}, {position}", 1) for score in SCORES for position in POSITIONS
+    ]
+    rows: list[dict[str, Value]] = []
+    for model in models:
+        apart = model.distance.heads.reshape(-1, heads).mean(1) if model.distance else None
+        rates = model.sweep.rates()  # [2, 2, C]
+        for n, cell in enumerate(model.sweep.cells):
+            if cell.head == "all":
+                row: dict[str, Value] = {"model": model.name, "layer": cell.layer}
+                row["js"] = None if apart is None else float(apart[cell.layer - 1])
+                for s, score in enumerate(SCORES):
+                    row |= {f"{score}_{place}": percent(rates[s, p, n]) for p, place in enumerate(POSITIONS)}
+                rows.append(row)
+    return Table(columns, rows, ["AER, %, of all heads of a layer together"], wide=True)
+
+
+def rate_figure(models: Sequence[Measured]) -> Figure:
+    """Error rates by how far attention has moved."""
+    from align.view.analysis_plots import curves
+
+    def points(row: Callable[[Measured], float]) -> Any:
+        return np.array([(one.distance.js if one.distance else 0.0, row(one)) for one in models])
+
+    def rate(score: int) -> Callable[[Measured], float]:
+        return lambda one: 100 * float(one.sweep.rates()[score][chosen(one.sweep, score)])
+
+    lines = {f"AER, {score}": points(rate(n)) for n, score in enumerate(SCORES)}
+    return curves(lines, "JSD of cross-attention, nats", "AER, %", "")

@@ -1,0 +1,235 @@
+"""Is the attention of a tagger exclusive? Adversaries of a chunker, beside other seeds and uniform attention.
+
+After Jain and Wallace (2019), Wiegreffe and Pinter (2019), and their extension to tagging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from align.analysis import adversary, chunks
+from align.analysis.adversary import Distance, adversarial_loss, distance, safe_point
+from align.analysis.features import Batch, Vocabulary
+from align.analysis.tagger import Learning, Probe, Tagged, Tagger, learn, read, tags_of, uniform
+from align.links.metrics import Estimate, estimate
+from align.view.report import Finding, Table
+from align.view.tables import Column, Value, interval, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+READ_AT_ONCE = 2000
+"""Words of a batch that is only read."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be trained.
+
+    Attributes:
+        weights: lambda of each adversary.
+        divergence: a key of `adversary.DIVERGENCES`.
+        seeds: of taggers that differ from the original in nothing else.
+        threshold: of total variation distance, for the safe point; None for the mean of the other seeds'.
+        learning: how all learn; its seed is the original's.
+    """
+
+    weights: Sequence[float]
+    divergence: str = "js"
+    seeds: Sequence[int] = (2, 3)
+    threshold: float | None = None
+    learning: Learning = field(default_factory=Learning)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained tagger, its F1 on the test text, and how far it is from the original, which has no distance."""
+
+    name: str
+    tagger: Tagger
+    f1: Estimate
+    distance: Distance | None
+    weight: float | None = None
+
+
+class Chunking:
+    """The task: texts in batches, and what models make of them.
+
+    Args:
+        train: to learn from.
+        test: to be tagged.
+        learning: how models learn.
+    """
+
+    def __init__(self, train: Sequence[chunks.Sentence], test: Sequence[chunks.Sentence], learning: Learning) -> None:
+        self._vocabulary = Vocabulary(train)
+        self._train = self._vocabulary.batches(train)
+        self._test = self._vocabulary.batches(test, READ_AT_ONCE)
+        self._gold = [sentence.tags for sentence in test]
+        self._learning = learning
+        self._uniform = [uniform(batch, learning.heads) for batch in self._train]
+        self._uniform_test = [uniform(batch, learning.heads) for batch in self._test]
+        self._original: list[adversary.Sentence] = []
+
+    def original(self) -> Model:
+        """The tagger that all others are held against, to be trained first."""
+        tagger = learn(Tagger, self._vocabulary, self._train, self._learning)
+        found = read(tagger, self._test)
+        self._original = list(_sentences(found, self._test))
+        return Model("original", tagger, self._f1(found), None)
+
+    def other_seed(self, seed: int) -> Model:
+        """A tagger of another seed."""
+        tagger = learn(Tagger, self._vocabulary, self._train, self._learning.seeded(seed))
+        return self._model(f"seed {seed}", tagger, read(tagger, self._test))
+
+    def with_uniform_attention(self) -> Model:
+        """A tagger whose attention is the same for all words."""
+        tagger = learn(Tagger, self._vocabulary, self._train, self._learning, given=self._uniform)
+        return self._model("uniform", tagger, read(tagger, self._test, self._uniform_test))
+
+    def adversary(self, original: Model, weight: float, divergence: str) -> Model:
+        """A tagger that learns from the original alone, and away from its attention; its seed is the next one."""
+        followed = read(original.tagger, self._train)
+
+        def loss(found: Tagged, batch: Batch, number: int) -> Tensor:
+            attention, of_original = (
+                one.attention.transpose(1, 2)[batch.kept] for one in (found, followed[number])
+            )  # [N, H, T]
+            said, by_original = found.tags[batch.kept], followed[number].tags[batch.kept]  # [N, K]
+            return adversarial_loss(said, by_original, attention, of_original, weight, divergence)
+
+        learning = self._learning.seeded(self._learning.seed + 1)
+        tagger = learn(Tagger, self._vocabulary, self._train, learning, loss)
+        return self._model(f"adversary {weight:g}", tagger, read(tagger, self._test), weight)
+
+    def probe(self, guide: Model | None) -> Estimate:
+        """F1 of a perceptron that is guided by a model's attention, or by uniform attention."""
+        texts = ((self._train, self._uniform), (self._test, self._uniform_test))
+        given = [[one.attention for one in read(guide.tagger, batches)] if guide else same for batches, same in texts]
+        probe = learn(Probe, self._vocabulary, self._train, self._learning, given=given[0])
+        return self._f1(read(probe, self._test, given[1]))
+
+    def _model(self, name: str, tagger: Tagger, found: Sequence[Tagged], weight: float | None = None) -> Model:
+        apart = distance(self._original, _sentences(found, self._test))
+        return Model(name, tagger, self._f1(found), apart, weight)
+
+    def _f1(self, found: Sequence[Tagged]) -> Estimate:
+        counts = chunks.count_chunks(self._gold, tags_of(found, self._test, self._vocabulary))
+        return estimate(counts[:, [0, 0, 1, 2]], "f1")  # as links, all of which are sure
+
+
+def _sentences(found: Sequence[Tagged], batches: Sequence[Batch]) -> Iterator[adversary.Sentence]:
+    """What a model said of each sentence, without pads."""
+    for one, batch in zip(found, batches, strict=True):
+        said, attention = one.tags.exp().numpy(), one.attention.exp().numpy()
+        for b, t in enumerate(batch.kept.sum(1).tolist()):
+            yield adversary.Sentence(said[b, :t], attention[b, :, :t, :t])
+
+
+def exclusive(
+    train: Sequence[chunks.Sentence],
+    test: Sequence[chunks.Sentence],
+    asked: Asked,
+    say: Callable[[str], None] = lambda name: None,
+) -> Finding:
+    """Train a chunker and its adversaries, and say how far attention can move.
+
+    Args:
+        train: what all learn from.
+        test: what they are measured on.
+        asked: what to train.
+        say: is told of each model that is done.
+    """
+
+    def told(model: Model) -> Model:
+        say(f"{model.name}: F1 {percent(model.f1.value) or 0:.1f}")
+        return model
+
+    task = Chunking(train, test, asked.learning)
+    original = told(task.original())
+    seeds = [told(task.other_seed(seed)) for seed in asked.seeds]
+    same = told(task.with_uniform_attention())
+    adversaries = [told(task.adversary(original, weight, asked.divergence)) for weight in asked.weights]
+    distances = [model.distance for model in adversaries if model.distance]
+    threshold = asked.threshold
+    if threshold is None:
+        threshold = float(np.mean([model.distance.tvd for model in seeds if model.distance]))
+    best = safe_point(distances, threshold)
+    safe = None if best is None else adversaries[best]
+    guides = {model.name: model for model in (original, safe, adversaries[-1]) if model}
+    probes = {"uniform": task.probe(None), **{name: task.probe(model) for name, model in guides.items()}}
+    models = [original, *seeds, same, *adversaries]
+    return Finding(
+        {"models": _model_table(models, safe, threshold, asked), "probes": _probe_table(probes)},
+        _figures(seeds, same, adversaries, threshold),
+    )
+
+
+def _model_table(models: Sequence[Model], safe: Model | None, threshold: float, asked: Asked) -> Table:
+    columns = [Column("model", "model"), Column("lambda", "lambda", wide=True), Column("f1", "F1, %", 1)]
+    columns += [Column("interval", "95 % interval", 1), Column("tvd", "TVD", 3), Column("js", "JSD", 3)]
+    columns += [Column("matched", "JSD, matched", 3), Column("ranks", "rank corr.", 2), Column("side", "safe")]
+    rows = [_model_row(model, safe) for model in models]
+    of = "that of the other seeds" if asked.threshold is None else "as asked for"
+    notes = [
+        "TVD of tags, JSD of attention (nats, at most 0.693) and rank correlation: from the original, means over words",
+        "matched: each head beside the original's that it resembles; rank corr.: Spearman, of each row of attention",
+    ]
+    if safe and safe.distance:
+        point = f"safe point: JSD {safe.distance.js:.3f} ({safe.name}), the largest with a TVD"
+    else:
+        point = "no safe point: no adversary has a TVD"
+    return Table(columns, rows, [*notes, f"{point} of at most {threshold:.3f}, {of}"])
+
+
+def _model_row(model: Model, safe: Model | None) -> dict[str, Value]:
+    row: dict[str, Value] = {"model": model.name, "lambda": model.weight, **_f1_columns(model.f1)}
+    apart = model.distance
+    row |= {key: _known(getattr(apart, key)) if apart else None for key in ("tvd", "js", "matched", "ranks")}
+    if model.weight is None or apart is None:
+        return {**row, "side": ""}
+    here = "safe point" if model is safe else None
+    before = safe is not None and safe.distance is not None and apart.js <= safe.distance.js
+    return {**row, "side": here or ("before" if before else "beyond")}
+
+
+def _f1_columns(f1: Estimate) -> dict[str, Value]:
+    return {"f1": percent(f1.value), "interval": interval(percent(f1.low), percent(f1.high))}
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else value
+
+
+def _probe_table(probes: dict[str, Estimate]) -> Table:
+    columns = [Column("attention", "attention of"), Column("f1", "F1, %", 1), Column("interval", "95 % interval", 1)]
+    rows: list[dict[str, Value]] = [{"attention": name, **_f1_columns(f1)} for name, f1 in probes.items()]
+    return Table(columns, rows, ["probes: perceptrons without positions, guided by the frozen attention of a model"])
+
+
+def _figures(
+    seeds: Sequence[Model], same: Model, adversaries: Sequence[Model], threshold: float
+) -> dict[str, Callable[[], Figure]]:
+    def points(models: Sequence[Model], key: str) -> Any:
+        return np.array([(one.distance.js, getattr(one.distance, key)) for one in models if one.distance])
+
+    def draw(key: str, label: str) -> Callable[[], Figure]:
+        def figure() -> Figure:
+            from align.view.analysis_plots import curves
+
+            lines = {"adversaries": points(adversaries, key)}
+            if key == "tvd":
+                lines |= {f"{one.name}": points([one], key) for one in (*seeds, same)}
+                ends = [0.0, max(one.distance.js for one in adversaries if one.distance)]
+                lines["threshold"] = np.array([(end, threshold) for end in ends])
+            return curves(lines, "JSD of attention, nats", label, "")
+
+        return figure
+
+    return {"curve": draw("tvd", "TVD of predictions"), "ranks": draw("ranks", "rank correlation of attention")}

@@ -1,0 +1,156 @@
+"""The tagger: against a naive layer, and on texts that only attention of some kind can tag."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from align.analysis.adversary_tagger import Asked, Chunking, exclusive
+from align.analysis.chunks import Sentence, count_chunks, f1
+from align.analysis.features import UNKNOWN, Vocabulary, shape_of
+from align.analysis.tagger import NEVER, Learning, Probe, Tagger, learn, positions, read, tags_of, uniform
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SMALL = Learning(heads=2, width=16, epochs=6, drop=0.0)
+WORDS = ["alpha", "beta", "gamma", "delta", "omega"]
+
+
+def after_delta(count: int, seed: int) -> list[Sentence]:
+    """Sentences in which a word is B-X if the one before it is "delta": no word's own form says so."""
+    draw = random.Random(seed)
+    texts = [tuple(draw.choices(WORDS, k=draw.randint(1, 7))) for _ in range(count)]
+    return [
+        Sentence(words, ("N",) * len(words), tuple("B-X" if word == "delta" else "O" for word in ("", *words[:-1])))
+        for words in texts
+    ]
+
+
+TRAIN, TEST = after_delta(250, 1), after_delta(60, 2)
+
+
+@pytest.mark.parametrize(
+    ("word", "shape"),
+    [("Rockwell", "Aa"), ("U.S.", "A.A."), ("1,234.5", "0,0.0"), ("'s", "'a"), ("...", "."), ("aB1aB1aB1", "aA0aA0")],
+)
+def test_shapes(word: str, shape: str) -> None:
+    assert shape_of(word) == shape
+
+
+def test_batches_hold_every_sentence_once() -> None:
+    vocabulary = Vocabulary(TRAIN)
+    batches = vocabulary.batches(TEST, 20)
+    assert sorted(n for batch in batches for n in batch.numbers) == list(range(len(TEST)))
+    assert all(batch.kept.numel() <= 20 for batch in batches)
+    for batch in batches:
+        assert batch.kept.sum(1).tolist() == [len(TEST[n].words) for n in batch.numbers]
+        assert (batch.features[~batch.kept] == 0).all()
+    unseen = vocabulary.batches([Sentence(("Zeta9",), ("N",), ("B-OTHER",))])[0]
+    assert unseen.features.tolist() == [[[UNKNOWN] * 3]]
+    assert unseen.tags.tolist() == [[0]]
+
+
+def test_attention_against_loops() -> None:
+    vocabulary = Vocabulary(TRAIN)
+    torch.manual_seed(1)
+    tagger = Tagger(vocabulary, SMALL).eval()
+    (batch,) = vocabulary.batches(TEST[:3], 100)
+    with torch.no_grad():
+        found = tagger(batch)
+        for b, n in enumerate(batch.numbers):
+            t = len(TEST[n].words)
+            x = tagger.embedding(batch.features[b : b + 1, :t])[0] + 2 * positions(t, 16)
+            q, k = tagger.query(x).view(t, 2, 8), tagger.key(x).view(t, 2, 8)
+            for h in range(2):
+                for i in range(t):
+                    scores = [float(q[i, h] @ k[j, h]) / math.sqrt(8) for j in range(t)]
+                    weights = np.exp(scores) / np.exp(scores).sum()
+                    np.testing.assert_allclose(found.attention[b, h, i, :t].exp(), weights, atol=1e-5)
+    kept = batch.kept[:, None, None].expand_as(found.attention)
+    assert (found.attention[~kept] < NEVER / 2).all()
+    np.testing.assert_allclose(found.attention.exp().sum(-1), 1, atol=1e-5)
+    np.testing.assert_allclose(found.tags.exp().sum(-1), 1, atol=1e-5)
+
+
+def test_given_attention_takes_the_place_of_its_own() -> None:
+    vocabulary = Vocabulary(TRAIN)
+    torch.manual_seed(1)
+    tagger = Tagger(vocabulary, SMALL).eval()
+    (batch,) = vocabulary.batches(TEST[:3], 100)
+    with torch.no_grad():
+        own = tagger(batch)
+        np.testing.assert_allclose(tagger(batch, own.attention).tags, own.tags)
+        same = uniform(batch, 2)
+        other = tagger(batch, same)
+    assert other.attention is same
+    assert not np.allclose(other.tags, own.tags)
+    for b, kept in enumerate(batch.kept):
+        t = int(kept.sum())
+        np.testing.assert_allclose(same[b, 1, 0].exp()[:t], 1 / t, rtol=1e-5)
+
+
+def score(task_read: list[list[str]]) -> float:
+    return float(f1(count_chunks([sentence.tags for sentence in TEST], task_read).sum(0)))
+
+
+def test_learns_what_needs_attention() -> None:
+    """The tagger finds the word before; a probe does with the tagger's attention, and cannot without."""
+    vocabulary = Vocabulary(TRAIN)
+    train, test = vocabulary.batches(TRAIN, 60), vocabulary.batches(TEST, 60)
+    learning = replace(SMALL, epochs=12, rate=1e-2)
+    tagger = learn(Tagger, vocabulary, train, learning)
+    assert score(tags_of(read(tagger, test), test, vocabulary)) > 0.9
+    scores = []
+    for given in (
+        [[one.attention for one in read(tagger, batches)] for batches in (train, test)],
+        [[uniform(batch, 2) for batch in batches] for batches in (train, test)],
+    ):
+        probe = learn(Probe, vocabulary, train, learning, given=given[0])
+        scores.append(score(tags_of(read(probe, test, given[1]), test, vocabulary)))
+    assert scores[0] > 0.8
+    assert scores[1] < 0.5
+
+
+def test_the_same_seed_learns_the_same() -> None:
+    vocabulary = Vocabulary(TRAIN)
+    batches = vocabulary.batches(TRAIN, 300)
+    learning = replace(SMALL, epochs=1, drop=0.3)
+    before = torch.random.get_rng_state()
+    one, other, third = (learn(Tagger, vocabulary, batches, learning.seeded(seed)) for seed in (1, 1, 2))
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+    assert not torch.equal(one.query.weight, third.query.weight)
+
+
+def test_adversaries_move_away() -> None:
+    """Lambda drives attention apart, and says so in the table; predictions hold for a small one."""
+    task = Chunking(TRAIN, TEST, replace(SMALL, epochs=40, rate=1e-2))
+    original = task.original()
+    still, moved = (task.adversary(original, weight, "js") for weight in (0.0, 5.0))
+    assert still.distance
+    assert moved.distance
+    assert moved.distance.js > still.distance.js + 0.3
+    assert still.distance.tvd < 0.1
+
+
+def test_tables() -> None:
+    told: list[str] = []
+    asked = Asked((0.1, 2.0), seeds=(2,), threshold=0.9, learning=replace(SMALL, epochs=2))
+    finding = exclusive(TRAIN, TEST, asked, told.append)
+    models, probes = finding.tables["models"], finding.tables["probes"]
+    assert [row["model"] for row in models.rows] == ["original", "seed 2", "uniform", "adversary 0.1", "adversary 2"]
+    assert {row["side"] for row in models.rows[3:]} <= {"before", "safe point", "beyond"}
+    assert [row["side"] for row in models.rows].count("safe point") == 1
+    assert models.rows[2]["ranks"] is None  # of rows that are all the same
+    assert models.notes[-1].startswith("safe point: JSD 0.")
+    assert models.notes[-1].endswith("of at most 0.900, as asked for")
+    assert [row["attention"] for row in probes.rows][:2] == ["uniform", "original"]
+    assert len(told) == 5
+    strict = exclusive(TRAIN, TEST, replace(asked, threshold=0.0)).tables["models"]
+    assert strict.notes[-1] == "no safe point: no adversary has a TVD of at most 0.000, as asked for"
+    assert {row["side"] for row in strict.rows[3:]} == {"beyond"}
