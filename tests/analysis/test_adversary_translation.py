@@ -1,0 +1,120 @@
+"""Cross-attention that moves: as the model itself has it, with gradients, and only through queries and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from align.analysis.adversary_translation import Asked, forced, loss_of, moved, recorded, tell, train
+from align.attention.merging import collate
+from align.backends.fairseq.model import load_fairseq
+from align.backends.fairseq.recorder import FairseqRecorder
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
+from align.errors import DataError
+from align.text.batching import cut, encode
+from align.types import Gold, Pair
+from tests import toy
+from tests.corpora import unrelated, word_by_word
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+MakeRecorder = Callable[..., FairseqRecorder]
+
+
+@pytest.mark.parametrize("shape", ["post-norm", "pre-norm", "wider encoder", "scaled parts"])
+def test_attention_and_predictions_are_the_models_own(toy_recorder: MakeRecorder, shape: str) -> None:
+    recorder = toy_recorder(toy.SHAPES[shape])
+    model = recorder.own_model()
+    pairs = unrelated(9, 3)
+    batches = forced(recorder, pairs, 1000)
+    groups = cut([encode(recorder, pair) for pair in pairs], 1000)
+    for batch, (_, pieces) in zip(batches, groups, strict=True):
+        with recorded(model) as attention, torch.no_grad():
+            told, again = (tell(model, batch, attention) for _ in range(2))
+        assert torch.equal(told.said, again.said)
+        own = [layer.weights for layer in recorder.record(collate(pieces, recorder.pad), [1, 2])]
+        expected = torch.cat(own, 1).permute(0, 2, 1, 3)[batch.kept]  # [N, L H, S]
+        np.testing.assert_allclose(told.attention.exp(), expected, atol=2e-6)
+        lengths = (batch.source != recorder.pad).sum(1)
+        with torch.no_grad():
+            said = model(batch.source, lengths, batch.steps)[0].log_softmax(-1)
+        np.testing.assert_allclose(told.said, said[batch.kept], atol=2e-5)
+    assert not model.decoder.layers[0].encoder_attn._forward_hooks
+
+
+def test_what_is_read_and_predicted(toy_recorder: MakeRecorder) -> None:
+    recorder = toy_recorder()
+    pairs = [Pair(("das", "haus"), ("the", "house", "is"), 1), Pair(("alt",), ("old",), 2), Pair((), (), 3)]
+    (batch,) = forced(recorder, pairs, 1000)
+    of = recorder.encode(pairs[0]).target, recorder.encode(pairs[1]).target
+    assert sorted(batch.steps.tolist()) == sorted([[2, *of[0]], [2, *of[1], 1, 1]])
+    assert sorted(batch.target.tolist()) == sorted([[*of[0], 2], [*of[1], 2, 1, 1]])
+    model = recorder.own_model()
+    total = 0.0
+    for pair in pairs[:2]:
+        pieces = recorder.encode(pair)
+        source, steps = torch.tensor([pieces.source]), torch.tensor([[2, *pieces.target]])
+        with torch.no_grad():
+            said = model(source, torch.tensor([len(pieces.source)]), steps)[0].log_softmax(-1)[0]
+        total -= float(sum(said[n, piece] for n, piece in enumerate((*pieces.target, 2))))
+    assert loss_of(model, [batch]) == pytest.approx(total / 6, rel=1e-5)
+
+
+def test_only_queries_and_keys_learn(toy_recorder: MakeRecorder) -> None:
+    recorder = toy_recorder()
+    original = recorder.own_model()
+    before = {name: weight.clone() for name, weight in original.state_dict().items()}
+    batches = forced(recorder, unrelated(40, 1), 100)
+    model = train(original, batches, Asked((1.0,), updates=5), 1.0)
+    assert all(torch.equal(weight, before[name]) for name, weight in original.state_dict().items())
+    changed = {name for name, weight in model.state_dict().items() if not torch.equal(weight, before[name])}
+    assert changed
+    assert all(".encoder_attn.q_proj." in name or ".encoder_attn.k_proj." in name for name in changed)
+    assert {name.split(".")[2] for name in changed} == {"0", "1"}
+    again = train(original, batches, Asked((1.0,), updates=5), 1.0)
+    assert all(torch.equal(weight, again.state_dict()[name]) for name, weight in model.state_dict().items())
+    pieces = [recorder.encode(pair) for pair in unrelated(3, 2)]
+    (here,) = recorder.with_weights(model).record(collate(pieces, recorder.pad), [1])
+    (there,) = recorder.record(collate(pieces, recorder.pad), [1])
+    assert not np.allclose(here.weights, there.weights, atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> FairseqRecorder:
+    """A model that translates word by word."""
+    torch.set_num_threads(1)
+    checkpoint: Path = toy.save_trained_model(tmp_path_factory.mktemp("trained"))
+    return load_fairseq(find_model(str(checkpoint), ModelOptions()))
+
+
+def test_how_far_attention_moves(trained: FairseqRecorder) -> None:
+    told: list[str] = []
+    pairs = word_by_word(160)
+    links = [frozenset((n, n) for n in range(len(pair.source))) for pair in pairs[:20]]
+    asked = Asked((0.0, 20.0), updates=40, rate=1e-2)
+    finding = moved(
+        trained, pairs[:120], pairs[120:], pairs[:20], [Gold(one, one) for one in links], asked, told.append
+    )
+    rows: list[Any] = list(finding.tables["models"].rows)
+    assert [row["model"] for row in rows] == ["original", "adversary 0", "adversary 20"]
+    assert rows[0]["js"] is None
+    assert rows[1]["js"] < 0.01 < 0.1 < rows[2]["js"]
+    assert rows[1]["loss"] == pytest.approx(rows[0]["loss"], abs=0.01)
+    assert rows[2]["norm"] >= rows[0]["norm"]
+    assert rows[0]["weight_lowest"] <= rows[0]["weight"]
+    layers = finding.tables["layers"].rows
+    assert [row["layer"] for row in layers] == [1, 1, 1]
+    assert layers[2]["js"] == pytest.approx(rows[2]["js"])
+    assert len(told) == 3
+    assert finding.figures["aer"]().axes
+
+
+def test_text_without_pairs(trained: FairseqRecorder) -> None:
+    with pytest.raises(DataError, match="there is no pair that the model can read"):
+        forced(trained, [Pair((), (), 1), Pair(("das",) * 99, ("the",), 2)], 1000)
