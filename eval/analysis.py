@@ -21,6 +21,14 @@ from typing import Any
 from align.cli.common import say
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+CHUNKS = "--train {data}/analysis/conll2000-train.txt --test {data}/analysis/conll2000-test.txt"
+
+TUNING = "--tune-source {data}/valid.de --tune-target {data}/valid.en --held-out 200"
+
+GOLD = (
+    "-s {data}/gold/deen-dev84/dev84.de -t {data}/gold/deen-dev84/dev84.en -g {data}/gold/deen-dev84/dev84.align "
+    "--gold-format question --gold-base 0"
+)
 
 RUNS = {
     "mixing": "mixing -s {data}/valid.de -t {data}/valid.en --lines 1000",
@@ -45,6 +53,9 @@ RUNS = {
     "--test {data}/analysis/conll2000-test.txt",
     "layers-bert": "layers -m {bert} --treebank {data}/analysis/en_pud-ud-test.conllu "
     "--train {data}/analysis/conll2000-train.txt --test {data}/analysis/conll2000-test.txt",
+    "adversary": f"adversary {CHUNKS} --lambdas 0.05,0.2,3 --seeds 2",
+    "adversary-kl": f"adversary {CHUNKS} --divergence kl --lambdas 0.001,0.2,3 --seeds 2",
+    "adversary-translation": f"adversary-translation {TUNING} {GOLD} --updates 100",
 }
 """What is asked, by the name of its results."""
 

@@ -94,7 +94,7 @@ def distance(original: Iterable[Sentence], other: Iterable[Sentence]) -> Distanc
     ranks: list[Doubles] = []
     for a, b in zip(original, other, strict=True):
         said.append(tvd(a.said, b.said))
-        apart.append(js(a.attention[:, None], b.attention[None]).reshape(len(a.attention), -1, a.attention.shape[1]))
+        apart.append(js(a.attention[:, None], b.attention[None]))  # [H, H, T]
         ranks.append(rank_correlation(a.attention, b.attention).ravel())
     between = np.concatenate(apart, -1).mean(-1)  # [H, H]
     matched = between[linear_sum_assignment(between)].mean()

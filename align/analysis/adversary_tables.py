@@ -85,6 +85,8 @@ def layer_table(models: Sequence[Measured], heads: int) -> Table:
     columns += [
         Column(f"{score}_{position}", f"AER, {score}, {position}", 1) for score in SCORES for position in POSITIONS
     ]
+    columns += [Column(f"{score}_null", f"no link, {score}, input", 1) for score in SCORES]
+    note = "AER, %, of all heads of a layer together; no link: of target words, %, because </s> has the largest score"
     rows: list[dict[str, Value]] = []
     for model in models:
         apart = model.distance.heads.reshape(-1, heads).mean(1) if model.distance else None
@@ -95,8 +97,10 @@ def layer_table(models: Sequence[Measured], heads: int) -> Table:
                 row["js"] = None if apart is None else float(apart[cell.layer - 1])
                 for s, score in enumerate(SCORES):
                     row |= {f"{score}_{place}": percent(rates[s, p, n]) for p, place in enumerate(POSITIONS)}
+                    unlinked = model.sweep.null[s, POSITIONS.index("input"), n]
+                    row[f"{score}_null"] = percent(unlinked / max(1, model.sweep.target_words))
                 rows.append(row)
-    return Table(columns, rows, ["AER, %, of all heads of a layer together"], wide=True)
+    return Table(columns, rows, [note], wide=True)
 
 
 def rate_figure(models: Sequence[Measured]) -> Figure:

@@ -48,7 +48,7 @@ class Asked:
     weights: Sequence[float]
     divergence: str = "js"
     updates: int = 200
-    rate: float = 1e-3
+    rate: float = 3e-3
     batch_tokens: int = 1000
     seed: int = 1
 

@@ -44,7 +44,7 @@ class Learning:
 
     heads: int = 4
     width: int = 128
-    epochs: int = 10
+    epochs: int = 6
     rate: float = 4e-3
     drop: float = 0.2
     seed: int = 1

@@ -57,15 +57,15 @@ class Options:
 
 
 def lambda_list(text: str) -> tuple[float, ...]:
-    """An argument of one or more numbers from 0, with commas between."""
-    return tuple(number or 0.0 for number in map(number_up_to(1000), text.split(",")))
+    """An argument of one or more numbers from 0, with commas between; lowest first, each once."""
+    return tuple(sorted({number or 0.0 for number in map(number_up_to(1000), text.split(","))}))
 
 
 def _seed_list(text: str) -> tuple[int, ...]:
     return tuple(map(whole_number(0), text.split(",")))
 
 
-def add_adversary_options(group: argparse._ArgumentGroup, lambdas: tuple[float, ...]) -> None:
+def add_adversary_options(group: argparse._ArgumentGroup, lambdas: str) -> None:
     """What adversaries are trained with.
 
     Args:
@@ -77,8 +77,7 @@ def add_adversary_options(group: argparse._ArgumentGroup, lambdas: tuple[float, 
         type=lambda_list,
         default=lambdas,
         metavar="L,L",
-        help="how much it counts that attention moves, of an adversary each (default: "
-        f"{','.join(f'{one:g}' for one in lambdas)})",
+        help="how much it counts that attention moves, of an adversary each",
     )
     group.add_argument(
         "--divergence",
@@ -96,16 +95,14 @@ def add_options(parser: Parser) -> None:
     group.add_argument("--train", required=True, metavar="FILE", help="what taggers learn from")
     group.add_argument("--test", required=True, metavar="FILE", help="what they are measured on")
     group = parser.add_argument_group("taggers")
-    add_adversary_options(group, (0.02, 0.05, 0.1, 0.2, 1.0, 3.0))
+    add_adversary_options(group, "0.02,0.05,0.2,1,3")
     group.add_argument(
-        "--epochs", type=whole_number(1), default=10, metavar="N", help="passes over what they learn from"
+        "--epochs", type=whole_number(1), default=6, metavar="N", help="passes over what they learn from"
     )
     group.add_argument(
         "--seed", type=whole_number(0), default=1, metavar="N", help="of the original; adversaries: the next"
     )
-    group.add_argument(
-        "--seeds", type=_seed_list, default=(2, 3), metavar="N,N", help="of taggers to compare with (default: 2,3)"
-    )
+    group.add_argument("--seeds", type=_seed_list, default="2,3", metavar="N,N", help="of taggers to compare with")
     group.add_argument(
         "--threshold",
         type=number_up_to(1, "seeds"),

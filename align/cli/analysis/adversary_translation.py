@@ -72,7 +72,7 @@ def add_options(parser: Parser) -> None:
     add_link_options(group, "gold", required=True)
     add_range_option(group)
     group = parser.add_argument_group("adversaries")
-    add_adversary_options(group, (0.1, 1.0, 10.0))
+    add_adversary_options(group, "0.3,1,3")
     group.add_argument("--updates", type=whole_number(1), default=200, metavar="N", help="of each")
     group.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of the order of batches")
 
