@@ -23,7 +23,7 @@ from align.cli.common import say
 EXAMPLES = Path(__file__).parent.parent / "examples"
 CHUNKS = "--train {data}/analysis/conll2000-train.txt --test {data}/analysis/conll2000-test.txt"
 
-TUNING = "--tune-source {data}/valid.de --tune-target {data}/valid.en --held-out 200"
+TUNING = "--tune-source {data}/valid.de --tune-target {data}/valid.en --held-out 100"
 
 GOLD = (
     "-s {data}/gold/deen-dev84/dev84.de -t {data}/gold/deen-dev84/dev84.en -g {data}/gold/deen-dev84/dev84.align "
@@ -56,6 +56,7 @@ RUNS = {
     "adversary": f"adversary {CHUNKS} --lambdas 0.05,0.2,3 --seeds 2",
     "adversary-kl": f"adversary {CHUNKS} --divergence kl --lambdas 0.001,0.2,3 --seeds 2",
     "adversary-translation": f"adversary-translation {TUNING} {GOLD} --updates 100",
+    "adversary-translation-norm": f"adversary-translation {TUNING} {GOLD} --updates 100 --move norm",
 }
 """What is asked, by the name of its results."""
 

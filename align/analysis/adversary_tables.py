@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.analysis.adversary import Distance
 from align.links.metrics import estimate
+from align.types import Score
 from align.view.report import Table
 from align.view.tables import Column, Value, interval, percent
 
@@ -20,12 +21,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """A model: its loss on text that it has not learnt from, how far it is from the original, and what it links."""
+    """A model, beside the original.
+
+    Attributes:
+        name: in tables.
+        weight: lambda; None of the original.
+        loss: on text that it has not learnt from.
+        distances: how far it is from the original, by what score attention is taken by; of the original none.
+        sweep: what it links.
+    """
 
     name: str
     weight: float | None
     loss: float
-    distance: Distance | None
+    distances: Mapping[Score, Distance]
     sweep: Sweep
 
 
@@ -40,26 +49,27 @@ def chosen(swept: Sweep, score: int) -> tuple[int, int]:
 def model_table(models: Sequence[Measured]) -> Table:
     """A row a model: what it says, where it attends, and what it links."""
     columns = [Column("model", "model"), Column("lambda", "lambda", wide=True), Column("loss", "loss", 3)]
-    columns += [Column("tvd", "TVD", 3), Column("js", "JSD", 3), Column("matched", "JSD, matched", 3, wide=True)]
-    columns.append(Column("ranks", "rank corr.", 2))
+    columns += [Column("tvd", "TVD", 3)]
+    columns += [Column(f"js_{score}", f"JSD, {score}", 3) for score in SCORES]
+    columns.append(Column("ranks", "rank corr.", 2, wide=True))
     for score in SCORES:
         columns += [Column(score, f"AER, {score}", 1), Column(f"{score}_interval", f"interval, {score}", 1, wide=True)]
         columns += [
             Column(f"{score}_place", f"read at, {score}", wide=True),
-            Column(f"{score}_lowest", f"lowest, {score}", 1),
+            Column(f"{score}_lowest", f"lowest, {score}", 1, wide=True),
         ]
     rows = []
     for model in models:
         row: dict[str, Value] = {"model": model.name, "lambda": model.weight, "loss": model.loss}
-        row |= {
-            key: getattr(model.distance, key) if model.distance else None for key in ("tvd", "js", "matched", "ranks")
-        }
+        apart = model.distances.get("weight")
+        row |= {key: getattr(apart, key) if apart else None for key in ("tvd", "ranks")}
+        row |= {f"js_{score}": one.js if (one := model.distances.get(score)) else None for score in SCORES}
         for number, score in enumerate(SCORES):
             row |= _links(model.sweep, number, score)
         rows.append(row)
     notes = [
-        "loss: nats a piece, of text held out; TVD of predictions, JSD and rank correlation of attention: from the "
-        "original",
+        "loss: nats a piece, of text held out; TVD of predictions, JSD and rank correlation of attention: "
+        "from the original; JSD by norm: of shares of a row's weighted norms",
         "AER, %, of the layer and position whose links are most consistent (without gold); lowest: of all layers",
     ]
     return Table(columns, rows, notes)
@@ -81,7 +91,8 @@ def _links(swept: Sweep, number: int, score: str) -> dict[str, Value]:
 
 def layer_table(models: Sequence[Measured], heads: int) -> Table:
     """A row a model and layer."""
-    columns = [Column("model", "model"), Column("layer", "layer"), Column("js", "JSD", 3)]
+    columns = [Column("model", "model"), Column("layer", "layer")]
+    columns += [Column(f"js_{score}", f"JSD, {score}", 3) for score in SCORES]
     columns += [
         Column(f"{score}_{position}", f"AER, {score}, {position}", 1) for score in SCORES for position in POSITIONS
     ]
@@ -89,12 +100,12 @@ def layer_table(models: Sequence[Measured], heads: int) -> Table:
     note = "AER, %, of all heads of a layer together; no link: of target words, %, because </s> has the largest score"
     rows: list[dict[str, Value]] = []
     for model in models:
-        apart = model.distance.heads.reshape(-1, heads).mean(1) if model.distance else None
+        apart = {score: one.heads.reshape(-1, heads).mean(1) for score, one in model.distances.items()}
         rates = model.sweep.rates()  # [2, 2, C]
         for n, cell in enumerate(model.sweep.cells):
             if cell.head == "all":
                 row: dict[str, Value] = {"model": model.name, "layer": cell.layer}
-                row["js"] = None if apart is None else float(apart[cell.layer - 1])
+                row |= {f"js_{score}": float(apart[score][cell.layer - 1]) if apart else None for score in SCORES}
                 for s, score in enumerate(SCORES):
                     row |= {f"{score}_{place}": percent(rates[s, p, n]) for p, place in enumerate(POSITIONS)}
                     unlinked = model.sweep.null[s, POSITIONS.index("input"), n]
@@ -103,15 +114,15 @@ def layer_table(models: Sequence[Measured], heads: int) -> Table:
     return Table(columns, rows, [note], wide=True)
 
 
-def rate_figure(models: Sequence[Measured]) -> Figure:
-    """Error rates by how far attention has moved."""
+def rate_figure(models: Sequence[Measured], moved: Score) -> Figure:
+    """Error rates by how far attention has moved, by weight or by norm."""
     from align.view.analysis_plots import curves
 
     def points(row: Callable[[Measured], float]) -> Any:
-        return np.array([(one.distance.js if one.distance else 0.0, row(one)) for one in models])
+        return np.array([(one.distances[moved].js if one.distances else 0.0, row(one)) for one in models])
 
     def rate(score: int) -> Callable[[Measured], float]:
         return lambda one: 100 * float(one.sweep.rates()[score][chosen(one.sweep, score)])
 
     lines = {f"AER, {score}": points(rate(n)) for n, score in enumerate(SCORES)}
-    return curves(lines, "JSD of cross-attention, nats", "AER, %", "")
+    return curves(lines, f"JSD of cross-attention by {moved}, nats", "AER, %", "")

@@ -19,13 +19,15 @@ from torch import Tensor
 
 from align.aligners.single import Aligner
 from align.aligners.sweep import sweep
+from align.aligners.swept import SCORES
 from align.analysis.adversary import Sentence, adversarial_loss, distance
 from align.analysis.adversary_tables import Measured, layer_table, model_table, rate_figure
 from align.attention.merging import collate
 from align.backends.fairseq.recorder import FairseqRecorder
+from align.backends.transformer.inside import split_heads
 from align.errors import DataError
 from align.text.batching import cut, encode
-from align.types import Gold, Pair
+from align.types import Gold, Pair, Score
 from align.view.report import Finding
 
 LEAST = 1e-30
@@ -39,6 +41,7 @@ class Asked:
     Attributes:
         weights: lambda of each adversary.
         divergence: a key of `align.analysis.adversary.DIVERGENCES`.
+        moved: what is to move: attention by weight, or by norm, as shares of a row's sum.
         updates: of each.
         rate: the learning rate at first; it falls to 0.
         batch_tokens: pieces in a batch.
@@ -47,6 +50,7 @@ class Asked:
 
     weights: Sequence[float]
     divergence: str = "js"
+    moved: Score = "weight"
     updates: int = 200
     rate: float = 3e-3
     batch_tokens: int = 1000
@@ -108,13 +112,14 @@ def recorded(model: Any) -> Iterator[list[Tensor]]:
         yield found
 
 
-def tell(model: Any, batch: Forced, attention: list[Tensor]) -> Told:
+def tell(model: Any, batch: Forced, attention: list[Tensor], score: Score = "weight") -> Told:
     """What a model says of a batch.
 
     Args:
         model: fairseq's.
         batch: the pairs.
         attention: what `recorded` has for this model.
+        score: whether attention is weights, or norms of weighted vectors as shares of their row's sum.
     """
     attention.clear()
     with torch.no_grad():
@@ -122,8 +127,23 @@ def tell(model: Any, batch: Forced, attention: list[Tensor]) -> Told:
         encoded = model.encoder(batch.source, lengths)  # nothing in it learns
     features, _ = model.decoder(batch.steps, encoder_out=encoded, features_only=True)  # [B, T, D]
     said = model.decoder.output_layer(features[batch.kept]).log_softmax(-1)  # [N, V]
-    weights = torch.stack(attention).flatten(0, 1).permute(1, 2, 0, 3)[batch.kept]  # [N, L H, S]
-    return Told(said, weights.clamp_min(LEAST).log())
+    weights = torch.stack(attention)  # [L, H, B, T, S]
+    if score == "norm":
+        norms = torch.stack([_norms(layer.encoder_attn, encoded) for layer in model.decoder.layers])
+        weights = weights * norms[:, :, :, None]
+        weights = weights / weights.sum(-1, keepdim=True)
+    by_step = weights.flatten(0, 1).permute(1, 2, 0, 3)[batch.kept]  # [N, L H, S]
+    return Told(said, by_step.clamp_min(LEAST).log())
+
+
+@torch.no_grad()
+def _norms(attention: Any, encoded: Any) -> Tensor:
+    """Norms of the vectors that each head of fairseq's module makes of the encoder's output, `||f(x)||` `[H, B, S]`."""
+    values = attention.v_proj(encoded["encoder_out"][0])  # [S, B, H d]
+    heads = attention.num_heads
+    out_proj = split_heads(attention.out_proj.weight, heads)  # [H, d, D]
+    values = values.view(*values.shape[:2], heads, -1).permute(2, 1, 0, 3)  # [H, B, S, d]
+    return torch.stack([(one @ out).norm(dim=-1) for one, out in zip(values, out_proj, strict=True)])
 
 
 def train(original: Any, batches: Sequence[Forced], asked: Asked, weight: float) -> Any:
@@ -151,8 +171,8 @@ def train(original: Any, batches: Sequence[Forced], asked: Asked, weight: float)
             order = order or torch.randperm(len(batches), generator=draw).tolist()
             batch = batches[order.pop()]
             with torch.no_grad():
-                followed = tell(original, batch, before)
-            found = tell(model, batch, after)
+                followed = tell(original, batch, before, asked.moved)
+            found = tell(model, batch, after, asked.moved)
             optimizer.zero_grad()
             loss = adversarial_loss(
                 found.said, followed.said, found.attention, followed.attention, weight, asked.divergence
@@ -176,11 +196,11 @@ def loss_of(model: Any, batches: Sequence[Forced]) -> float:
 
 
 @torch.no_grad()
-def sentences(model: Any, batches: Sequence[Forced]) -> Iterator[Sentence]:
+def sentences(model: Any, batches: Sequence[Forced], score: Score = "weight") -> Iterator[Sentence]:
     """What a model says of each batch, as one row of steps, and its attention `[L H, N, S]`."""
     with recorded(model) as attention:
         for batch in batches:
-            told = tell(model, batch, attention)
+            told = tell(model, batch, attention, score)
             yield Sentence(told.said.exp().numpy(), told.attention.exp().transpose(0, 1).numpy())
 
 
@@ -209,10 +229,13 @@ def moved(
     kept_back = forced(recorder, held_out, asked.batch_tokens)
 
     def measure(name: str, model: Any, weight: float | None = None) -> Measured:
-        apart = None if weight is None else distance(sentences(original, kept_back), sentences(model, kept_back))
+        apart = {
+            score: distance(sentences(original, kept_back, score), sentences(model, kept_back, score))
+            for score in (SCORES if weight is not None else ())
+        }
         linked = sweep(Aligner(recorder.with_weights(model), too_long="blank"), text, gold)
         loss = loss_of(model, kept_back)
-        say(f"{name}: loss {loss:.3f}" + (f", JSD {apart.js:.3f}" if apart else ""))
+        say(f"{name}: loss {loss:.3f}" + (f", JSD {apart[asked.moved].js:.3f}" if apart else ""))
         return Measured(name, weight, loss, apart, linked)
 
     models = [measure("original", original)]
@@ -220,5 +243,5 @@ def moved(
         models.append(measure(f"adversary {weight:g}", train(original, learnt_from, asked, weight), weight))
     return Finding(
         {"models": model_table(models), "layers": layer_table(models, recorder.heads)},
-        {"aer": lambda: rate_figure(models)},
+        {"aer": lambda: rate_figure(models, asked.moved)},
     )

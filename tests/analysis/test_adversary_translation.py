@@ -36,11 +36,16 @@ def test_attention_and_predictions_are_the_models_own(toy_recorder: MakeRecorder
     groups = cut([encode(recorder, pair) for pair in pairs], 1000)
     for batch, (_, pieces) in zip(batches, groups, strict=True):
         with recorded(model) as attention, torch.no_grad():
-            told, again = (tell(model, batch, attention) for _ in range(2))
+            told, again = (tell(model, batch, attention, score) for score in ("weight", "norm"))
         assert torch.equal(told.said, again.said)
-        own = [layer.weights for layer in recorder.record(collate(pieces, recorder.pad), [1, 2])]
-        expected = torch.cat(own, 1).permute(0, 2, 1, 3)[batch.kept]  # [N, L H, S]
+        own = list(recorder.record(collate(pieces, recorder.pad), [1, 2]))
+        weights = torch.cat([layer.weights for layer in own], 1)  # [B, L H, T, S]
+        expected = weights.permute(0, 2, 1, 3)[batch.kept]  # [N, L H, S]
         np.testing.assert_allclose(told.attention.exp(), expected, atol=2e-6)
+        vectors = [torch.einsum("bhsd,hdo->bhso", layer.values, layer.out_proj).norm(dim=-1) for layer in own]
+        norms = weights * torch.cat(vectors, 1)[:, :, None]
+        shares = (norms / norms.sum(-1, keepdim=True)).permute(0, 2, 1, 3)[batch.kept]
+        np.testing.assert_allclose(again.attention.exp(), shares, atol=2e-5)
         lengths = (batch.source != recorder.pad).sum(1)
         with torch.no_grad():
             said = model(batch.source, lengths, batch.steps)[0].log_softmax(-1)
@@ -103,14 +108,14 @@ def test_how_far_attention_moves(trained: FairseqRecorder) -> None:
     )
     rows: list[Any] = list(finding.tables["models"].rows)
     assert [row["model"] for row in rows] == ["original", "adversary 0", "adversary 20"]
-    assert rows[0]["js"] is None
-    assert rows[1]["js"] < 0.01 < 0.1 < rows[2]["js"]
+    assert rows[0]["js_weight"] is None
+    assert rows[1]["js_weight"] < 0.01 < 0.1 < rows[2]["js_weight"]
     assert rows[1]["loss"] == pytest.approx(rows[0]["loss"], abs=0.01)
     assert rows[2]["norm"] >= rows[0]["norm"]
     assert rows[0]["weight_lowest"] <= rows[0]["weight"]
     layers = finding.tables["layers"].rows
     assert [row["layer"] for row in layers] == [1, 1, 1]
-    assert layers[2]["js"] == pytest.approx(rows[2]["js"])
+    assert layers[2]["js_norm"] == pytest.approx(rows[2]["js_norm"])
     assert len(told) == 3
     assert finding.figures["aer"]().axes
 

@@ -105,10 +105,25 @@ def test_translation(run: Callable[..., Result], write: Callable[..., None], tmp
     write_text(write)
     toy.save_model(tmp_path / "toy")
     arguments = ("-q", "-f", "json", "-m", str(tmp_path / "toy" / "checkpoint.pt"), "--pairs", "40", "--held-out", "10")
-    result = run("adversary-translation", *FILES, *arguments, "--updates", "3", "--lambdas", "1", "--threads", "1")
+    result = run(
+        "adversary-translation",
+        *FILES,
+        *arguments,
+        "--updates",
+        "3",
+        "--lambdas",
+        "1",
+        "--move",
+        "norm",
+        "--threads",
+        "1",
+    )
     found = json.loads(result.out)
     assert (result.code, result.err) == (0, "")
-    assert "|tuned:tune_de(40)|held-out:10|text:de|n:5|gold:pharaoh-0|lambda:1|divergence:js|" in found["signature"]
+    assert (
+        "|tuned:tune_de(40)|held-out:10|text:de|n:5|gold:pharaoh-0|lambda:1|divergence:js|move:norm|"
+        in found["signature"]
+    )
     assert [row["model"] for row in found["models"]] == ["original", "adversary 1"]
     assert len(found["layers"]) == 4
 

@@ -20,6 +20,7 @@ from align.links.gold import LinkOptions, read_as
 from align.memory import keep_freed_memory
 from align.signature import Parts
 from align.text.lines import read_text
+from align.types import Score
 from align.view.report import Finding
 
 SUMMARY = "How far can a translation model's cross-attention move, and what becomes of its links?"
@@ -27,6 +28,8 @@ SUMMARY = "How far can a translation model's cross-attention move, and what beco
 EXAMPLES = """examples:
   analyse-attention adversary-translation --tune-source valid.de --tune-target valid.en -s test.de -t test.en -g gold
 """
+
+SCORES = ("weight", "norm")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Options:
         gold_options: what it may leave open.
         lambdas: of the adversaries.
         divergence: of attention, that these are trained with.
+        moved: attention by weight, or by norm.
         updates: of each.
         seed: of the order of batches.
     """
@@ -54,6 +58,7 @@ class Options:
     gold_options: LinkOptions
     lambdas: tuple[float, ...]
     divergence: str
+    moved: Score
     updates: int
     seed: int
 
@@ -73,6 +78,9 @@ def add_options(parser: Parser) -> None:
     add_range_option(group)
     group = parser.add_argument_group("adversaries")
     add_adversary_options(group, "0.3,1,3")
+    group.add_argument(
+        "--move", choices=SCORES, default="weight", help="what is to move: attention by weight, or by norm"
+    )
     group.add_argument("--updates", type=whole_number(1), default=200, metavar="N", help="of each")
     group.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of the order of batches")
 
@@ -89,6 +97,7 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
         gold_options=link_options(args, "gold"),
         lambdas=args.lambdas,
         divergence=args.divergence,
+        moved=args.move,
         updates=args.updates,
         seed=args.seed,
     )
@@ -114,7 +123,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     recorder = aligner.recorder
     if not isinstance(recorder, FairseqRecorder):
         raise DataError(f"{recorder.name}: only models of fairseq can be trained here")
-    asked = Asked(options.lambdas, options.divergence, options.updates, seed=options.seed)
+    asked = Asked(options.lambdas, options.divergence, options.moved, options.updates, seed=options.seed)
     finding = moved(
         recorder,
         tuning[: options.pairs],
@@ -133,6 +142,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         "gold": gold.kind,
         "lambda": ",".join(f"{one:g}" for one in options.lambdas),
         "divergence": options.divergence,
+        "move": options.moved,
         "updates": options.updates,
         "seed": options.seed,
     }
