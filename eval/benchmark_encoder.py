@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from timing import in_turn, ratio, write_rows
 
-from align.analysis.encoder import load_encoder
-from align.analysis.pretrained import load_module
+from align.analysis.models.encoder import load_encoder
+from align.analysis.models.pretrained import load_module
 from align.text.lines import open_lines, read_lines, split_words
 
 SENTENCES = 32

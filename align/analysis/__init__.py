@@ -1,1 +1,1 @@
-"""What attention does inside a model: a file a question, over `maps` that any model can give."""
+"""What attention does inside a model: a file or a folder a question, over `maps` that any of `models` can give."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from align.analysis.gap import FEMININE, MASCULINE, Paragraph
+from align.analysis.data.gap import FEMININE, MASCULINE, Paragraph
 from align.analysis.maps import Inspected, Numbers
 from align.analysis.measures import MEASURES, measured, name_candidates
 from align.analysis.resampling import Chosen, Counts, Draws, choose, halve

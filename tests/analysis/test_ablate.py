@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from align import Aligner, Gold, Pair, load
-from align.analysis.ablation import Ablation, Measured, Study, by_layer, pruning_order, study
-from align.analysis.ablation_tables import effects_of, report
-from align.analysis.effects import aer_change, bleu_scores, loss_change, rank_correlation
-from align.analysis.forced import sentence_losses
-from align.analysis.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, masked
-from align.analysis.masking import gate_heads, without_heads
+from align.analysis.ablation.effects import aer_change, bleu_scores, loss_change, rank_correlation
+from align.analysis.ablation.question import Ablation, Measured, Study, by_layer, pruning_order, study
+from align.analysis.ablation.tables import effects_of, report
+from align.analysis.models.forced import sentence_losses
+from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, masked
+from align.analysis.models.masking import gate_heads, without_heads
 from align.attention.merging import collate
 from align.backends.fairseq.recorder import FairseqAttention
 from align.backends.transformer.inside import Inside

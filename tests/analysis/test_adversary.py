@@ -11,7 +11,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy, spearmanr
 from torch import Tensor
 
-from align.analysis.adversary import (
+from align.analysis.adversary.losses import (
     DIVERGENCES,
     Distance,
     Sentence,
@@ -22,7 +22,7 @@ from align.analysis.adversary import (
     rank_correlation,
     safe_point,
 )
-from align.analysis.tagger import NEVER
+from align.analysis.adversary.tagger import NEVER
 
 DRAW = np.random.default_rng(1)
 P, Q = DRAW.dirichlet(np.ones(5), (6, 2)), DRAW.dirichlet(np.ones(5), (6, 2))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from align.analysis.adversary_translation import Asked, forced, loss_of, moved, recorded, tell, train
+from align.analysis.adversary.translation import Asked, forced, loss_of, moved, recorded, tell, train
 from align.attention.merging import collate
 from align.backends.fairseq.model import load_fairseq
 from align.backends.fairseq.recorder import FairseqRecorder

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from align.analysis.chunks import Sentence, Span, count_chunks, f1, parse_sentences, read_sentences, spans
+from align.analysis.data.chunks import Sentence, Span, count_chunks, f1, parse_sentences, read_sentences, spans
 from align.errors import DataError
 from tests.conftest import SHARED
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.analysis.coreference import coreference, first, nearest, repeated, take, titled
-from align.analysis.gap import COLUMNS, FEMININE, MASCULINE, Paragraph, cut_words, read_gap, read_paragraphs
+from align.analysis.data.gap import COLUMNS, FEMININE, MASCULINE, Paragraph, cut_words, read_gap, read_paragraphs
 from align.analysis.maps import Reading
 from align.errors import DataError
 from align.text.words import split_words

@@ -13,9 +13,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from align.analysis.encoder import EncoderModel, load_encoder
 from align.analysis.maps import SPECIAL
-from align.analysis.pretrained import KINDS, is_encoder, load_module
+from align.analysis.models.encoder import EncoderModel, load_encoder
+from align.analysis.models.pretrained import KINDS, is_encoder, load_module
 from align.errors import ModelError
 from align.types import Pair
 from tests.hugging_encoders import save_encoder

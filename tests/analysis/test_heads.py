@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from align.analysis.heads import AttentionHead, all_heads, attention_blocks, gradients_of, masked
+from align.analysis.models.heads import AttentionHead, all_heads, attention_blocks, gradients_of, masked
 from align.backends.fairseq.packed import PackedModule, pack
 from tests import hugging, toy
 

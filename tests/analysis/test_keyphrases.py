@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.analysis.keyphrases import Corpus, Document, find_phrases, read_keyphrases, runs
+from align.analysis.data.keyphrases import Corpus, Document, find_phrases, read_keyphrases, runs
 from align.errors import DataError
 from tests.analysis.keyphrase_files import made_documents, write_documents
 

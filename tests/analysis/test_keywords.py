@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support
 
 from align import load
-from align.analysis.encoder import load_encoder
-from align.analysis.keyphrases import SPLITS, Corpus, Document
-from align.analysis.keyword_ablation import ablate
-from align.analysis.keyword_heads import cross_entropy, read_corpus, received, relative_attention, sum_heads
-from align.analysis.keyword_scores import best_threshold, judge_marks, score
-from align.analysis.keyword_tuning import Encoder, Marker, own_encoder, predict, read_sentences
-from align.analysis.keywords import Plan, keywords, ranking
+from align.analysis.data.keyphrases import SPLITS, Corpus, Document
+from align.analysis.keywords.ablation import ablate
+from align.analysis.keywords.heads import cross_entropy, read_corpus, received, relative_attention, sum_heads
+from align.analysis.keywords.question import Plan, keywords, ranking
+from align.analysis.keywords.scores import best_threshold, judge_marks, score
+from align.analysis.keywords.tuning import Encoder, Marker, own_encoder, predict, read_sentences
 from align.analysis.maps import Maps, Tokens
-from align.analysis.translation import TranslationModel
+from align.analysis.models.encoder import load_encoder
+from align.analysis.models.translation import TranslationModel
 from align.backends.transformer.layers import Layout
 from align.types import Part
 from tests import hugging

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from align.analysis.chunks import Sentence, spans
-from align.analysis.layer_probes import (
+from align.analysis.data.chunks import Sentence, spans
+from align.analysis.data.treebank import ROOT, Tree
+from align.analysis.layers.probes import (
     Probe,
     Settings,
     Task,
@@ -23,10 +24,9 @@ from align.analysis.layer_probes import (
     middle,
     tell,
 )
-from align.analysis.layer_tasks import chunk_task, read_words, treebank_tasks, word_means
-from align.analysis.layers import examples, layers
+from align.analysis.layers.question import examples, layers
+from align.analysis.layers.tasks import chunk_task, read_words, treebank_tasks, word_means
 from align.analysis.maps import SPECIAL, Numbers, Reading, States, Tokens
-from align.analysis.treebank import ROOT, Tree
 from align.types import Pair, Part
 
 TAGS = ("ADJ", "NOUN", "VERB")
@@ -227,7 +227,7 @@ def test_tables_figures_and_examples(tags: Task) -> None:
 
 
 def test_vectors_of_translation_models(toy_recorder: Callable[..., object]) -> None:
-    from align.analysis.translation import TranslationModel
+    from align.analysis.models.translation import TranslationModel
     from tests import toy
 
     pairs = [Pair(("das", "haus", "ist"), (), 1), Pair((), ("old",), 2), Pair(("wir", "sehen", ",", "das"), (), 3)]

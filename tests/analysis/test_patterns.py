@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.analysis.maps import Maps, Reading
-from align.analysis.pattern_shares import PartPatterns, patterns, segments_of
-from align.analysis.patterns import BLOCK, BOTH, DIAGONAL, HETEROGENEOUS, PATTERNS, VERTICAL, band, name, score
+from align.analysis.patterns.question import PartPatterns, patterns, segments_of
+from align.analysis.patterns.rule import BLOCK, BOTH, DIAGONAL, HETEROGENEOUS, PATTERNS, VERTICAL, band, name, score
 from align.errors import DataError
 from align.types import Pair
 from align.view.tables import Interval

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from align import Pair, load
-from align.analysis.forced import sentence_losses
-from align.analysis.heads import AttentionHead, attention_blocks
-from align.analysis.masking import without_heads
+from align.analysis.models.forced import sentence_losses
+from align.analysis.models.heads import AttentionHead, attention_blocks
+from align.analysis.models.masking import without_heads
 from align.attention.merging import collate
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.fairseq.model import load_fairseq

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.analysis.attachment import Sentence, attach, both_directions, distances
-from align.analysis.dependencies import attend, find, predict
+from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.maps import SPECIAL, Maps, States, Tokens
 from align.analysis.measures import name_candidates
-from align.analysis.syntax import Request, syntax
-from align.analysis.treebank import ROOT, Tree
-from align.analysis.word_pairs import NONE, classify, distance_vectors, draw_pairs, most_frequent, vectors
+from align.analysis.syntax.attachment import Sentence, attach, both_directions, distances
+from align.analysis.syntax.dependencies import attend, find, predict
+from align.analysis.syntax.question import Request, syntax
+from align.analysis.syntax.word_pairs import NONE, classify, distance_vectors, draw_pairs, most_frequent, vectors
 from align.errors import DataError
 from align.types import Pair
 from tests.analysis.made import MadeModel

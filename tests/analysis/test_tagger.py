@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from align.analysis.adversary_tagger import Asked, Chunking, exclusive
-from align.analysis.chunks import Sentence, count_chunks, f1
-from align.analysis.features import UNKNOWN, Vocabulary, shape_of
-from align.analysis.tagger import NEVER, Learning, Probe, Tagger, learn, positions, read, tags_of, uniform
+from align.analysis.adversary.chunking import Asked, Chunking, exclusive
+from align.analysis.adversary.features import UNKNOWN, Vocabulary, shape_of
+from align.analysis.adversary.tagger import NEVER, Learning, Probe, Tagger, learn, positions, read, tags_of, uniform
+from align.analysis.data.chunks import Sentence, count_chunks, f1
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from align.analysis.treebank import ROOT, Tree, read_conllu, read_treebank
+from align.analysis.data.treebank import ROOT, Tree, read_conllu, read_treebank
 from align.errors import DataError
 
 

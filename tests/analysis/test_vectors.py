@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from align.analysis.encoder import load_encoder
 from align.analysis.maps import States
-from align.analysis.pattern_shares import segments_of
-from align.analysis.translation import TranslationModel
-from align.analysis.vectors import own_vectors, read_vectors, vectors_of_file
+from align.analysis.models.encoder import load_encoder
+from align.analysis.models.translation import TranslationModel
+from align.analysis.models.vectors import own_vectors, read_vectors, vectors_of_file
+from align.analysis.patterns.question import segments_of
 from align.errors import DataError
 from align.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from align.analysis.patterns import PATTERNS
+from align.analysis.patterns.rule import PATTERNS
 from align.cli.analysis.program import main
 from tests.cli.conftest import Result, failed
 from tests.conftest import ROOT

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from align import load
 from align.analysis.maps import Maps
-from align.analysis.translation import TranslationModel
+from align.analysis.models.translation import TranslationModel
 from align.backends.fairseq.dictionary import EOS
 from align.types import PARTS, Pair, Part
 from tests import hugging, naive_hugging, toy

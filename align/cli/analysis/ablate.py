@@ -101,7 +101,7 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
-    """What `align.analysis.ablation` finds in a text."""
+    """What `align.analysis.ablation.question` finds in a text."""
     if options.lines:
         need("sacrebleu", "scores of translations")
     texts, pairs = options.texts, read_pairs(options.texts.input)
@@ -112,8 +112,8 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         gold, kind = read.pairs[: texts.lines], read.kind
     pairs = pairs[: texts.lines]
     aligner = load_aligner(common)
-    from align.analysis.ablation import Ablation, study
-    from align.analysis.ablation_tables import effects_of, report
+    from align.analysis.ablation.question import Ablation, study
+    from align.analysis.ablation.tables import effects_of, report
 
     translator = aligner.recorder.translator(options.search, aligner.batch_tokens) if options.lines else None
     ablation = Ablation(aligner, pairs, gold, translator, options.lines)

@@ -124,14 +124,14 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
-    """What `align.analysis.adversary_tagger` finds in two files."""
-    from align.analysis.chunks import read_sentences
+    """What `align.analysis.adversary.chunking` finds in two files."""
+    from align.analysis.data.chunks import read_sentences
 
     train, test = read_sentences(options.train), read_sentences(options.test)
     import torch
 
-    from align.analysis.adversary_tagger import Asked, exclusive
-    from align.analysis.tagger import Learning
+    from align.analysis.adversary.chunking import Asked, exclusive
+    from align.analysis.adversary.tagger import Learning
     from align.memory import keep_freed_memory
 
     keep_freed_memory()

@@ -104,7 +104,7 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
-    """What `align.analysis.adversary_translation` finds.
+    """What `align.analysis.adversary.translation` finds.
 
     Raises:
         DataError: there is no text to measure on, or the model is none of fairseq's.
@@ -117,7 +117,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
     gold = read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))
     (aligner,) = load_models(PROGRAM, common.models, common.quiet)
-    from align.analysis.adversary_translation import Asked, moved
+    from align.analysis.adversary.translation import Asked, moved
     from align.backends.fairseq.recorder import FairseqRecorder
 
     recorder = aligner.recorder

@@ -163,12 +163,12 @@ def load_inspected(common: Common) -> Layered:
     """Load the model, and say which it is: an encoder like BERT, where the model is a folder of one."""
     keep_freed_memory()
     if (folder := Path(common.models.forward.name)).is_dir():
-        from align.analysis.pretrained import is_encoder
+        from align.analysis.models.pretrained import is_encoder
 
         if is_encoder(folder):
             return _load_encoder(folder, common)
     (aligner,) = load_models(PROGRAM, common.models, common.quiet)
-    from align.analysis.translation import TranslationModel
+    from align.analysis.models.translation import TranslationModel
 
     recorder: Any = aligner.recorder  # of a backend, and so open
     return TranslationModel(recorder)
@@ -182,7 +182,7 @@ def _load_encoder(folder: Path, common: Common) -> Layered:
     """
     import torch
 
-    from align.analysis.encoder import load_encoder
+    from align.analysis.models.encoder import load_encoder
     from align.loading import pick_device
 
     if given := next(

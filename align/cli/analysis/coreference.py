@@ -51,7 +51,7 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     """What `align.analysis.coreference` finds in a file."""
-    from align.analysis.gap import read_paragraphs
+    from align.analysis.data.gap import read_paragraphs
 
     paragraphs = read_paragraphs(options.file, options.most)
     model = load_inspected(common)

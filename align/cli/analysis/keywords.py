@@ -91,10 +91,10 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
-    """What `align.analysis.keywords` finds in texts with keyphrases."""
+    """What `align.analysis.keywords.question` finds in texts with keyphrases."""
     need("sklearn", "regressions", "scikit-learn")
-    from align.analysis.keyphrases import SPLITS, Corpus, read_keyphrases
-    from align.analysis.keywords import Plan, keywords
+    from align.analysis.data.keyphrases import SPLITS, Corpus, read_keyphrases
+    from align.analysis.keywords.question import Plan, keywords
 
     shown = name_shown(options.keyphrases)
     documents = read_keyphrases(options.keyphrases, shown)

@@ -18,7 +18,7 @@ from align.signature import Parts
 from align.view.report import Finding
 
 if TYPE_CHECKING:
-    from align.analysis.layer_probes import Task, Told
+    from align.analysis.layers.probes import Task, Told
     from align.analysis.maps import Layered
 
 SUMMARY = "What does each layer add to what is known of words? Probes of layers 0 to l, for each l"
@@ -106,10 +106,10 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
-    """What `align.analysis.layers` finds."""
+    """What `align.analysis.layers.question` finds."""
     model = load_inspected(common)
-    from align.analysis.layer_probes import Settings
-    from align.analysis.layers import layers
+    from align.analysis.layers.probes import Settings
+    from align.analysis.layers.question import layers
 
     def progress(done: str) -> None:
         if not common.quiet:
@@ -133,7 +133,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
 
 
 def _write_examples(path: Path, told: Sequence[Told], texts: Sequence[Sequence[Sequence[str]]]) -> None:
-    from align.analysis.layers import examples
+    from align.analysis.layers.question import examples
 
     with open_output(str(path)) as out:
         for one, text in zip(told, texts, strict=True):
@@ -143,9 +143,9 @@ def _write_examples(path: Path, told: Sequence[Told], texts: Sequence[Sequence[S
 
 def _tasks(model: Layered, options: Options) -> tuple[list[Task], list[Sequence[Sequence[str]]]]:
     """The tasks, and the sentences that each is of."""
-    from align.analysis.chunks import read_sentences
-    from align.analysis.layer_tasks import chunk_task, treebank_tasks
-    from align.analysis.treebank import read_treebank
+    from align.analysis.data.chunks import read_sentences
+    from align.analysis.data.treebank import read_treebank
+    from align.analysis.layers.tasks import chunk_task, treebank_tasks
 
     tasks: list[Task] = []
     texts: list[Sequence[Sequence[str]]] = []

@@ -53,9 +53,9 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
-    """What `align.analysis.pattern_shares` finds in a text."""
+    """What `align.analysis.patterns.question` finds in a text."""
     model = load_inspected(common)
-    from align.analysis.pattern_shares import patterns
+    from align.analysis.patterns.question import patterns
 
     parts = options.texts.parts_of(model)
     with open_pairs(options.texts) as (text, pairs):

@@ -21,7 +21,7 @@ from align.types import Settings
 from align.view.report import Finding
 
 if TYPE_CHECKING:
-    from align.analysis.pruning import Order
+    from align.analysis.ablation.pruning import Order
 
 SUMMARY = "A fairseq model without the heads that it needs least to translate: smaller, faster, for this package only"
 
@@ -76,8 +76,8 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     if options.output.exists():
         raise FileExistsError(errno.EEXIST, "there is such a file or folder: name a new one", str(options.output))
     whole = load_aligner(common)
-    from align.analysis.ablation import Ablation
-    from align.analysis.pruning import least_needed, pruning, size_of
+    from align.analysis.ablation.pruning import least_needed, pruning, size_of
+    from align.analysis.ablation.question import Ablation
     from align.backends.fairseq.pruning import write_pruned
     from align.backends.fairseq.recorder import FairseqRecorder
 

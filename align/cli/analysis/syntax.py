@@ -70,14 +70,14 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
-    """What `align.analysis.syntax` finds in a treebank."""
+    """What `align.analysis.syntax.question` finds in a treebank."""
     if options.probes:
         need("sklearn", "probes", "scikit-learn")
-    from align.analysis.treebank import read_treebank
+    from align.analysis.data.treebank import read_treebank
 
     trees = read_treebank(options.treebank, options.most)
     model = load_inspected(common)
-    from align.analysis.syntax import Request, syntax
+    from align.analysis.syntax.question import Request, syntax
 
     finding = syntax(model, trees, Request(options.fewest, options.seed, options.vectors, options.probes))
     parts: dict[str, str | int | None] = {"model": model.name, "treebank": Path(options.treebank).name}

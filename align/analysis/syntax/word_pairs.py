@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.maps import Numbers
 from align.analysis.resampling import Counts, folds
-from align.analysis.treebank import ROOT, Tree
 
 NONE = ""
 """The relation of two words neither of which depends on the other."""

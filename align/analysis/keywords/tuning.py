@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from align.analysis.encoder import EncoderModel
-from align.analysis.keyphrases import Corpus, Doubles, Marks
+from align.analysis.data.keyphrases import Corpus, Doubles, Marks
 from align.analysis.maps import SPECIAL, Inspected
+from align.analysis.models.encoder import EncoderModel
 from align.text.batching import batches
 from align.types import Pair
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from align.analysis.heads import AttentionBlock, AttentionHead, masked
+from align.analysis.models.heads import AttentionBlock, AttentionHead, masked
 from align.backends.base import OpenRecorder
 from align.backends.transformer.forward import Layer, Transformer
 from align.backends.transformer.linear import Projection

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from align.aligners.single import Aligner, align_encoded, choose_for
-from align.analysis.forced import sentence_losses
-from align.analysis.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, gradients_of
-from align.analysis.masking import without_heads
+from align.analysis.models.forced import sentence_losses
+from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, gradients_of
+from align.analysis.models.masking import without_heads
 from align.backends.base import OpenRecorder, Translator
 from align.errors import DataError
 from align.links.metrics import Counts, count_all

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from align.aligners.swept import POSITIONS, SCORES, Sweep
-from align.analysis.adversary import Distance
+from align.analysis.adversary.losses import Distance
 from align.links.metrics import estimate
 from align.types import Score
 from align.view.report import Table

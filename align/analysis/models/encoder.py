@@ -1,4 +1,4 @@
-"""BERT-like encoders as `Inspected`; `align.analysis.pretrained.load_module` gives one that can be trained."""
+"""BERT-like encoders as `Inspected`; `align.analysis.models.pretrained.load_module` gives one that can be trained."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from align.analysis.maps import SPECIAL, Reading, States, Tokens
-from align.analysis.pretrained import KINDS, load_model, load_tokenizer, weights_file
-from align.analysis.stream import Encoded, in_order, sentence_maps
+from align.analysis.models.pretrained import KINDS, load_model, load_tokenizer, weights_file
+from align.analysis.models.stream import Encoded, in_order, sentence_maps
 from align.attention.norms import head_products
 from align.backends.fingerprint import fingerprint
 from align.backends.forking import under_way

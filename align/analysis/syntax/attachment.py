@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from align.analysis.data.treebank import ROOT
 from align.analysis.maps import Numbers
 from align.analysis.resampling import Counts, folds
-from align.analysis.treebank import ROOT
 
 FOLDS, EPOCHS, BATCH, RATE, DECAY = 5, 30, 16, 0.02, 1e-4
 

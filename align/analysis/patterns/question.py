@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from align.analysis.maps import SPECIAL, Inspected, Maps, Reading, Tokens
 from align.analysis.measures import MEASURES, measured
-from align.analysis.patterns import PATTERNS, SHORTEST, THRESHOLD, name, score, typical
+from align.analysis.patterns.rule import PATTERNS, SHORTEST, THRESHOLD, name, score, typical
 from align.analysis.resampling import Doubles, Draws
 from align.errors import DataError, plural
 from align.types import Pair, Part

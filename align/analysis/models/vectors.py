@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from align.analysis.maps import Layered, Numbers
-from align.analysis.translation import TranslationModel
+from align.analysis.models.translation import TranslationModel
 from align.analysis.words import membership
 from align.errors import DataError, LineError
 from align.text.lines import open_lines, read_lines

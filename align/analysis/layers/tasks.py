@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from align.analysis.chunks import Sentence, count_chunks, f1
-from align.analysis.layer_probes import Fold, Task, Whole, folds
+from align.analysis.data.chunks import Sentence, count_chunks, f1
+from align.analysis.data.treebank import ROOT, Tree
+from align.analysis.layers.probes import Fold, Task, Whole, folds
 from align.analysis.maps import Layered, Numbers
-from align.analysis.treebank import ROOT, Tree
 from align.types import Pair
 
 TAGS, RELATIONS, CHUNKS = "parts of speech", "dependencies", "chunks"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from align.analysis.maps import Reading, States, Tokens
-from align.analysis.stream import Encoded, in_order, sentence_maps
+from align.analysis.models.stream import Encoded, in_order, sentence_maps
 from align.attention.merging import NULL, collate
 from align.backends.base import OpenRecorder
 from align.backends.transformer.inside import Inside

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from align.analysis import attachment, word_pairs
-from align.analysis.attachment import Sentence, attach, both_directions
-from align.analysis.dependencies import DIRECTIONS, OFFSETS, Found, Parsed, attend, find
+from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.maps import Layered, Numbers
 from align.analysis.measures import MEASURES, name_candidates
+from align.analysis.models.vectors import own_vectors, vectors_of_file
 from align.analysis.resampling import Counts, Draws, Share, choose, halve
-from align.analysis.treebank import ROOT, Tree
-from align.analysis.vectors import own_vectors, vectors_of_file
-from align.analysis.word_pairs import NONE, WordPair
+from align.analysis.syntax import attachment, word_pairs
+from align.analysis.syntax.attachment import Sentence, attach, both_directions
+from align.analysis.syntax.dependencies import DIRECTIONS, OFFSETS, Found, Parsed, attend, find
+from align.analysis.syntax.word_pairs import NONE, WordPair
 from align.errors import Argument, DataError, Remedy, plural
 from align.view.report import Finding, Table
 from align.view.tables import Column, Value, interval, percent

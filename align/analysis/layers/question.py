@@ -1,6 +1,6 @@
 """Where in a model is what? Probes of its layers, for a pipeline of tasks (Tenney et al. 2019).
 
-The measures are in `align.analysis.layer_probes`, the tasks in `align.analysis.layer_tasks`.
+The measures are in `align.analysis.layers.probes`, the tasks in `align.analysis.layers.tasks`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from align.analysis.layer_probes import (
+from align.analysis.layers.probes import (
     Doubles,
     Settings,
     Task,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from align.analysis.ablation import Ablation, by_layer, pruning_order
-from align.analysis.heads import AttentionHead, all_heads
+from align.analysis.ablation.question import Ablation, by_layer, pruning_order
+from align.analysis.models.heads import AttentionHead, all_heads
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.backends.transformer.weights import stored_numbers
 from align.errors import DataError

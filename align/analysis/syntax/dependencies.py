@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.maps import Inspected, Numbers
 from align.analysis.measures import measured
 from align.analysis.resampling import Counts
-from align.analysis.treebank import ROOT, Tree
 from align.analysis.words import between_words, has_piece
 from align.types import Part
 

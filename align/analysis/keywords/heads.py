@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from align.analysis.keyphrases import Corpus, Doubles, Marks
+from align.analysis.data.keyphrases import Corpus, Doubles, Marks
 from align.analysis.maps import Inspected, Maps
 from align.analysis.words import between_words, has_piece
 from align.types import Pair

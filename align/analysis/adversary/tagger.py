@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from align.analysis.features import UNKNOWN, Batch, Vocabulary
+from align.analysis.adversary.features import UNKNOWN, Batch, Vocabulary
 
 NEVER = -1e4
 """A logarithm whose number is 0, and which has a gradient all the same."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from align.analysis.chunks import Sentence
+from align.analysis.data.chunks import Sentence
 
 PAD, UNKNOWN = 0, 1
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from align.analysis.keyphrases import SPLITS, TRAIN, Corpus, Doubles
-from align.analysis.keyword_heads import MEASURES, HeadSums, Received, read_corpus, sum_heads
-from align.analysis.keyword_scores import Judged, draws, ends, judge_marks, judge_scores
+from align.analysis.data.keyphrases import SPLITS, TRAIN, Corpus, Doubles
+from align.analysis.keywords.heads import MEASURES, HeadSums, Received, read_corpus, sum_heads
+from align.analysis.keywords.scores import Judged, draws, ends, judge_marks, judge_scores
 from align.analysis.maps import Inspected
 from align.errors import DataError
 from align.view.report import Finding, Table
@@ -23,7 +23,7 @@ from align.view.tables import Column, Interval, Value, percent
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from align.analysis.keyword_ablation import Tuned
+    from align.analysis.keywords.ablation import Tuned
 
 SYMBOLS = {"weights": "a", "norms": "‖af‖"}
 """What tables of heads call the measures."""
@@ -120,7 +120,7 @@ def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
     figures = {"heads": lambda: _draw_heads(sums, shape)}
     tuned = None
     if plan.epochs:
-        from align.analysis.keyword_ablation import ablate
+        from align.analysis.keywords.ablation import ablate
 
         tuned = ablate(model, corpus, ranking(sums), plan)
         judged["fine-tuned"] = tuned.judged

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from align.analysis.ablation import Ablation, Doubles, Measured, Study, by_layer
-from align.analysis.effects import Change, aer_change, bleu_scores, loss_change, rank_correlation
-from align.analysis.heads import AttentionHead
+from align.analysis.ablation.effects import Change, aer_change, bleu_scores, loss_change, rank_correlation
+from align.analysis.ablation.question import Ablation, Doubles, Measured, Study, by_layer
+from align.analysis.models.heads import AttentionHead
 from align.links.metrics import aer
 from align.types import Part
 from align.view.report import Finding, Table

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from align.analysis import adversary, chunks
-from align.analysis.adversary import Distance, adversarial_loss, distance, safe_point
-from align.analysis.features import Batch, Vocabulary
-from align.analysis.tagger import Learning, Probe, Tagged, Tagger, learn, read, tags_of, uniform
+from align.analysis.adversary import losses
+from align.analysis.adversary.features import Batch, Vocabulary
+from align.analysis.adversary.losses import Distance, adversarial_loss, distance, safe_point
+from align.analysis.adversary.tagger import Learning, Probe, Tagged, Tagger, learn, read, tags_of, uniform
+from align.analysis.data import chunks
 from align.links.metrics import Estimate, estimate
 from align.view.report import Finding, Table
 from align.view.tables import Column, Value, interval, percent
@@ -33,7 +34,7 @@ class Asked:
 
     Attributes:
         weights: lambda of each adversary.
-        divergence: a key of `adversary.DIVERGENCES`.
+        divergence: a key of `align.analysis.adversary.losses.DIVERGENCES`.
         seeds: of taggers that differ from the original in nothing else.
         threshold: of total variation distance, for the safe point; None for the mean of the other seeds'.
         learning: how all learn; its seed is the original's.
@@ -74,7 +75,7 @@ class Chunking:
         self._learning = learning
         self._uniform = [uniform(batch, learning.heads) for batch in self._train]
         self._uniform_test = [uniform(batch, learning.heads) for batch in self._test]
-        self._original: list[adversary.Sentence] = []
+        self._original: list[losses.Sentence] = []
 
     def original(self) -> Model:
         """The tagger that all others are held against, to be trained first."""
@@ -124,12 +125,12 @@ class Chunking:
         return estimate(counts[:, [0, 0, 1, 2]], "f1")  # as links, all of which are sure
 
 
-def _sentences(found: Sequence[Tagged], batches: Sequence[Batch]) -> Iterator[adversary.Sentence]:
+def _sentences(found: Sequence[Tagged], batches: Sequence[Batch]) -> Iterator[losses.Sentence]:
     """What a model said of each sentence, without pads."""
     for one, batch in zip(found, batches, strict=True):
         said, attention = one.tags.exp().numpy(), one.attention.exp().numpy()
         for b, t in enumerate(batch.kept.sum(1).tolist()):
-            yield adversary.Sentence(said[b, :t], attention[b, :, :t, :t])
+            yield losses.Sentence(said[b, :t], attention[b, :, :t, :t])
 
 
 def exclusive(

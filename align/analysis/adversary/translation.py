@@ -20,8 +20,8 @@ from torch import Tensor
 from align.aligners.single import Aligner
 from align.aligners.sweep import sweep
 from align.aligners.swept import SCORES
-from align.analysis.adversary import Sentence, adversarial_loss, distance
-from align.analysis.adversary_tables import Measured, layer_table, model_table, rate_figure
+from align.analysis.adversary.losses import Sentence, adversarial_loss, distance
+from align.analysis.adversary.tables import Measured, layer_table, model_table, rate_figure
 from align.attention.merging import collate
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.transformer.inside import split_heads
@@ -40,7 +40,7 @@ class Asked:
 
     Attributes:
         weights: lambda of each adversary.
-        divergence: a key of `align.analysis.adversary.DIVERGENCES`.
+        divergence: a key of `align.analysis.adversary.losses.DIVERGENCES`.
         moved: what is to move: attention by weight, or by norm, as shares of a row's sum.
         updates: of each.
         rate: the learning rate at first; it falls to 0.

@@ -1,0 +1,1 @@
+"""`analyse-attention ablate` and `prune`."""

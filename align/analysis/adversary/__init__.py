@@ -1,0 +1,1 @@
+"""`analyse-attention adversary` and `adversary-translation`."""

@@ -1,0 +1,1 @@
+"""`analyse-attention keywords`."""

@@ -1,0 +1,1 @@
+"""Models of any kind as what questions are asked of; and their heads, masked."""
