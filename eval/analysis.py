@@ -53,7 +53,7 @@ RUNS = {
     "--test {data}/analysis/conll2000-test.txt",
     "layers-bert": "layers -m {bert} --treebank {data}/analysis/en_pud-ud-test.conllu "
     "--train {data}/analysis/conll2000-train.txt --test {data}/analysis/conll2000-test.txt",
-    "adversary": f"adversary {CHUNKS} --lambdas 0.05,0.2,3 --seeds 2",
+    "adversary": f"adversary {CHUNKS} --lambdas 0.002,0.01,0.2,3 --seeds 2",
     "adversary-kl": f"adversary {CHUNKS} --divergence kl --lambdas 0.001,0.2,3 --seeds 2",
     "adversary-translation": f"adversary-translation {TUNING} {GOLD} --updates 100",
     "adversary-translation-norm": f"adversary-translation {TUNING} {GOLD} --updates 100 --move norm",
