@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -53,6 +54,15 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least}{limit}")
 
     return parse
+
+
+def file_prefix(text: str) -> Path:
+    """An argument that is the beginning of files' names."""
+    if text.endswith(os.sep) or not Path(text).name:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is a folder, not the beginning of file names, such as figures/model"
+        )
+    return Path(text)
 
 
 def one_or_two(parse_one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:

@@ -199,7 +199,7 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
     """
     if path is None or path == "-":
         if sys.stdout is None:
-            raise ValueError("stdout is closed; name a file with -o")
+            raise ValueError("stdout is closed")
         sys.stdout.flush()
         try:
             descriptor = sys.stdout.fileno()

@@ -28,6 +28,7 @@ from align.cli.options import (
     add_null_option,
     add_quiet_option,
     add_speed_options,
+    file_prefix,
     new_parser,
     whole_number,
 )
@@ -116,7 +117,9 @@ def build_parser() -> Parser:
     add_table_options(group)
     group.add_argument("-o", "--output", metavar="FILE", help="integer counts of all settings, .tsv or .parquet")
     group.add_argument("--per-sentence", action="store_true", help="with -o: a row for each sentence and setting")
-    group.add_argument("--plots", metavar="PREFIX", type=Path, help="draw heat maps: PREFIX.layers.png, .pdf and so on")
+    group.add_argument(
+        "--plots", metavar="PREFIX", type=file_prefix, help="draw heat maps: PREFIX.layers.png, .pdf and so on"
+    )
     add_model_options(parser)
     group = parser.add_argument_group("method")
     add_null_option(group)
@@ -147,8 +150,6 @@ def read_options(parser: Parser) -> Options:
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")
     parser.refuse_idle(args, IDLE)
-    if args.plots and not args.plots.name:
-        parser.error("--plots takes the beginning of file names, such as figures/model")
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence goes with -o and -g")
     return Options(

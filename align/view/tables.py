@@ -119,14 +119,16 @@ MARKDOWN = _Style(_escape_markdown, "-", "–", "**{}**")
 
 
 def _rounded(value: Value, column: Column) -> Any:
-    """A number as its column has it, never -0."""
+    """A number as its column has it, never -0; None for NaN."""
+    if isinstance(value, float) and value != value:
+        return None
     if isinstance(value, str | Interval | Best) or value is None or column.digits is None:
         return value
     return round(float(value), column.digits) + 0.0
 
 
 def _write(value: Value, column: Column, style: _Style) -> str:
-    if value is None:
+    if value is None or value != value:
         return "n/a"
     if isinstance(value, str):
         return style.escape(printable(value))

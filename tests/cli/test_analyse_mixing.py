@@ -31,7 +31,6 @@ def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
         ("mixing a -s b", "either FILEs of both sides, or -s and -t"),
         ("mixing a --parts head", "argument --parts: 'head' is none of encoder, decoder, cross"),
         ("mixing a --wide -f tsv", "--wide is for text: other formats have all columns"),
-        ("mixing a --plots /", "--plots takes the beginning of file names"),
         ("mixing a --lines 0", "argument --lines: '0' is not a number from 1"),
     ],
 )
@@ -54,7 +53,7 @@ def test_tables_of_the_bundled_model(run: Callable[..., Result], tmp_path: Path)
     result = run("mixing", "-q", "-f", "json", TEXT, "--plots", str(tmp_path / "a"))
     found = json.loads(result.out)
     assert (result.code, result.err) == (0, "")
-    assert found["signature"].startswith("analysis|mixing|fairseq:de-en@3c5b075|n:21|seed:1|v:")
+    assert found["signature"].startswith("analysis|mixing|fairseq:de-en@3c5b075|n:20|seed:1|v:")
     assert {(row["part"], row["category"]) for row in found["categories"]} == {
         (part, kind) for part in ("encoder", "decoder", "cross") for kind in ("rest", ". and ,", "</s>")
     }
@@ -72,7 +71,7 @@ def test_one_side_is_enough_for_the_encoder(run: Callable[..., Result], tmp_path
     (tmp_path / "a").write_text("das Haus ist alt .\n\nwir sehen das .\nnicht gelesen\n")
     result = run("mixing", "-q", "-f", "tsv", "-s", str(tmp_path / "a"), "--lines", "3")
     assert (result.code, result.err) == (0, "")
-    assert b"|n:3|" in result.out
+    assert b"|n:2|" in result.out
     assert b"decoder" not in result.out
 
 
@@ -91,3 +90,34 @@ def test_texts_that_are_not_enough(
     result = run("mixing", "-q", "-s", str(tmp_path / "a"), *arguments)
     assert (result.code, result.out) == (1, b"")
     assert error in result.err
+
+
+def test_one_word_has_no_correlations(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("hello\n\n" + "haus " * 3000 + "\n")
+    result = run("mixing", "-f", "json", "-s", str(tmp_path / "a"))
+    assert {row["rank"] for row in json.loads(result.out)["dispersion"]} <= {None, -1, 1}
+    assert b"NaN" not in result.out
+    assert b"|n:1|" in result.out  # of three lines
+    assert result.err.endswith("warning: too long for the model, and left out: 1 line\n")
+
+
+@pytest.mark.parametrize("prefix", ["figures/", "."])
+def test_figures_need_the_beginning_of_a_name(run: Callable[..., Result], prefix: str) -> None:
+    result = run("mixing", TEXT, "--plots", prefix)
+    assert (result.code, result.out) == (2, b"")
+    assert f"argument --plots: '{prefix}' is a folder" in result.err
+
+
+def test_figures_that_cannot_be_written_leave_stdout_empty(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "a.encoder.points.png").mkdir()
+    result = run("mixing", "-q", TEXT, "--parts", "encoder", "--plots", str(tmp_path / "a"))
+    assert (result.code, result.out) == (1, b"")
+    assert "a.encoder.points.png" in result.err
+
+
+def test_long_sentences_have_no_maps_to_draw(run: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("haus " * 29 + "haus\n")
+    result = run("patterns", "-q", "-s", str(tmp_path / "a"), "--plots", str(tmp_path / "b"))
+    assert result.code == 0
+    assert b"no map is drawn of texts of more than 25 pieces" in result.out
+    assert not list(tmp_path.glob("*.examples.*"))

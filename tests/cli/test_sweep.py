@@ -206,6 +206,7 @@ def test_lines_that_are_too_long_or_none(run: Callable[..., Any], toy_text: tupl
         (("a", "--wide", "-f", "tsv"), "--wide is for text"),
         (("a", "--out-of-range", "ignore"), "goes with -g"),
         (("a", "--plots", "."), "beginning of file names"),
+        (("a", "--plots", "figures/"), "beginning of file names"),
         (("a", "-o", "counts.tsv", "--per-sentence"), "goes with -o and -g"),
         (("-", "-g", "-"), "only one of the files can be stdin"),
     ],

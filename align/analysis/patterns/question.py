@@ -126,7 +126,9 @@ def patterns(
         raise DataError(f"there is no line of {SHORTEST} pieces or more that the model can read")
     tables = {"parts": _part_table(found, seed), "layers": _layer_table(found), "heads": _head_table(found)}
     figures = {f"{part}.shares": _share_figure(one) for part, one in found.items()}
-    return Finding(tables, figures | {f"{part}.examples": _example_figure(one) for part, one in found.items()})
+    return Finding(
+        tables, figures | {f"{part}.examples": _example_figure(one) for part, one in found.items() if one.examples}
+    )
 
 
 def _columns(*first: str) -> list[Column]:
@@ -150,6 +152,8 @@ def _part_table(found: Mapping[Part, PartPatterns], seed: int) -> Table:
                 row |= {key: percent(value), f"{key} interval": interval(percent(low), percent(high))}
             rows.append(row)
     notes = ["shares of the maps of all heads in all texts; intervals: 95 %, bootstrap over texts"]
+    if not all(one.examples for one in found.values()):
+        notes.append(f"no map is drawn of texts of more than {LONGEST_SHOWN} pieces")
     if short := sum(one.short for one in found.values()):
         notes.append(
             f"{plural(short, 'text')} left out that a part has fewer than {SHORTEST} pieces of, counted by part"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 from align.backends.model_toml import ModelOptions
 from align.cli.common import open_output, say
 from align.cli.evaluation_options import WIDE_IDLE, add_table_options
-from align.cli.inputs import Input, Text, check_files, open_text
+from align.cli.inputs import Input, check_files, open_text
 from align.cli.models import MODEL_OPTIONS, ModelRequest, Models, load_models
-from align.cli.options import MAX_THREADS, MODEL_IDLE, add_model_options, add_quiet_option, whole_number
+from align.cli.options import MAX_THREADS, MODEL_IDLE, add_model_options, add_quiet_option, file_prefix, whole_number
 from align.cli.parser import Parser
 from align.cli.sweep import need
 from align.errors import Argument, DataError, ModelError, Remedy, plural
 from align.memory import keep_freed_memory
 from align.signature import Parts, signature
 from align.text.batching import BUFFER
-from align.types import PARTS, Pair, Part, Settings
+from align.types import PARTS, Pair, Part, Settings, TextWarning
 from align.view.report import Finding, draw_figures, write_tables
 
 if TYPE_CHECKING:
-    from align.analysis.maps import Inspected, Layered
+    from align.analysis.maps import Inspected, Layered, Reading
 
 PROGRAM = "analyse-attention"
 
@@ -57,7 +57,7 @@ def add_common_options(parser: Parser) -> None:
     add_quiet_option(parser)
     group = parser.add_argument_group("output")
     add_table_options(group)
-    group.add_argument("--plots", metavar="PREFIX", type=Path, help="draw figures: PREFIX.NAME.png and .pdf")
+    group.add_argument("--plots", metavar="PREFIX", type=file_prefix, help="draw figures: PREFIX.NAME.png and .pdf")
     add_model_options(parser)
     group = parser.add_argument_group("speed")
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
@@ -69,8 +69,6 @@ def add_common_options(parser: Parser) -> None:
 def common_options(parser: Parser, args: argparse.Namespace) -> Common:
     """What the options of `add_common_options` ask for."""
     parser.refuse_idle(args, IDLE)
-    if args.plots and not args.plots.name:
-        parser.error("--plots takes the beginning of file names, such as figures/model")
     options = ModelOptions(**{name: getattr(args, name) for name in MODEL_OPTIONS})
     request = ModelRequest(args.model, Settings(), options)
     models = Models(request, None, args.device, "float32", args.threads, 1, None, BUFFER, "blank")
@@ -152,11 +150,54 @@ def read_texts(parser: Parser, args: argparse.Namespace) -> Texts:
     return Texts(Input(files, args.target is not None, one_side), args.lines, args.parts)
 
 
-@contextmanager
-def open_pairs(texts: Texts) -> Iterator[tuple[Text, Iterator[Pair]]]:
-    """A text, and its pairs as far as they are to be read."""
+class Counted:
+    """A model that counts what it leaves out; see `align.analysis.maps.Inspected`.
+
+    Args:
+        model: the model.
+
+    Attributes:
+        name: of the model.
+        shape: likewise.
+        left_out: pairs of which nothing was read: blank ones, or too long.
+        too_long: those of them that are not blank.
+    """
+
+    def __init__(self, model: Inspected) -> None:
+        self._model = model
+        self.name, self.shape = model.name, model.shape
+        self.left_out = self.too_long = 0
+
+    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
+        """The attention to each pair."""
+        for reading in self._model.read(pairs, parts):
+            if not reading.maps:
+                words = reading.pair.source and (reading.pair.target or set(parts) == {"encoder"})
+                self.left_out += 1
+                self.too_long += bool(words)
+            yield reading
+
+
+def ask(
+    common: Common, texts: Texts, question: Callable[[Inspected, Iterator[Pair], list[Part]], Finding]
+) -> tuple[Finding, dict[str, str | int | None]]:
+    """Ask something of a text, and warn of lines that are too long.
+
+    Args:
+        common: how.
+        texts: the text.
+        question: what to find out of a model, of pairs, and of parts of the model.
+
+    Returns:
+        The answer, and what the signature says of model and text: how many lines were looked at.
+    """
+    model = Counted(load_inspected(common))
     with open_text(texts.input) as text:
-        yield text, islice(text, texts.lines)
+        finding = question(model, islice(text, texts.lines), texts.parts_of(model))
+        if model.too_long:
+            message = f"too long for the model, and left out: {plural(model.too_long, 'line')}"
+            warnings.warn(message, TextWarning, stacklevel=2)
+        return finding, {"model": model.name, "n": text.lines - model.left_out}
 
 
 def load_inspected(common: Common) -> Layered:
@@ -213,9 +254,9 @@ def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Part
         common.plots.parent.mkdir(parents=True, exist_ok=True)
     finding, parts = work()
     sign = signature({"name": command, **parts}, "analysis")
+    drawn = draw_figures(finding, common.plots) if common.plots else []  # before there is anything on stdout
     with open_output(None) as stdout:
         stdout.write(write_tables(finding.tables, sign, format=common.format, wide=common.wide).encode() + b"\n")
-    if common.plots:
-        for path in draw_figures(finding, common.plots):
-            if not common.quiet:
-                say(f"{PROGRAM}: {path}")
+    if not common.quiet:
+        for path in drawn:
+            say(f"{PROGRAM}: {path}")

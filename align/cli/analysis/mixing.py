@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from align.cli.analysis.common import Common, Texts, add_text_files, load_inspected, open_pairs, read_texts
+from align.cli.analysis.common import Common, Texts, add_text_files, ask, read_texts
 from align.cli.options import whole_number
 from align.cli.parser import Parser
 from align.signature import Parts
@@ -45,9 +45,7 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     """What `align.analysis.mixing` finds in a text."""
-    model = load_inspected(common)
     from align.analysis.mixing import mixing
 
-    with open_pairs(options.texts) as (text, pairs):
-        finding = mixing(model, pairs, options.texts.parts_of(model), options.seed)
-    return finding, {"model": model.name, "n": text.lines, "seed": options.seed}
+    finding, signed = ask(common, options.texts, lambda model, pairs, parts: mixing(model, pairs, parts, options.seed))
+    return finding, {**signed, "seed": options.seed}

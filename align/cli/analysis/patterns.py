@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from align.cli.analysis.common import Common, Texts, add_text_files, load_inspected, open_pairs, read_texts
+from align.cli.analysis.common import Common, Texts, add_text_files, ask, read_texts
 from align.cli.options import number_up_to, whole_number
 from align.cli.parser import Parser
 from align.signature import Parts
@@ -54,13 +54,11 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
 
 def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     """What `align.analysis.patterns.question` finds in a text."""
-    model = load_inspected(common)
     from align.analysis.patterns.question import patterns
 
-    parts = options.texts.parts_of(model)
-    with open_pairs(options.texts) as (text, pairs):
-        finding = patterns(model, pairs, parts, options.threshold, options.seed)
-    return finding, {
-        **{"model": model.name, "n": text.lines, "threshold": f"{options.threshold:g}"},
-        "seed": options.seed,
-    }
+    finding, signed = ask(
+        common,
+        options.texts,
+        lambda model, pairs, parts: patterns(model, pairs, parts, options.threshold, options.seed),
+    )
+    return finding, {**signed, "threshold": f"{options.threshold:g}", "seed": options.seed}
