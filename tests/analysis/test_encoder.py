@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from align.analysis.maps import SPECIAL
 from align.analysis.models.encoder import EncoderModel, load_encoder
 from align.analysis.models.pretrained import KINDS, is_encoder, load_module
-from align.errors import ModelError
+from align.errors import ModelError, PairError
 from align.types import Pair
 from tests.hugging_encoders import save_encoder
 
@@ -122,6 +123,27 @@ def test_a_model_with_a_head_loads_without_it(tmp_path: Path, folders: Callable[
     assert reading.maps["encoder"].weights.shape == (3, 4, 4, 4)
 
 
+@pytest.mark.parametrize(
+    ("kind", "module"),
+    [
+        ("bert", "BertForQuestionAnswering"),
+        ("distilbert", "DistilBertForMaskedLM"),
+        ("electra", "ElectraForMaskedLM"),
+        ("electra", "ElectraForPreTraining"),
+        ("roberta", "RobertaForMaskedLM"),
+        ("xlm-roberta", "XLMRobertaForSequenceClassification"),
+    ],
+)
+def test_weights_of_heads_may_be_left_over(kind: str, module: str, tmp_path: Path) -> None:
+    assert load_encoder(save_encoder(tmp_path, kind, module)).shape == {"encoder": (3, 4)}
+
+
+def test_words_that_are_no_text(folders: Callable[[str], Path]) -> None:
+    pairs = [PAIRS[0], Pair(("the", "\ud800"), (), 7)]
+    with pytest.raises(PairError, match="line 7: a word has half a character, a surrogate"):
+        list(load_encoder(folders("bert")).read(pairs, ["encoder"]))
+
+
 def test_the_signature_depends_on_all_files(tmp_path: Path, folders: Callable[[str], Path]) -> None:
     first = load_encoder(folders("bert")).name
     assert first.startswith("huggingface:bert@")
@@ -136,17 +158,26 @@ def change_config(**changes: Any) -> Callable[[Path], None]:
     return change
 
 
-def without_weight(folder: Path) -> None:
-    weights = load_file(folder / "model.safetensors")
-    del weights["encoder.layer.1.attention.self.value.bias"]
-    save_file(weights, folder / "model.safetensors")
+VALUE = "encoder.layer.1.attention.self.value.bias"
 
 
-def larger_tokenizer(folder: Path) -> None:
-    path = folder / "tokenizer.json"
-    content = json.loads(path.read_text())
-    content["model"]["vocab"]["more"] = 5000
-    path.write_text(json.dumps(content))
+def change_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
+    def changed(folder: Path) -> None:
+        weights = load_file(folder / "model.safetensors")
+        change(weights)
+        save_file(weights, folder / "model.safetensors")
+
+    return changed
+
+
+def change_tokenizer(change: Callable[[Any], object]) -> Callable[[Path], None]:
+    def changed(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+
+    return changed
 
 
 def without_pad(folder: Path) -> None:
@@ -169,17 +200,45 @@ def without_pad(folder: Path) -> None:
         ),
         (change_config(hidden_size=1 << 40), "its hidden_size is 1099511627776"),
         (change_config(max_position_embeddings=True), "its max_position_embeddings is True"),
-        (change_config(hidden_size=20), "transformers cannot build this model"),
-        (change_config(hidden_act="exec"), "transformers cannot build this model"),
+        (change_config(hidden_size=20), "embeddings.LayerNorm.bias is 16, where its settings make 20"),
+        (change_config(num_attention_heads=3), "transformers cannot build this model"),
+        (change_config(hidden_act="exec"), "config.json: its hidden_act is 'exec', not one that is known here"),
+        (
+            change_config(max_position_embeddings=10),
+            "model.safetensors: embeddings.position_embeddings.weight is 40x16, where its settings make 10x16",
+        ),
+        (
+            change_config(num_hidden_layers=1),
+            "model.safetensors: its settings have no place for encoder.layer.1.attention.output.LayerNorm.bias",
+        ),
         (change_config(layer_norm_eps="x"), "its layer_norm_eps is 'x', not a number from 0 to 1"),
         (change_config(pad_token_id=999), "Padding_idx must be within num_embeddings"),
         (without_pad, "no piece is number 76, which pads are said to be"),
-        (without_weight, "it has no encoder.layer.1.attention.self.value.bias"),
+        (change_weights(lambda weights: weights.pop(VALUE)), f"it has no {VALUE}"),
+        (
+            change_weights(lambda weights: weights.update({VALUE: torch.zeros(())})),
+            f"{VALUE} is one number, where its settings make 16",
+        ),
+        (
+            change_weights(lambda weights: weights[VALUE].fill_(float("nan"))),
+            f"model.safetensors: {VALUE} has numbers that are not finite",
+        ),
+        (
+            change_weights(lambda weights: weights[VALUE][:1].fill_(float("-inf"))),
+            f"model.safetensors: {VALUE} has numbers that are not finite",
+        ),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 50), "not safetensors"),
         (lambda folder: (folder / "model.safetensors").unlink(), "no model.safetensors in this folder"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json in this folder"),
         (lambda folder: (folder / "tokenizer.json").write_text("{}"), "not a tokenizer"),
-        (larger_tokenizer, "pieces, but the model was trained with"),
+        (
+            change_tokenizer(lambda content: content["model"]["vocab"].update(more=5000)),
+            "tokenizer.json: piece 'more' is number 5,000, but the model has 77",
+        ),
+        (
+            change_tokenizer(lambda content: content["post_processor"]["special_tokens"]["[SEP]"].update(ids=[99999])),
+            "tokenizer.json: piece '[SEP]' is number 99,999, but the model has 77",
+        ),
     ],
 )
 def test_damaged_folders(
@@ -188,7 +247,7 @@ def test_damaged_folders(
     folder = tmp_path / "bert"
     shutil.copytree(folders("bert"), folder)
     change(folder)
-    with pytest.raises(ModelError, match=message.replace(".", r"\.")):
+    with pytest.raises(ModelError, match=re.escape(message)):
         load_encoder(folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +19,7 @@ from align.backends.fingerprint import fingerprint
 from align.backends.forking import under_way
 from align.backends.huggingface.files import weight_files
 from align.backends.transformer.inside import LayerAttention, split_heads, with_norms
-from align.errors import ModelError
+from align.errors import ModelError, PairError
 from align.text.batching import BATCH_TOKENS
 from align.types import Pair, Part
 
@@ -115,6 +116,8 @@ class EncoderModel:
         except (KeyboardInterrupt, SystemExit, MemoryError):
             raise
         except BaseException as error:  # the library's own, which is no Exception
+            if re.search("[\ud800-\udfff]", " ".join((*pair.source, *pair.target))):
+                raise PairError("a word has half a character, a surrogate", line=pair.id) from None
             raise ModelError(f"its tokenizer fails over line {pair.id}: {type(error).__name__}") from None
         if len(found.ids) > self._most or all(word is None for word in found.word_ids):
             return None

@@ -7,7 +7,7 @@ checked against the weights, weights are safetensors, and no code of a folder is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from align.backends.huggingface.config import Config, read_json
 from align.backends.huggingface.files import FILES, read_weights
 from align.backends.huggingface.own_model import import_transformers, silent
 from align.backends.huggingface.tokenizer_json import read_tokenizer
-from align.errors import ModelError, Remedy, one_line
+from align.errors import ModelError, Remedy, one_line, show_value
 
 
 class Kind(NamedTuple):
@@ -150,7 +150,7 @@ def load_model(folder: Path) -> tuple[Any, int]:
     config, checkpoint = read_config(folder), weights_file(folder)
     kind = KINDS[config.kind]
     weights = read_weights(checkpoint)
-    settings = _settings(config, weights)
+    settings = _settings(config, weights, hf.activations.ACT2FN)
     try:
         with silent(hf.logging):
             model, found = getattr(hf, kind.model).from_pretrained(
@@ -158,6 +158,7 @@ def load_model(folder: Path) -> tuple[Any, int]:
                 config=getattr(hf, kind.config)(**settings),
                 state_dict=weights,
                 attn_implementation="eager",  # the only one that gives its weights
+                ignore_mismatched_sizes=True,  # `_check_fit` says which
                 output_loading_info=True,
                 **kind.options,
             )
@@ -165,18 +166,48 @@ def load_model(folder: Path) -> tuple[Any, int]:
         if isinstance(error, MemoryError):
             raise
         raise ModelError(f"transformers cannot build this model: {one_line(error)}", file=str(folder)) from None
-    if missing := sorted(found["missing_keys"]):
-        raise ModelError(f"it has no {missing[0]}", file=str(checkpoint))
+    model = model.float().eval()
+    _check_fit(model, found, kind, str(checkpoint))
     positions = model.config.max_position_embeddings
     most = positions - (model.config.pad_token_id + 1 if kind.before else 0)
-    return model.float().eval(), most
+    return model, most
 
 
-def _settings(config: Config, weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What transformers is told of a model: of what would be made anew, no more than the weights have.
+def _check_fit(model: nn.Module, found: Mapping[str, Any], kind: Kind, file: str) -> None:
+    """Check that all weights of a module came from its file, and all of the file's encoder went into it.
+
+    Args:
+        model: the module.
+        found: what transformers says of loading it.
+        kind: the model's.
+        file: its weights, for messages.
 
     Raises:
-        ModelError: a setting is of another kind, or larger than any weight.
+        ModelError: a weight is missing, left over, of another shape, or not finite.
+    """
+    if missing := sorted(found["missing_keys"]):
+        raise ModelError(f"it has no {missing[0]}", file=file)
+    if wrong := sorted(found["mismatched_keys"]):
+        name, *shapes = wrong[0]
+        there, wanted = ("x".join(map(str, shape)) or "one number" for shape in shapes)
+        raise ModelError(f"{name} is {there}, where its settings make {wanted}", file=file)
+    own = re.compile(rf"(.*\.)?(embeddings|{re.escape(kind.layers)})\.(?!position_ids$|token_type_ids$).+")
+    if left := sorted(filter(own.fullmatch, found["unexpected_keys"])):  # the rest is of heads, such as for pretraining
+        raise ModelError(f"its settings have no place for {left[0]}", file=file)
+    if bad := next((name for name, weight in model.named_parameters() if not weight.isfinite().all()), None):
+        raise ModelError(f"{bad} has numbers that are not finite; the training has failed", file=file)
+
+
+def _settings(config: Config, weights: Mapping[str, Tensor], functions: Collection[str]) -> dict[str, Any]:
+    """What transformers is told of a model: of what would be made anew, no more than the weights have.
+
+    Args:
+        config: the folder's.
+        weights: by name.
+        functions: the activations that transformers knows.
+
+    Raises:
+        ModelError: a setting is of another kind, not known, or larger than any weight.
     """
     numbers = {found[0] for name in weights if (found := re.search(r"(?<=layer\.)\d+(?=\.)", name))}
     widest = max((max(weight.shape) for weight in weights.values() if weight.dim()), default=1)
@@ -184,7 +215,7 @@ def _settings(config: Config, weights: Mapping[str, Tensor]) -> dict[str, Any]:
         (LAYERS, partial(config.size, most=len(numbers))),
         (SIZES, partial(config.size, most=widest)),
         (SHARES, config.share),
-        (WORDS, lambda name: config.word(name, "")),
+        (WORDS, lambda name: config.one_of(name, functions)),
         (("pad_token_id",), config.id),
     ]
     return {name: read(name) for names, read in readers for name in names if config.has(name)}
@@ -198,18 +229,36 @@ def load_tokenizer(folder: Path, config: Any) -> Any:
         config: transformers' settings of the model.
 
     Raises:
-        ModelError: there is none, it is damaged, has no piece for pads, or more pieces than the model.
+        ModelError: there is none, it is damaged, has no piece for pads, or a piece that the model has not.
     """
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise ModelError("no tokenizer.json in this folder", file=str(folder), remedy=SAVE_AGAIN)
     tokenizer, _, _ = read_tokenizer(path)
-    if tokenizer.get_vocab_size() > config.vocab_size:
-        what = f"{tokenizer.get_vocab_size():,} pieces, but the model was trained with {config.vocab_size:,}"
-        raise ModelError(what, file=str(path))
     if config.pad_token_id is None or tokenizer.id_to_token(config.pad_token_id) is None:
         raise ModelError(f"no piece is number {config.pad_token_id}, which pads are said to be", file=str(path))
     before = tokenizer.pre_tokenizer
     if hasattr(before, "add_prefix_space"):
         before.add_prefix_space = True  # each word by itself is cut as behind a space
+    numbers = {**tokenizer.get_vocab(), **_added(tokenizer, str(path))}
+    last = max(numbers, key=numbers.__getitem__)
+    if numbers[last] >= config.vocab_size:
+        what = f"piece {show_value(last)} is number {numbers[last]:,}, but the model has {config.vocab_size:,}"
+        raise ModelError(what, file=str(path))
     return tokenizer
+
+
+def _added(tokenizer: Any, file: str) -> dict[str, int]:
+    """Pieces of one segment and of two, by name; those that are put around any have numbers of their own.
+
+    Raises:
+        ModelError: the tokenizer fails.
+    """
+    try:
+        encoded = [tokenizer.encode(["a"], second, is_pretokenized=True) for second in (None, ["a"])]
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # the library's own, which is no Exception
+        raise ModelError(f"not a tokenizer ({one_line(error)})", file=file) from None
+    found = [(piece, number) for one in encoded for piece, number in zip(one.tokens, one.ids, strict=True)]
+    return dict(sorted(found, key=lambda one: one[1]))  # the largest number of a name counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,13 @@ class Config:
             return otherwise
         if not isinstance(value, str) or len(value) > 100:
             raise self._wrong(name, "a word")
+        return value
+
+    def one_of(self, name: str, known: Collection[str]) -> str:
+        """One of some words."""
+        value = self.word(name, "")
+        if value not in known:
+            raise self._wrong(name, "one that is known here")
         return value
 
     def id(self, name: str) -> int | None:
