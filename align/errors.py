@@ -4,6 +4,7 @@
     ├── LineError       one line of a file that is to be read as text
     ├── PairError       one sentence pair
     ├── ModelError      a model folder, its files, or what is asked of the model
+    │   └── KindError   a type of model that cannot be run
     └── LinksError      a file of links
 
 `str()` is a message for users of the library, in which a remedy names arguments: `too_long="blank"`. A program tells
@@ -13,7 +14,7 @@ the same remedy in its own options with `DataError.told`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
@@ -144,6 +145,15 @@ class PairError(DataError):
 
 class ModelError(DataError):
     """A model cannot be loaded, or does not have what is asked of it."""
+
+
+class KindError(ModelError):
+    """A model is of a type that cannot be run; `known` are those that can be."""
+
+    def __init__(self, what: str, known: Collection[str], *, file: str = "") -> None:
+        there = Remedy("links need an encoder-decoder Transformer; there are: " + ", ".join(sorted(known)))
+        super().__init__(what, file=file, remedy=there)
+        self.known = known
 
 
 class LinksError(DataError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,3 +63,21 @@ def test_a_damaged_folder(folder: Path, run_main: Callable[..., Result], tmp_pat
     result = run_main(main, "mixing", "-m", str(tmp_path), "-s", str(folder / "first"))
     assert result.code == 1
     assert "no model.safetensors in this folder" in result.err
+
+
+@pytest.mark.parametrize("command", ["ablate", "prune"])
+def test_commands_for_translation_models_only(folder: Path, run_main: Callable[..., Result], command: str) -> None:
+    text = ("-s", str(folder / "first"), "-t", str(folder / "second"))
+    more = ("--heads", "1", "-o", "new") if command == "prune" else ("--bleu-lines", "0")
+    result = run_main(main, command, "-m", str(folder / "bert"), *text, *more)
+    assert (result.code, result.out) == (1, b"")
+    assert f"{folder / 'bert'}: an encoder alone: this command needs a translation model\n" in result.err
+
+
+@pytest.mark.parametrize("kind", ["gpt2", None])
+def test_other_models(folder: Path, run_main: Callable[..., Result], tmp_path: Path, kind: str | None) -> None:
+    shutil.copytree(folder / "bert", tmp_path / "other")
+    (tmp_path / "other" / "config.json").write_text(json.dumps({"model_type": kind}))
+    result = run_main(main, "mixing", "-m", str(tmp_path / "other"), "-s", str(folder / "first"))
+    assert (result.code, result.out) == (1, b"")
+    assert f"other: a model of type {kind or 'unknown'}: there are: bart, bert, camembert" in result.err

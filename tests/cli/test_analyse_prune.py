@@ -10,8 +10,11 @@ import pytest
 from align.cli import extract, sweep
 from align.cli.analysis import program
 from tests import hugging, toy
+from tests.analysis.keyphrase_files import made_documents, write_documents
 from tests.cli.conftest import Result, failed
 from tests.cli.test_analyse_ablate import SOURCE, TARGET
+
+PRUNED = "small: heads have been pruned from this model: this command needs all of them"
 
 
 @pytest.fixture
@@ -42,16 +45,25 @@ def test_a_smaller_model_that_is_read(order: str, run: Callable[..., Result], tm
     assert run("-m", "new/small", main=sweep.main).code == 0
 
 
-def test_a_pruned_model_is_not_looked_into_again(run: Callable[..., Result], run_main: Callable[..., Result]) -> None:
+def test_commands_that_need_a_model_whole(
+    run: Callable[..., Result], run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path
+) -> None:
     assert run("--heads", 2, "-o", "small").code == 0
     again = run_main(
         program.main, "ablate", "-q", "-m", "small", "-s", "source", "-t", "target", "--bleu-lines", 0, "--lines", 1
     )
-    failed(again, "heads have been pruned from this model: those that are left cannot be masked")
+    failed(again, PRUNED)
     again = run_main(
         program.main, "prune", "-q", "-m", "small", "-s", "source", "-t", "target", "--heads", 1, "-o", "smaller"
     )
-    failed(again, "heads have been pruned from it before: begin with the whole model")
+    failed(again, PRUNED)
+    names = ("--tune-source", "source", "--tune-target", "target", "-s", "source", "-t", "target", "-g", "gold")
+    write(gold="0-0\n0-0\n\n")
+    again = run_main(program.main, "adversary-translation", "-q", "-m", "small", *names, "--pairs", 1)
+    failed(again, PRUNED)
+    write_documents(tmp_path / "texts.jsonl", made_documents())
+    again = run_main(program.main, "keywords", "-q", "-m", "small", "--keyphrases", "texts.jsonl")
+    failed(again, PRUNED)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,12 @@ def without_heads(
             recorder.transformer = whole
 
 
+def is_pruned(transformer: Transformer) -> bool:
+    """Whether a Transformer has lost any of its heads."""
+    layers = (*transformer.encoder.layers, *transformer.decoder.layers)
+    return any(layer.kept or layer.cross_kept for layer in layers)
+
+
 def gate_heads(transformer: Transformer, heads: Collection[AttentionHead]) -> Transformer:
     """The same Transformer with the output of some heads zero.
 
@@ -64,7 +70,7 @@ def gate_heads(transformer: Transformer, heads: Collection[AttentionHead]) -> Tr
         ModelError: heads have been pruned from it, and those that are left have other numbers in its own module.
     """
     encoder, decoder = transformer.encoder, transformer.decoder
-    if heads and any(layer.kept or layer.cross_kept for layer in (*encoder.layers, *decoder.layers)):
+    if heads and is_pruned(transformer):
         raise ModelError("heads have been pruned from this model: those that are left cannot be masked")
     return Transformer(
         replace(encoder, layers=[_gate(layer, "encoder", n, heads) for n, layer in enumerate(encoder.layers, 1)]),

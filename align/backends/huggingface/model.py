@@ -17,7 +17,7 @@ from align.backends.huggingface.text import Text, language_piece, read_text_rule
 from align.backends.model_folder import ModelFolder
 from align.backends.model_toml import ModelOptions
 from align.backends.transformer.forward import Transformer
-from align.errors import ModelError, Remedy, show_value
+from align.errors import KindError, ModelError, show_value
 from align.text.lines import split_words
 from align.types import Dtype
 
@@ -126,8 +126,7 @@ def _kind(config: Config, root: Path) -> str:
         if saved.word("language_codes", "") == "ML50" or any(name.startswith("MBart50") for name in named):
             return "mbart-50"
     if kind not in FAMILIES:
-        remedy = Remedy("links need an encoder-decoder Transformer; there are: " + ", ".join(sorted(FAMILIES)))
-        raise ModelError(f"a model of type {kind or 'unknown'}", file=str(root), remedy=remedy)
+        raise KindError(f"a model of type {kind or 'unknown'}", tuple(FAMILIES), file=str(root))
     return kind
 
 

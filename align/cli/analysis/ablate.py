@@ -7,13 +7,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from align.cli.analysis.common import PROGRAM, Common, Texts, add_text_files, read_texts
+from align.cli.analysis.common import PROGRAM, Common, Texts, add_text_files, load_aligner, read_texts
 from align.cli.common import say
 from align.cli.evaluation_options import add_link_options, add_range_option, link_options
 from align.cli.inputs import Input, check_files, name_shown, open_text
-from align.cli.models import load_models
 from align.cli.options import whole_number
 from align.cli.parser import Idle, Parser
 from align.cli.sweep import need
@@ -21,13 +19,9 @@ from align.cli.translate import MAX_BEAM
 from align.errors import Argument, DataError, Remedy
 from align.links.gold import LinkOptions, read_as
 from align.links.metrics import SAMPLES, SEED
-from align.memory import keep_freed_memory
 from align.signature import Parts
 from align.types import PARTS, Gold, Pair, Search
 from align.view.report import Finding
-
-if TYPE_CHECKING:
-    from align.aligners.single import Aligner
 
 SUMMARY = "Which heads does a model need to translate, and which to align? Each masked, and pruned one after the other"
 
@@ -111,7 +105,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         read = read_as("gold", options.gold, options.gold_options, pairs, name_shown(options.gold))
         gold, kind = read.pairs[: texts.lines], read.kind
     pairs = pairs[: texts.lines]
-    aligner = load_aligner(common)
+    aligner = load_aligner(common, whole=True)
     from align.analysis.ablation.question import Ablation, study
     from align.analysis.ablation.tables import effects_of, report
 
@@ -147,13 +141,6 @@ def read_pairs(text: Input) -> list[Pair]:
 def names_of(text: Input) -> str:
     """The names of a text's files without folders, for the signature."""
     return "+".join(Path(name_shown(name)).name for name in text.files)
-
-
-def load_aligner(common: Common) -> Aligner:
-    """Load the model, which has to be a translation model, and say which it is."""
-    keep_freed_memory()
-    (aligner,) = load_models(PROGRAM, common.models, common.quiet)
-    return aligner
 
 
 class Ticker:

@@ -8,16 +8,14 @@ from itertools import islice
 from pathlib import Path
 
 from align.cli.analysis.adversary import add_adversary_options
-from align.cli.analysis.common import PROGRAM, Common
+from align.cli.analysis.common import PROGRAM, Common, load_aligner
 from align.cli.common import say
 from align.cli.evaluation_options import add_link_options, add_range_option, link_options
 from align.cli.inputs import Input, check_files, name_shown, open_text
-from align.cli.models import load_models
 from align.cli.options import whole_number
 from align.cli.parser import Parser
 from align.errors import DataError
 from align.links.gold import LinkOptions, read_as
-from align.memory import keep_freed_memory
 from align.signature import Parts
 from align.text.lines import read_text
 from align.types import Score
@@ -109,14 +107,13 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     Raises:
         DataError: there is no text to measure on, or the model is none of fairseq's.
     """
-    keep_freed_memory()
     with open_text(Input(options.tuning, parallel=True)) as lines:
         tuning = list(islice(lines, options.pairs + options.held_out))
     if len(tuning) <= options.pairs:
         raise DataError(f"{len(tuning):,} lines: none is left to measure on", file=name_shown(options.tuning[0]))
     text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
     gold = read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))
-    (aligner,) = load_models(PROGRAM, common.models, common.quiet)
+    aligner = load_aligner(common, whole=True)
     from align.analysis.adversary.translation import Asked, moved
     from align.backends.fairseq.recorder import FairseqRecorder
 

@@ -18,7 +18,7 @@ from align.cli.models import MODEL_OPTIONS, ModelRequest, Models, load_models
 from align.cli.options import MAX_THREADS, MODEL_IDLE, add_model_options, add_quiet_option, file_prefix, whole_number
 from align.cli.parser import Parser
 from align.cli.sweep import need
-from align.errors import Argument, DataError, ModelError, Remedy, plural
+from align.errors import Argument, DataError, KindError, ModelError, Remedy, plural
 from align.memory import keep_freed_memory
 from align.signature import Parts, signature
 from align.text.batching import BUFFER
@@ -26,6 +26,7 @@ from align.types import PARTS, Pair, Part, Settings, TextWarning
 from align.view.report import Finding, draw_figures, write_tables
 
 if TYPE_CHECKING:
+    from align.aligners.single import Aligner
     from align.analysis.maps import Inspected, Layered, Reading
 
 PROGRAM = "analyse-attention"
@@ -200,19 +201,60 @@ def ask(
         return finding, {"model": model.name, "n": text.lines - model.left_out}
 
 
-def load_inspected(common: Common) -> Layered:
-    """Load the model, and say which it is: an encoder like BERT, where the model is a folder of one."""
-    keep_freed_memory()
-    if (folder := Path(common.models.forward.name)).is_dir():
-        from align.analysis.models.pretrained import is_encoder
+def load_inspected(common: Common, whole: bool = False) -> Layered:
+    """Load the model, and say which it is: an encoder like BERT, where the model is a folder of one.
 
-        if is_encoder(folder):
-            return _load_encoder(folder, common)
-    (aligner,) = load_models(PROGRAM, common.models, common.quiet)
+    Args:
+        common: says which.
+        whole: whether no head may have been pruned from it.
+    """
+    if folder := _encoder_folder(common):
+        keep_freed_memory()
+        return _load_encoder(folder, common)
+    try:
+        aligner = load_aligner(common, whole)
+    except KindError as error:
+        from align.analysis.models.pretrained import KINDS
+
+        remedy = Remedy("there are: " + ", ".join(sorted({*error.known, *KINDS})))
+        raise ModelError(error.what, file=error.file, remedy=remedy) from None
     from align.analysis.models.translation import TranslationModel
 
     recorder: Any = aligner.recorder  # of a backend, and so open
     return TranslationModel(recorder)
+
+
+def load_aligner(common: Common, whole: bool = False) -> Aligner:
+    """Load the model, which has to be a translation model, and say which it is.
+
+    Args:
+        common: says which.
+        whole: whether no head may have been pruned from it.
+
+    Raises:
+        ModelError: it is an encoder alone, or heads have been pruned from it.
+    """
+    keep_freed_memory()
+    if folder := _encoder_folder(common):
+        raise ModelError("an encoder alone: this command needs a translation model", file=str(folder))
+    (aligner,) = load_models(PROGRAM, common.models, common.quiet)
+    from align.analysis.models.masking import is_pruned
+
+    recorder: Any = aligner.recorder  # of a backend, and so open
+    if whole and is_pruned(recorder.transformer):
+        what = "heads have been pruned from this model: this command needs all of them"
+        raise ModelError(what, file=common.models.forward.name)
+    return aligner
+
+
+def _encoder_folder(common: Common) -> Path | None:
+    """The model's folder, if a BERT-like encoder is in it."""
+    folder = Path(common.models.forward.name)
+    if not folder.is_dir():
+        return None
+    from align.analysis.models.pretrained import is_encoder
+
+    return folder if is_encoder(folder) else None
 
 
 def _load_encoder(folder: Path, common: Common) -> Layered:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from align.backends.model_folder import find_model
 from align.backends.model_toml import ModelOptions
-from align.cli.analysis.ablate import load_aligner, names_of, read_pairs
-from align.cli.analysis.common import Common, Texts, add_text_files, read_texts
+from align.cli.analysis.ablate import names_of, read_pairs
+from align.cli.analysis.common import Common, Texts, add_text_files, load_aligner, read_texts
 from align.cli.models import ModelRequest
 from align.cli.options import whole_number
 from align.cli.parser import Idle, Parser
@@ -75,7 +75,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     pairs = read_pairs(options.texts.input)[: options.texts.lines]
     if options.output.exists():
         raise FileExistsError(errno.EEXIST, "there is such a file or folder: name a new one", str(options.output))
-    whole = load_aligner(common)
+    whole = load_aligner(common, whole=True)
     from align.analysis.ablation.pruning import least_needed, pruning, size_of
     from align.analysis.ablation.question import Ablation
     from align.backends.fairseq.pruning import write_pruned
