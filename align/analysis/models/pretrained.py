@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -240,16 +241,15 @@ def load_tokenizer(folder: Path, config: Any) -> Any:
     before = tokenizer.pre_tokenizer
     if hasattr(before, "add_prefix_space"):
         before.add_prefix_space = True  # each word by itself is cut as behind a space
-    numbers = {**tokenizer.get_vocab(), **_added(tokenizer, str(path))}
-    last = max(numbers, key=numbers.__getitem__)
-    if numbers[last] >= config.vocab_size:
-        what = f"piece {show_value(last)} is number {numbers[last]:,}, but the model has {config.vocab_size:,}"
+    last, number = max([*tokenizer.get_vocab().items(), *_read(tokenizer, str(path))], key=itemgetter(1))
+    if number >= config.vocab_size:
+        what = f"piece {show_value(last)} is number {number:,}, but the model has {config.vocab_size:,}"
         raise ModelError(what, file=str(path))
     return tokenizer
 
 
-def _added(tokenizer: Any, file: str) -> dict[str, int]:
-    """Pieces of one segment and of two, by name; those that are put around any have numbers of their own.
+def _read(tokenizer: Any, file: str) -> list[tuple[str, int]]:
+    """Pieces of one segment and of two, with their numbers; those that are put around any have some of their own.
 
     Raises:
         ModelError: the tokenizer fails.
@@ -260,5 +260,4 @@ def _added(tokenizer: Any, file: str) -> dict[str, int]:
         raise
     except BaseException as error:  # the library's own, which is no Exception
         raise ModelError(f"not a tokenizer ({one_line(error)})", file=file) from None
-    found = [(piece, number) for one in encoded for piece, number in zip(one.tokens, one.ids, strict=True)]
-    return dict(sorted(found, key=lambda one: one[1]))  # the largest number of a name counts
+    return [(piece, number) for one in encoded for piece, number in zip(one.tokens, one.ids, strict=True)]

@@ -216,7 +216,7 @@ def load_inspected(common: Common, whole: bool = False) -> Layered:
     except KindError as error:
         from align.analysis.models.pretrained import KINDS
 
-        remedy = Remedy("there are: " + ", ".join(sorted({*error.known, *KINDS})))
+        remedy = Remedy("attention is read off these: " + ", ".join(sorted({*error.known, *KINDS})))
         raise ModelError(error.what, file=error.file, remedy=remedy) from None
     from align.analysis.models.translation import TranslationModel
 
