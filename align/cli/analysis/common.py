@@ -202,12 +202,7 @@ def ask(
 
 
 def load_inspected(common: Common, whole: bool = False) -> Layered:
-    """Load the model, and say which it is: an encoder like BERT, where the model is a folder of one.
-
-    Args:
-        common: says which.
-        whole: whether no head may have been pruned from it.
-    """
+    """As `load_aligner`; an encoder like BERT, where the model is a folder of one."""
     if folder := _encoder_folder(common):
         keep_freed_memory()
         return _load_encoder(folder, common)
@@ -249,8 +244,7 @@ def load_aligner(common: Common, whole: bool = False) -> Aligner:
 
 def _encoder_folder(common: Common) -> Path | None:
     """The model's folder, if a BERT-like encoder is in it."""
-    folder = Path(common.models.forward.name)
-    if not folder.is_dir():
+    if not (folder := Path(common.models.forward.name)).is_dir():
         return None
     from align.analysis.models.pretrained import is_encoder
 
