@@ -14,7 +14,7 @@ from tests.analysis.keyphrase_files import made_documents, write_documents
 from tests.cli.conftest import Result, failed
 from tests.cli.test_analyse_ablate import SOURCE, TARGET
 
-PRUNED = "small: heads have been pruned from this model: this command needs all of them"
+PRUNED = "small: heads have been pruned from this model: questions about attention need all of them"
 
 
 @pytest.fixture

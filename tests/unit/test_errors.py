@@ -18,7 +18,13 @@ ALIGN = Path(align.__file__).parent
 
 OUTSIDE = (  # what speaks to fairseq, and what is a program
     *("cli", "fairseq_plugin", "models", "backends/fairseq/programs.py", "backends/saved/unpickle.py"),
-    *("backends/fairseq/compat.py", "training/__main__.py", "training/run.py", "training/score.py"),
+    *(
+        "backends/fairseq/compat.py",
+        "training/__main__.py",
+        "training/bert/__main__.py",
+        "training/run.py",
+        "training/score.py",
+    ),
     "training/prepare.py",
 )
 """Where a string may hold an option: of ours in programs, of fairseq's and pip's in the others."""

@@ -105,7 +105,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         read = read_as("gold", options.gold, options.gold_options, pairs, name_shown(options.gold))
         gold, kind = read.pairs[: texts.lines], read.kind
     pairs = pairs[: texts.lines]
-    aligner = load_aligner(common, whole=True)
+    aligner = load_aligner(common)
     from align.analysis.ablation.question import Ablation, study
     from align.analysis.ablation.tables import effects_of, report
 

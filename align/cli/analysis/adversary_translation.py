@@ -113,7 +113,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         raise DataError(f"{len(tuning):,} lines: none is left to measure on", file=name_shown(options.tuning[0]))
     text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
     gold = read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))
-    aligner = load_aligner(common, whole=True)
+    aligner = load_aligner(common)
     from align.analysis.adversary.translation import Asked, moved
     from align.backends.fairseq.recorder import FairseqRecorder
 

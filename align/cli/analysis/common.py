@@ -201,13 +201,13 @@ def ask(
         return finding, {"model": model.name, "n": text.lines - model.left_out}
 
 
-def load_inspected(common: Common, whole: bool = False) -> Layered:
+def load_inspected(common: Common) -> Layered:
     """As `load_aligner`; an encoder like BERT, where the model is a folder of one."""
     if folder := _encoder_folder(common):
         keep_freed_memory()
         return _load_encoder(folder, common)
     try:
-        aligner = load_aligner(common, whole)
+        aligner = load_aligner(common)
     except KindError as error:
         from align.analysis.models.pretrained import KINDS
 
@@ -219,7 +219,7 @@ def load_inspected(common: Common, whole: bool = False) -> Layered:
     return TranslationModel(recorder)
 
 
-def load_aligner(common: Common, whole: bool = False) -> Aligner:
+def load_aligner(common: Common, whole: bool = True) -> Aligner:
     """Load the model, which has to be a translation model, and say which it is.
 
     Args:
@@ -237,7 +237,7 @@ def load_aligner(common: Common, whole: bool = False) -> Aligner:
 
     recorder: Any = aligner.recorder  # of a backend, and so open
     if whole and is_pruned(recorder.transformer):
-        what = "heads have been pruned from this model: this command needs all of them"
+        what = "heads have been pruned from this model: questions about attention need all of them"
         raise ModelError(what, file=common.models.forward.name)
     return aligner
 

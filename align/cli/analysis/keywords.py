@@ -100,7 +100,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     documents = read_keyphrases(options.keyphrases, shown)
     by_split = [[one for one in documents if one.split == split][: options.documents] for split in SPLITS]
     corpus = Corpus([one for part in by_split for one in part], shown)
-    model = load_inspected(common, whole=options.epochs > 0)
+    model = load_inspected(common)
     plan = Plan(options.samples, options.seed, options.epochs, options.rate, options.orders)
     finding = keywords(model, corpus, plan)
     parts: dict[str, str | int | None] = {"model": model.name, "data": Path(shown).name}

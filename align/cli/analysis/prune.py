@@ -75,7 +75,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     pairs = read_pairs(options.texts.input)[: options.texts.lines]
     if options.output.exists():
         raise FileExistsError(errno.EEXIST, "there is such a file or folder: name a new one", str(options.output))
-    whole = load_aligner(common, whole=True)
+    whole = load_aligner(common)
     from align.analysis.ablation.pruning import least_needed, pruning, size_of
     from align.analysis.ablation.question import Ablation
     from align.backends.fairseq.pruning import write_pruned
@@ -89,7 +89,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     heads = least_needed(before, options.heads, options.order)
     write_pruned(folder, whole.recorder, heads, options.output)
     smaller = ModelRequest(str(options.output), Settings(), ModelOptions())
-    left = load_aligner(replace(common, models=replace(common.models, forward=smaller)))
+    left = load_aligner(replace(common, models=replace(common.models, forward=smaller)), whole=False)
     written = find_model(smaller.name, smaller.options)
     sizes = {
         "whole": size_of(before, folder.checkpoint),
