@@ -141,6 +141,9 @@ def test_translation(run: Callable[..., Result], write: Callable[..., None], tmp
 def test_translation_of_too_little(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write_text(write)
     failed(run("adversary-translation", "-q", *FILES, "--pairs", "60"), "tune_de: 60 lines: none is left to measure on")
+    write(blank="\n" * 60)
+    blank = ("--tune-source", "tune_de", "--tune-target", "blank", *FILES[4:], "--pairs", "50")
+    failed(run("adversary-translation", "-q", *blank), "tune_de and blank: there is no pair that the model can read: ")
     write(gold="\n" * 5)
     failed(run("adversary-translation", "-q", *FILES, "--pairs", "50"), "gold: no sentence has a link")
     write(en="the house\n")

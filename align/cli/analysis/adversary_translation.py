@@ -131,6 +131,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         gold.pairs,
         asked,
         (lambda text: None) if common.quiet else lambda text: say(f"{PROGRAM}: {text}"),
+        " and ".join(map(name_shown, options.tuning)),
     )
     return finding, {
         "model": recorder.name,
