@@ -139,13 +139,14 @@ BASELINES: Mapping[str, Callable[[Paragraph], int]] = {
 NEAREST = "the nearest"
 
 
-def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1) -> Finding:
+def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1, file: str = "") -> Finding:
     """How often the best head is right, and how often what needs no model is.
 
     Args:
         model: whose encoder.
         paragraphs: of which those where neither candidate is meant are left out.
         seed: of halves and draws.
+        file: what errors call the file of paragraphs.
 
     Raises:
         DataError: the model has no encoder, or takes no paragraph.
@@ -155,7 +156,7 @@ def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1
     asked = [paragraph for paragraph in paragraphs if paragraph.right is not None]
     answers = read(model, asked)
     if not answers.paragraphs:
-        raise DataError("no paragraph that the model can read and where one of both candidates is meant")
+        raise DataError("no paragraph that the model can read and where one of both candidates is meant", file=file)
     notes = [
         "best: layer-head, and who attends (p: the pronoun, c: a candidate); two where halves chose differently",
         "each half is scored by what is best on the other; gain: over the nearest",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -12,6 +13,7 @@ import align
 from align.backends.model_folder import DEFAULT_MODEL
 from align.cli.about import add_answers, add_list_models
 from align.cli.parser import Idle, Parser
+from align.errors import shorten
 from align.text.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
 from align.types import DTYPES, Null
@@ -46,14 +48,17 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """An argument that is a whole number from `least`, to `most` if there is one."""
 
     def parse(text: str) -> int:
-        if text.isascii() and text.isdigit() and (most is None or len(text) <= len(str(most))):
-            number = int(text)
-            if least <= number and (most is None or number <= most):
-                return number
+        highest = sys.maxsize if most is None else most
+        if text.isascii() and text.isdigit() and len(text) <= len(str(highest)) and least <= int(text) <= highest:
+            return int(text)
         limit = "" if most is None else f" to {most:,}"
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least}{limit}")
+        raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is not a number from {least}{limit}")
 
     return parse
+
+
+seed_number = whole_number(0, 2**32 - 1)
+"""An argument that is the seed of random numbers, of which scikit-learn takes 32 bits."""
 
 
 def file_prefix(text: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
@@ -84,6 +84,12 @@ class Parser(argparse.ArgumentParser):
                 if getattr(given, name) is not absent and rule.when(args):
                     (*_, flag), *_ = (action.option_strings for action in self._actions if action.dest == name)
                     self.error(f"{flag} {rule.reason}")
+
+    def hide(self, names: Collection[str]) -> None:
+        """Leave options out of the help, such as those that are refused whatever else is given."""
+        for action in self._actions:
+            if action.dest in names:
+                action.help = argparse.SUPPRESS
 
     def _resembling(self, words: Iterable[str]) -> list[str]:
         """The options that the first unknown one may have been meant for: those that it begins, or the nearest."""

@@ -74,6 +74,7 @@ def test_mentions_have_the_words_of_their_characters(text: str, data: st.DataObj
         (row(Pronoun_offset="3"), "'she' does not stand at character 3"),
         (row(A_offset="-1"), "'Anna Berg' does not stand at character -1"),
         (row(B_offset="x"), "'Clara' does not stand at character x"),
+        (row(B_offset="9" * 5000), f"'Clara' does not stand at character {'9' * 39}… of the text"),
         (row(B="", B_offset="0"), "'' does not stand"),
         (row(A_coref="True"), "A-coref is 'True', neither TRUE nor FALSE"),
         (row(B_coref="TRUE"), "both A and B are said to be meant"),
@@ -190,6 +191,11 @@ def test_long_paragraphs_are_cut_and_counted() -> None:
     found = run(30, 20)
     assert found["notes"][3].startswith("20 paragraphs, of which 14 cut;")
     assert found["most attended, a"]["right"] == 100
+
+
+def test_a_url_that_is_none_has_no_title() -> None:
+    (found,) = read(row(URL="http://[::1/wiki/Clara"))
+    assert found.title == frozenset()
 
 
 def test_paragraphs_that_no_cut_makes_short_enough() -> None:

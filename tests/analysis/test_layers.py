@@ -27,6 +27,7 @@ from align.analysis.layers.probes import (
 from align.analysis.layers.question import examples, layers
 from align.analysis.layers.tasks import chunk_task, read_words, treebank_tasks, word_means
 from align.analysis.maps import SPECIAL, Numbers, Reading, States, Tokens
+from align.errors import DataError
 from align.types import Pair, Part
 
 TAGS = ("ADJ", "NOUN", "VERB")
@@ -105,7 +106,7 @@ def test_tasks_are_of_the_words() -> None:
     assert len(relations.gold) == 3 * 4
     assert relations.words[4].tolist() == [6, 5]
     assert tags.states.shape == (15, 4, SIZE)
-    with pytest.raises(ValueError, match="5 parts of 3 sentences that the model can read"):
+    with pytest.raises(ValueError, match="5 parts need 5 sentences: the model can read 3: lower parts"):
         treebank_tasks(Planted(1), sentences, 5, 1)
     with pytest.raises(ValueError, match="there is no sentence that the model can read"):
         treebank_tasks(Planted(1), sentences[1:2], 2, 1)
@@ -139,8 +140,12 @@ def test_chunks_are_scored_as_chunks() -> None:
     assert task.score(told.counts().sum(1))[0] == pytest.approx(4 / 5)  # the second sentence's word is always inside
     assert spans(("I-NP",)) == {(0, 1, "NP")}
     for part in ([], test[2:]):
-        with pytest.raises(ValueError, match="no sentence to train on, or none to score"):
-            chunk_task(Planted(0), train, part)
+        with pytest.raises(DataError, match=r"b\.txt: there is no sentence to score that the model can read"):
+            chunk_task(Planted(0), train, part, ("a.txt", "b.txt"))
+    with pytest.raises(DataError, match=r"a\.txt: there is no sentence to train on"):
+        chunk_task(Planted(0), test[2:], train, ("a.txt", "b.txt"))
+    with pytest.raises(DataError, match=r"a\.txt and b\.txt: there is no sentence that the model can read"):
+        chunk_task(Planted(0), test[2:], test[2:], ("a.txt", "b.txt"))
 
 
 def test_a_probe_is_what_the_paper_says() -> None:

@@ -99,6 +99,16 @@ def test_rare_relations_have_no_row_but_count_among_all() -> None:
     assert found.total.sum() == sum(len(tree.words) - 1 for tree in TREES)
 
 
+def test_a_relation_of_the_name_of_the_total_is_one_of_its_own() -> None:
+    trees = [tree._replace(relations=tuple("all" if one == "det" else one for one in tree.relations)) for tree in TREES]
+    expected, found = (find(list(attend(MODEL, bank)), fewest=5) for bank in (TREES, trees))
+    assert found.relations.count("all") == 2
+    assert found.total[:, 0].tolist() == expected.total[:, 0].tolist()
+    here, there = found.relations.index("all", 1), expected.relations.index("det")
+    assert found.total[:, here].tolist() == expected.total[:, there].tolist()
+    assert found.right["norm"][:, here].tolist() == expected.right["norm"][:, there].tolist()
+
+
 def test_names_of_candidates() -> None:
     names = [name_candidates([n, n], (2, 3), ("to", "of")) for n in (0, 5, 6, 11)]
     assert names == ["1-1 to", "2-3 to", "1-1 of", "2-3 of"]

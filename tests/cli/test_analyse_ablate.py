@@ -85,6 +85,7 @@ def test_figures(run: Callable[..., Result], tmp_path: Path) -> None:
     [
         (("-t", "target", "--gold-base", "1"), "--gold-base goes with -g"),
         (("-t", "target", "--bleu-lines", "0", "--beam", "2"), "--beam has no effect without sentences to translate"),
+        (("-t", "target", "--samples", "0", "--seed", "4"), "--seed has no effect without samples"),
         (("-t", "target", "--parts", "middle"), "'middle' is none of encoder, decoder, cross"),
         (("-t", "target", "--samples", "x"), "'x' is not a number from 0"),
     ],
@@ -106,7 +107,7 @@ def test_gold_of_another_text(run: Callable[..., Result], write: Callable[..., N
 
 def test_nothing_that_the_model_can_read(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(blank="\n\n\n")
-    failed(run("-t", "blank", "-q"), "there is no line that the model can read")
+    failed(run("-t", "blank", "-q"), "source and blank: there is no line that the model can read")
 
 
 def test_a_hugging_face_model(run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:

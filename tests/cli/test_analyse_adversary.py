@@ -54,7 +54,7 @@ def test_wrong_usage(run: Callable[..., Result], command: str, error: str) -> No
 
 def test_tables_of_a_small_text(run: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
     write(train=conll(TRAIN), test=conll(TEST))
-    arguments = ("--train", "train", "--test", "test", "--lambdas", "0.5", "--seeds", "2", "--epochs", "2")
+    arguments = ("--train", "train", "--test", "test", "--lambdas", "0.5", "--seeds", "2,2", "--epochs", "2")
     result = run("adversary", *arguments, "-f", "json", "--threads", "1", "--plots", str(tmp_path / "plot"))
     found = json.loads(result.out)
     assert result.code == 0
@@ -67,6 +67,16 @@ def test_tables_of_a_small_text(run: Callable[..., Result], write: Callable[...,
     assert {path.name for path in tmp_path.glob("plot.*.png")} == {"plot.curve.png", "plot.ranks.png"}
     again = run("adversary", "-q", *arguments, "-f", "json", "--threads", "1")
     assert (again.code, again.err, again.out) == (0, "", result.out)
+
+
+def test_help_has_no_option_that_is_refused(run: Callable[..., Result]) -> None:
+    said = run("adversary", "--help").out.decode()
+    assert "attend elsewhere.\n" in said
+    assert "--threads" in said
+    assert not {"--model", "--device", "--case"} & set(said.replace(",", " ").split())
+    said = run("adversary-translation", "--help").out.decode()
+    assert "of its links?\n" in said
+    assert "--model" in said
 
 
 @pytest.mark.parametrize(
@@ -131,6 +141,11 @@ def test_translation(run: Callable[..., Result], write: Callable[..., None], tmp
 def test_translation_of_too_little(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write_text(write)
     failed(run("adversary-translation", "-q", *FILES, "--pairs", "60"), "tune_de: 60 lines: none is left to measure on")
+    write(blank="\n" * 60)
+    blank = ("--tune-source", "tune_de", "--tune-target", "blank", *FILES[4:], "--pairs", "50")
+    failed(run("adversary-translation", "-q", *blank), "tune_de and blank: there is no pair that the model can read: ")
+    write(gold="\n" * 5)
+    failed(run("adversary-translation", "-q", *FILES, "--pairs", "50"), "gold: no sentence has a link")
     write(en="the house\n")
     failed(run("adversary-translation", "-q", *FILES, "--pairs", "50"), "de has 5 lines, en has 1")
 

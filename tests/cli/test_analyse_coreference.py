@@ -61,3 +61,9 @@ def test_wrong_usage(run_main: Callable[..., Result]) -> None:
 def test_files_that_are_not_of_gap(run_main: Callable[..., Result], cut: slice, error: str) -> None:
     text = Path(PRONOUNS).read_text(encoding="utf-8")
     failed(run_main(main, "coreference", "-q", "-m", "en-de", "-", stdin=text[cut]), error)
+
+
+def test_a_file_where_no_candidate_is_meant(run_main: Callable[..., Result]) -> None:
+    text = Path(PRONOUNS).read_text(encoding="utf-8").replace("TRUE", "FALSE")
+    result = run_main(main, "coreference", "-q", "-m", "en-de", "-", stdin=text)
+    failed(result, "stdin: no paragraph that the model can read and where one of both candidates is meant")

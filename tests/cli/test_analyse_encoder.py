@@ -45,7 +45,7 @@ def test_segments_are_looked_at_together(folder: Path, run_main: Callable[..., R
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--parts", "cross"], "has no attention of the cross: there is encoder"),
+        (["--parts", "cross"], "has no cross-attention: there is attention of the encoder"),
         (["--source-lang", "de"], "an encoder alone, whose tokenizer says all of its text: leave --source-lang out"),
     ],
 )

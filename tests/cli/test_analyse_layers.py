@@ -85,6 +85,10 @@ def test_one_file_is_enough(folder: Path, run_main: Callable[..., Result], tmp_p
         ("--train @train.txt", "--train and --test go together"),
         ("--treebank - --train - --test @test.txt", "only one of the files can be stdin"),
         ("--treebank @trees.conllu --parts 1", "'1' is not a number from 2"),
+        ("--train @train.txt --test @test.txt --parts 2", "--parts has no effect without --treebank"),
+        ("--treebank @trees.conllu --examples -", "--examples needs the name of a file: stdout gets the tables"),
+        ("--treebank @trees.conllu --examples @trees.conllu", "--examples would replace the input "),
+        ("--treebank @trees.conllu --seed 4294967296", "'4294967296' is not a number from 0 to 4,294,967,295"),
     ],
 )
 def test_wrong_usage(folder: Path, run_main: Callable[..., Result], arguments: str, error: str) -> None:
@@ -99,7 +103,8 @@ def test_wrong_usage(folder: Path, run_main: Callable[..., Result], arguments: s
         ("--treebank @none", "none: No such file"),
         ("--treebank @train.txt", "train.txt, line 1: 1 columns between TABs, where CoNLL-U has 10"),
         ("--train @trees.conllu --test @test.txt", "trees.conllu, line 1: 2 fields, not 3"),
-        ("--treebank @trees.conllu --lines 1", "5 parts of 1 sentences that the model can read"),
+        ("--treebank @trees.conllu --lines 1", "trees.conllu: 5 parts need 5 sentences: the model can read 1\n"),
+        ("--treebank @trees.conllu --lines 3", "5 sentences: the model can read 3: lower --parts"),
     ],
 )
 def test_bad_data(folder: Path, run_main: Callable[..., Result], arguments: str, error: str) -> None:

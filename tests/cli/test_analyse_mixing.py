@@ -78,7 +78,7 @@ def test_one_side_is_enough_for_the_encoder(run: Callable[..., Result], tmp_path
 @pytest.mark.parametrize(
     ("text", "arguments", "error"),
     [
-        ("das Haus\n", ("--parts", "cross"), "the cross needs a text's other side: give -t"),
+        ("das Haus\n", ("--parts", "cross"), "cross-attention needs a text's other side: give -t"),
         ("\n\n", (), "there is no line that the model can read"),
         ("das \udcff Haus\n", (), "line 1: not UTF-8"),
     ],

@@ -75,4 +75,4 @@ def test_files_that_are_no_treebank(run_main: Callable[..., Result]) -> None:
 
 def test_too_few_sentences_for_probes(run_main: Callable[..., Result]) -> None:
     result = run_main(main, "syntax", "-q", BANK, "--sentences", "2")
-    failed(result, "probes need 5 sentences: the model can read 2: --no-probes does without")
+    failed(result, f"{BANK}: probes need 5 sentences: the model can read 2: --no-probes does without")

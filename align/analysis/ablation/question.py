@@ -61,6 +61,7 @@ class Ablation:
         gold: links of each pair, if they are known.
         translator: of the model, if it is to translate.
         lines: how many sentences to translate.
+        file: what errors call the text.
 
     Attributes:
         blocks: all attention of the model.
@@ -81,13 +82,14 @@ class Ablation:
         gold: Sequence[Gold] | None = None,
         translator: Translator | None = None,
         lines: int = 0,
+        file: str = "",
     ) -> None:
         self.recorder: OpenRecorder = aligner.recorder  # type: ignore[assignment]  # of a backend, and so open
         self._aligner, self._gold, self._translator = aligner, gold, translator
         self._encoded = [encode(aligner.recorder, pair, "blank") for pair in pairs]
         self._batches = list(cut(self._encoded, aligner.batch_tokens))
         if not self._batches:
-            raise DataError("there is no line that the model can read")
+            raise DataError("there is no line that the model can read: all are blank, or too long for it", file=file)
         self.blocks = attention_blocks(self.recorder.own_model())
         readable = [one for one in self._encoded if one.pieces]
         self.pieces = np.array([len(one.pieces.target) + 1 for one in readable if one.pieces])

@@ -73,8 +73,14 @@ class Told(NamedTuple):
     attention: Tensor
 
 
-def forced(recorder: FairseqRecorder, pairs: Sequence[Pair], tokens: int) -> list[Forced]:
+def forced(recorder: FairseqRecorder, pairs: Sequence[Pair], tokens: int, file: str = "") -> list[Forced]:
     """A text in batches of like length; pairs that are blank, or too long for the model, are left out.
+
+    Args:
+        recorder: of the model.
+        pairs: the text.
+        tokens: pieces in a batch.
+        file: what errors call the text.
 
     Raises:
         DataError: there is none left.
@@ -89,7 +95,7 @@ def forced(recorder: FairseqRecorder, pairs: Sequence[Pair], tokens: int) -> lis
         ]  # </s>, which a decoder begins with
         found.append(Forced(source.ids, steps.ids, target, steps.kept))
     if not found:
-        raise DataError("there is no pair that the model can read")
+        raise DataError("there is no pair that the model can read: all are blank, or too long for it", file=file)
     return found
 
 
@@ -212,6 +218,7 @@ def moved(
     gold: Sequence[Gold],
     asked: Asked,
     say: Callable[[str], None] = lambda name: None,
+    file: str = "",
 ) -> Finding:
     """Move a model's cross-attention as far as it goes, and see what becomes of its loss and its links.
 
@@ -223,10 +230,11 @@ def moved(
         gold: its links.
         asked: what to train.
         say: is told of each model that is done.
+        file: what errors call what adversaries learn from and are measured on.
     """
     original = recorder.own_model()
-    learnt_from = forced(recorder, tuning, asked.batch_tokens)
-    kept_back = forced(recorder, held_out, asked.batch_tokens)
+    learnt_from = forced(recorder, tuning, asked.batch_tokens, file)
+    kept_back = forced(recorder, held_out, asked.batch_tokens, file)
 
     def measure(name: str, model: Any, weight: float | None = None) -> Measured:
         apart = {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from align.errors import DataError, LineError
+from align.errors import DataError, LineError, shorten
 from align.text.lines import open_lines, read_lines
 from align.text.words import find_spans, split_words
 from align.types import Pair, Span
@@ -158,12 +159,16 @@ def _paragraph(fields: Sequence[str], number: int) -> Paragraph:
 
 def _span(text: str, mention: str, offset: str) -> Span:
     """Where a mention stands in a text, in characters."""
-    begin = int(offset) if offset.isascii() and offset.isdigit() else -1
+    begin = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
     if begin < 0 or not mention.strip(" ") or text[begin : begin + len(mention)] != mention:
-        raise ValueError(f"{mention!r} does not stand at character {offset} of the text")
+        raise ValueError(f"{shorten(mention)!r} does not stand at character {shorten(offset, 40)} of the text")
     return begin, begin + len(mention)
 
 
 def _title(url: str) -> frozenset[str]:
-    """The words of a page's title."""
-    return frozenset(unquote(urlsplit(url).path.rpartition("/")[2]).replace("_", " ").split(" ")) - {""}
+    """The words of a page's title; none where the URL is none."""
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        return frozenset()
+    return frozenset(unquote(path.rpartition("/")[2]).replace("_", " ").split(" ")) - {""}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -21,6 +22,8 @@ Phrase = tuple[str, ...]
 TRAIN, DEV, TEST = "train", "dev", "test"
 SPLITS = (TRAIN, DEV, TEST)
 """Parts of the data: to learn from, to choose by, and to judge."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Document(NamedTuple):
@@ -78,6 +81,9 @@ def _parse(line: str) -> Document:
         raise ValueError('"sentences" is not a list of lists of words')
     if not _are_words(phrases):
         raise ValueError('"keyphrases" is not a list of texts')
+    for text in (*(word for words in sentences for word in words), *phrases):
+        if _SURROGATE.search(text):
+            raise ValueError(f"half a character, \\ud800 to \\udfff without its other half: {show_value(text)}")
     folded = dict.fromkeys(tuple(phrase.casefold().split()) for phrase in phrases)
     return Document(split, tuple(tuple(words) for words in sentences if words), tuple(filter(None, folded)))
 

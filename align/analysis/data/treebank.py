@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from align.errors import DataError, LineError, Remedy
+from align.errors import DataError, LineError, Remedy, shorten
 from align.text.lines import open_lines, read_lines
 from align.types import Pair
 
 ROOT = -1
 """The head of a word that has none."""
 
-_OTHER = re.compile(r"([0-9]+)-([0-9]+)|[0-9]+\.[0-9]+")
+_OTHER = re.compile(r"([0-9]{1,9})-([0-9]{1,9})|[0-9]+\.[0-9]+")
 """The numbers of multiword tokens and of empty nodes."""
 
 
@@ -112,11 +112,11 @@ def _row(line: str, number: int, expected: int) -> _Row | None:
             raise ValueError(f"token {ordinal} does not begin with the word that follows, {expected}")
         return None
     if ordinal != str(expected):
-        raise ValueError(f"word {ordinal!r} where word {expected} should follow")
+        raise ValueError(f"word {shorten(ordinal, 40)!r} where word {expected} should follow")
     if not word or not relation or relation == "_":
         raise ValueError(f"word {ordinal} has no {'relation (DEPREL)' if word else 'form'}")
-    if not re.fullmatch("[0-9]+", head):
-        raise ValueError(f"the head of word {ordinal} is {head!r}, not a number")
+    if not re.fullmatch("[0-9]{1,9}", head):
+        raise ValueError(f"the head of word {ordinal} is {shorten(head, 40)!r}, not a number of a word")
     return _Row(number, word.replace(" ", "\xa0"), tag, int(head) - 1, relation)
 
 

@@ -15,6 +15,7 @@ from align.analysis.data.chunks import Sentence, count_chunks, f1
 from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.layers.probes import Fold, Task, Whole, folds
 from align.analysis.maps import Layered, Numbers
+from align.errors import Argument, DataError, Remedy
 from align.types import Pair
 
 TAGS, RELATIONS, CHUNKS = "parts of speech", "dependencies", "chunks"
@@ -38,11 +39,16 @@ class Bank(NamedTuple):
         return [int(n) for n in np.flatnonzero(self.starts >= 0)]
 
 
-def read_words(model: Layered, sentences: Sequence[Sequence[str]]) -> Bank:
+def read_words(model: Layered, sentences: Sequence[Sequence[str]], file: str = "") -> Bank:
     """Words' vectors: the means of those of their pieces; zeros for a word of which the model reads no piece.
 
+    Args:
+        model: whose vectors.
+        sentences: their words.
+        file: what errors call them.
+
     Raises:
-        ValueError: the model can read none of the sentences.
+        DataError: the model can read none of the sentences.
     """
     parts: list[NDArray[np.float16]] = []
     starts = np.full(len(sentences), -1)
@@ -54,7 +60,7 @@ def read_words(model: Layered, sentences: Sequence[Sequence[str]]) -> Bank:
             starts[n] = place
             place += len(sentences[n])
     if not parts:
-        raise ValueError("there is no sentence that the model can read")
+        raise DataError("there is no sentence that the model can read: all are too long for it", file=file)
     return Bank(torch.from_numpy(np.concatenate(parts)), starts)
 
 
@@ -105,7 +111,7 @@ def _share(counts: Whole) -> NDArray[np.float64]:
     return share
 
 
-def treebank_tasks(model: Layered, trees: Sequence[Tree], parts: int, seed: int) -> list[Task]:
+def treebank_tasks(model: Layered, trees: Sequence[Tree], parts: int, seed: int, file: str = "") -> list[Task]:
     """Parts of speech of words, and relations of words to the words they depend on; cross-validated.
 
     Args:
@@ -113,13 +119,16 @@ def treebank_tasks(model: Layered, trees: Sequence[Tree], parts: int, seed: int)
         trees: a treebank's sentences.
         parts: of the cross-validation.
         seed: of its draw.
+        file: what errors call the treebank.
 
     Raises:
-        ValueError: the model can read fewer sentences than there are parts.
+        DataError: the model can read fewer sentences than there are parts.
     """
-    bank = read_words(model, [tree.words for tree in trees])
+    bank = read_words(model, [tree.words for tree in trees], file)
     if len(bank.read) < parts:
-        raise ValueError(f"{parts} parts of {len(bank.read)} sentences that the model can read")
+        what = f"{parts} parts need {parts} sentences: the model can read {len(bank.read)}"
+        remedy = Remedy("lower {}", (Argument("parts"),)) if len(bank.read) > 1 else None
+        raise DataError(what, file=file, remedy=remedy)
     tags = [(n, (word,), tag) for n in bank.read for word, tag in enumerate(trees[n].tags)]
     relations = [
         (n, (word, head), relation)
@@ -135,23 +144,28 @@ def treebank_tasks(model: Layered, trees: Sequence[Tree], parts: int, seed: int)
     return [_task(name, "accuracy", bank, found, split) for name, found in named if found]
 
 
-def chunk_task(model: Layered, train: Sequence[Sentence], test: Sequence[Sentence]) -> Task:
+def chunk_task(
+    model: Layered, train: Sequence[Sentence], test: Sequence[Sentence], files: tuple[str, str] = ("", "")
+) -> Task:
     """Chunks, a tag a word, scored by the chunks that come of the tags.
 
     Args:
         model: whose vectors.
         train: sentences to train on.
         test: others to score.
+        files: what errors call these.
 
     Raises:
-        ValueError: the model can read none of one of both.
+        DataError: the model can read none of one of both.
     """
     both = [*train, *test]
-    bank = read_words(model, [sentence.words for sentence in both])
+    bank = read_words(model, [sentence.words for sentence in both], " and ".join(filter(None, files)))
     examples = [(n, (word,), tag) for n in bank.read for word, tag in enumerate(both[n].tags)]
     told = [n for n in bank.read if n >= len(train)]
-    if not told or len(told) == len(bank.read):
-        raise ValueError("there is no sentence to train on, or none to score, that the model can read")
+    if not told:
+        raise DataError("there is no sentence to score that the model can read", file=files[1])
+    if len(told) == len(bank.read):
+        raise DataError("there is no sentence to train on that the model can read", file=files[0])
 
     def split(sentences: Whole) -> Sequence[Fold]:
         return [Fold(np.flatnonzero(sentences < len(train)), np.flatnonzero(sentences >= len(train)))]

@@ -45,12 +45,14 @@ class Request:
         seed: of halves, folds and draws.
         vectors: a file of embeddings; None for the model's own.
         probes: whether to train probes, which take most of the time.
+        file: what errors call the treebank.
     """
 
     fewest: int = 20
     seed: int = 1
     vectors: str | None = None
     probes: bool = True
+    file: str = ""
 
 
 def syntax(model: Layered, trees: Sequence[Tree], request: Request) -> Finding:
@@ -69,11 +71,11 @@ def syntax(model: Layered, trees: Sequence[Tree], request: Request) -> Finding:
     parsed = list(attend(model, trees))
     found = find(parsed, request.fewest) if parsed else None
     if not found or not found.total.any():
-        raise DataError("no sentence with a dependency that the model can read")
+        raise DataError("no sentence with a dependency that the model can read", file=request.file)
     if request.probes and len(parsed) < attachment.FOLDS:
         remedy = Remedy("{} does without", (Argument("no_probes", True),))
         what = f"probes need {attachment.FOLDS} sentences: the model can read {len(parsed)}"
-        raise DataError(what, remedy=remedy)
+        raise DataError(what, file=request.file, remedy=remedy)
     draws = Draws(len(parsed), request.seed)
     second = halve(len(parsed), request.seed)
     shape = model.shape["encoder"]

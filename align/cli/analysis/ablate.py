@@ -12,7 +12,7 @@ from align.cli.analysis.common import PROGRAM, Common, Texts, add_text_files, lo
 from align.cli.common import say
 from align.cli.evaluation_options import add_link_options, add_range_option, link_options
 from align.cli.inputs import Input, check_files, name_shown, open_text
-from align.cli.options import whole_number
+from align.cli.options import seed_number, whole_number
 from align.cli.parser import Idle, Parser
 from align.cli.sweep import need
 from align.cli.translate import MAX_BEAM
@@ -39,6 +39,7 @@ REPORT_EVERY = 30.0
 IDLE = (
     Idle(("gold_format", "gold_base", "gold_swapped", "out_of_range"), lambda args: not args.gold, "goes with -g"),
     Idle(("beam",), lambda args: not args.bleu_lines, "has no effect without sentences to translate"),
+    Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
 )
 """What does nothing beside certain others."""
 
@@ -68,7 +69,7 @@ class Options:
 
 def add_options(parser: Parser) -> None:
     """What this command takes beside what all take."""
-    add_text_files(parser, "their translations, whose loss is measured")
+    add_text_files(parser, "their translations, whose loss is measured", one_side=False)
     group = parser.add_argument_group("gold (without it there is no AER)")
     add_link_options(group, "gold")
     add_range_option(group)
@@ -82,7 +83,7 @@ def add_options(parser: Parser) -> None:
     group.add_argument(
         "--samples", type=whole_number(0), default=SAMPLES, metavar="N", help="of the bootstraps; 0: none"
     )
-    group.add_argument("--seed", type=whole_number(0), default=SEED, metavar="N", help="of those of loss and AER")
+    group.add_argument("--seed", type=seed_number, default=SEED, metavar="N", help="of those of loss and AER")
 
 
 def read_options(parser: Parser, args: argparse.Namespace) -> Options:
@@ -110,7 +111,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     from align.analysis.ablation.tables import effects_of, report
 
     translator = aligner.recorder.translator(options.search, aligner.batch_tokens) if options.lines else None
-    ablation = Ablation(aligner, pairs, gold, translator, options.lines)
+    ablation = Ablation(aligner, pairs, gold, translator, options.lines, files_shown(texts.input))
     found = study(ablation, texts.parts or PARTS, Ticker(common.quiet))
     effects = effects_of(ablation, found, options.samples, options.seed)
     parts: Parts = {
@@ -141,6 +142,11 @@ def read_pairs(text: Input) -> list[Pair]:
 def names_of(text: Input) -> str:
     """The names of a text's files without folders, for the signature."""
     return "+".join(Path(name_shown(name)).name for name in text.files)
+
+
+def files_shown(text: Input) -> str:
+    """What errors call a text's files together."""
+    return " and ".join(map(name_shown, text.files))
 
 
 class Ticker:

@@ -10,7 +10,7 @@ from align.cli.analysis.common import PROGRAM, Common
 from align.cli.common import say
 from align.cli.inputs import check_files
 from align.cli.models import MODEL_OPTIONS
-from align.cli.options import number_up_to, whole_number
+from align.cli.options import number_up_to, seed_number, whole_number
 from align.cli.parser import Idle, Parser
 from align.signature import Parts
 from align.view.report import Finding
@@ -22,11 +22,10 @@ EXAMPLES = """examples:
   analyse-attention adversary --train train.txt --test test.txt --divergence kl --lambdas 0.2,1,3
 """
 
-IDLE = Idle(
-    ("model", "device", *sorted(MODEL_OPTIONS)),
-    lambda args: True,
-    "has no effect: taggers are trained here, on the CPU",
-)
+REFUSED = ("model", "device", *sorted(MODEL_OPTIONS))
+"""Options of all commands that do nothing in this one."""
+
+IDLE = Idle(REFUSED, lambda args: True, "has no effect: taggers are trained here, on the CPU")
 
 DIVERGENCES = ("js", "kl")
 
@@ -62,7 +61,8 @@ def lambda_list(text: str) -> tuple[float, ...]:
 
 
 def _seed_list(text: str) -> tuple[int, ...]:
-    return tuple(map(whole_number(0), text.split(",")))
+    """An argument of one or more seeds, with commas between; each once."""
+    return tuple(dict.fromkeys(map(seed_number, text.split(","))))
 
 
 def add_adversary_options(group: argparse._ArgumentGroup, lambdas: str) -> None:
@@ -100,7 +100,7 @@ def add_options(parser: Parser) -> None:
         "--epochs", type=whole_number(1), default=6, metavar="N", help="passes over what they learn from"
     )
     group.add_argument(
-        "--seed", type=whole_number(0), default=1, metavar="N", help="of the original; adversaries: the next"
+        "--seed", type=seed_number, default=1, metavar="N", help="of the original; adversaries: the next"
     )
     group.add_argument("--seeds", type=_seed_list, default="2,3", metavar="N,N", help="of taggers to compare with")
     group.add_argument(

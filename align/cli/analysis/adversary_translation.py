@@ -12,7 +12,7 @@ from align.cli.analysis.common import PROGRAM, Common, load_aligner
 from align.cli.common import say
 from align.cli.evaluation_options import add_link_options, add_range_option, link_options
 from align.cli.inputs import Input, check_files, name_shown, open_text
-from align.cli.options import whole_number
+from align.cli.options import seed_number, whole_number
 from align.cli.parser import Parser
 from align.errors import DataError
 from align.links.gold import LinkOptions, read_as
@@ -80,7 +80,7 @@ def add_options(parser: Parser) -> None:
         "--move", choices=SCORES, default="weight", help="what is to move: attention by weight, or by norm"
     )
     group.add_argument("--updates", type=whole_number(1), default=200, metavar="N", help="of each")
-    group.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of the order of batches")
+    group.add_argument("--seed", type=seed_number, default=1, metavar="N", help="of the order of batches")
 
 
 def read_options(parser: Parser, args: argparse.Namespace) -> Options:
@@ -113,6 +113,8 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         raise DataError(f"{len(tuning):,} lines: none is left to measure on", file=name_shown(options.tuning[0]))
     text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
     gold = read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))
+    if not any(one.possible for one in gold.pairs):
+        raise DataError("no sentence has a link", file=name_shown(options.gold))
     aligner = load_aligner(common)
     from align.analysis.adversary.translation import Asked, moved
     from align.backends.fairseq.recorder import FairseqRecorder
@@ -129,6 +131,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         gold.pairs,
         asked,
         (lambda text: None) if common.quiet else lambda text: say(f"{PROGRAM}: {text}"),
+        " and ".join(map(name_shown, options.tuning)),
     )
     return finding, {
         "model": recorder.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 PROGRAM = "analyse-attention"
 
 IDLE = (MODEL_IDLE, WIDE_IDLE)
+
+ATTENTION: Mapping[Part, str] = {
+    "encoder": "attention of the encoder",
+    "decoder": "attention of the decoder",
+    "cross": "cross-attention",
+}
+"""What messages call that of each part of a model."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +107,11 @@ class Texts:
         wanted = self.parts or [part for part in model.shape if paired or part == "encoder"]
         for part in wanted:
             if part not in model.shape:
-                there = ", ".join(model.shape)
-                raise DataError(f"{model.name} has no attention of the {part}: there is {there}")
+                there = " and ".join(ATTENTION[one] for one in model.shape)
+                raise DataError(f"{model.name} has no {ATTENTION[part]}: there is {there}")
             if part != "encoder" and not paired:
                 remedy = Remedy("give {}", (Argument("target"),))
-                raise DataError(f"the {part} needs a text's other side", remedy=remedy)
+                raise DataError(f"{ATTENTION[part]} needs a text's other side", remedy=remedy)
         return list(wanted)
 
 
@@ -116,13 +123,15 @@ def part_names(text: str) -> tuple[Part, ...]:
     return tuple(part for part in PARTS if part in names)
 
 
-def add_text_files(parser: Parser, target: str) -> None:
+def add_text_files(parser: Parser, target: str, one_side: bool = True) -> None:
     """The text on which attention is looked at.
 
     Args:
         parser: whose options these are.
         target: what `-t` is for.
+        one_side: whether the text may have no other side.
     """
+    all_parts = "all that it has; without -t the encoder" if one_side else "all"
     group = parser.add_argument_group("text (UTF-8; .gz and .xz are unpacked; - is stdin)")
     group.add_argument("input", nargs="*", metavar="FILE", help="lines `source ||| target` or `source TAB target`")
     group.add_argument("-s", "--source", metavar="FILE", help="sentences, one a line")
@@ -133,7 +142,7 @@ def add_text_files(parser: Parser, target: str) -> None:
         type=part_names,
         default=(),
         metavar="PART,PART",
-        help=f"of the model: {', '.join(PARTS)} (default: all that it has; without -t the encoder)",
+        help=f"of the model: {', '.join(PARTS)} (default: {all_parts})",
     )
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from align.cli.analysis.common import Common, load_inspected
-from align.cli.inputs import check_files
-from align.cli.options import whole_number
+from align.cli.inputs import check_files, name_shown
+from align.cli.options import seed_number, whole_number
 from align.cli.parser import Parser
 from align.signature import Parts
 from align.view.report import Finding
@@ -40,7 +40,7 @@ def add_options(parser: Parser) -> None:
     group = parser.add_argument_group("text (UTF-8; .gz and .xz are unpacked; - is stdin)")
     group.add_argument("input", metavar="FILE", help="paragraphs with a pronoun and two names, as GAP's .tsv files")
     group.add_argument("--paragraphs", type=whole_number(1), metavar="N", help="read the first N paragraphs only")
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of halves and draws")
+    parser.add_argument("--seed", type=seed_number, default=1, metavar="N", help="of halves and draws")
 
 
 def read_options(parser: Parser, args: argparse.Namespace) -> Options:
@@ -57,6 +57,6 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     model = load_inspected(common)
     from align.analysis.coreference import coreference
 
-    finding = coreference(model, paragraphs, options.seed)
+    finding = coreference(model, paragraphs, options.seed, name_shown(options.file))
     file = Path(options.file).name
     return finding, {"model": model.name, "gap": file, "n": len(paragraphs), "seed": options.seed}

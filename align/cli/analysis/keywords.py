@@ -8,7 +8,7 @@ from pathlib import Path
 
 from align.cli.analysis.common import Common, load_inspected
 from align.cli.inputs import check_files, name_shown
-from align.cli.options import whole_number
+from align.cli.options import seed_number, whole_number
 from align.cli.parser import Idle, Parser
 from align.cli.sweep import need
 from align.signature import Parts
@@ -20,6 +20,12 @@ EXAMPLES = """examples:
   analyse-attention keywords -m en-de --keyphrases inspec.jsonl    an encoder's heads, and fine-tuning
   analyse-attention keywords -m en-de --keyphrases inspec.jsonl --epochs 0    without fine-tuning
 """
+
+
+IDLE = (
+    Idle(("rate", "orders"), lambda args: not args.epochs, "has no effect without epochs"),
+    Idle(("seed",), lambda args: not args.epochs and not args.samples, "has no effect without epochs and samples"),
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ def add_options(parser: Parser) -> None:
         "--samples", type=whole_number(0), default=1000, metavar="N", help="of the bootstrap over documents; 0: none"
     )
     group.add_argument(
-        "--seed", type=whole_number(0), default=1, metavar="N", help="of samples, fine-tuning and random orders"
+        "--seed", type=seed_number, default=1, metavar="N", help="of samples, fine-tuning and random orders"
     )
 
 
@@ -85,8 +91,7 @@ def _rate(text: str) -> float:
 def read_options(parser: Parser, args: argparse.Namespace) -> Options:
     """The command line, checked."""
     check_files(parser, [args.keyphrases], None)
-    tuning = () if args.epochs else ("rate", "orders")
-    parser.refuse_idle(args, [Idle(tuning, lambda args: not args.epochs, "has no effect without epochs")])
+    parser.refuse_idle(args, IDLE)
     return Options(args.keyphrases, args.documents, args.epochs, args.rate, args.orders, args.samples, args.seed)
 
 

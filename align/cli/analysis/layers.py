@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from align.cli.analysis.common import PROGRAM, Common, load_inspected
 from align.cli.common import open_output, say
-from align.cli.inputs import check_files
-from align.cli.options import whole_number
-from align.cli.parser import Parser
+from align.cli.inputs import check_files, name_shown
+from align.cli.options import seed_number, whole_number
+from align.cli.parser import Idle, Parser
 from align.links.formats import to_json
 from align.signature import Parts
 from align.view.report import Finding
@@ -27,6 +27,9 @@ EXAMPLES = """examples:
   analyse-attention layers -m en-de --treebank en.conllu
   analyse-attention layers -m bert --train train.txt --test test.txt --examples examples.jsonl
 """
+
+
+IDLE = Idle(("parts",), lambda args: args.treebank is None, "has no effect without --treebank")
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Options:
     hidden: int
     epochs: int
     seed: int
-    examples: Path | None
+    examples: str | None
 
 
 def add_options(parser: Parser) -> None:
@@ -86,10 +89,10 @@ def add_options(parser: Parser) -> None:
         help="of the treebank: each is told by probes trained on the others (default: %(default)s)",
     )
     group.add_argument(
-        "--seed", type=whole_number(0), default=1, metavar="N", help="of all that is random (default: %(default)s)"
+        "--seed", type=seed_number, default=1, metavar="N", help="of all that is random (default: %(default)s)"
     )
     group.add_argument(
-        "--examples", type=Path, metavar="FILE", help="write what they say of each example, layer by layer: JSON lines"
+        "--examples", metavar="FILE", help="write what they say of each example, layer by layer: JSON lines"
     )
 
 
@@ -99,7 +102,13 @@ def read_options(parser: Parser, args: argparse.Namespace) -> Options:
         parser.error("--train and --test go together")
     if args.treebank is None and args.train is None:
         parser.error("give --treebank, or --train and --test, or all of them")
-    check_files(parser, [name for name in (args.treebank, args.train, args.test) if name], None)
+    parser.refuse_idle(args, (IDLE,))
+    files = (args.treebank, args.train, args.test)
+    check_files(parser, files, None)
+    if args.examples is not None:
+        if args.examples == "-":
+            parser.error("--examples needs the name of a file: stdout gets the tables")
+        check_files(parser, files, args.examples, "--examples")
     chunks = (args.train, args.test) if args.train else None
     named = {name: getattr(args, name) for name in ("lines", "parts", "hidden", "epochs", "seed", "examples")}
     return Options(args.treebank, chunks, **named)
@@ -132,10 +141,10 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     }
 
 
-def _write_examples(path: Path, told: Sequence[Told], texts: Sequence[Sequence[Sequence[str]]]) -> None:
+def _write_examples(file: str, told: Sequence[Told], texts: Sequence[Sequence[Sequence[str]]]) -> None:
     from align.analysis.layers.question import examples
 
-    with open_output(str(path)) as out:
+    with open_output(file) as out:
         for one, text in zip(told, texts, strict=True):
             for example in examples(one, text):
                 out.write(to_json(example).encode() + b"\n")
@@ -151,10 +160,10 @@ def _tasks(model: Layered, options: Options) -> tuple[list[Task], list[Sequence[
     texts: list[Sequence[Sequence[str]]] = []
     if options.treebank:
         trees = read_treebank(options.treebank, options.lines)
-        tasks += treebank_tasks(model, trees, options.parts, options.seed)
+        tasks += treebank_tasks(model, trees, options.parts, options.seed, name_shown(options.treebank))
         texts += [[tree.words for tree in trees]] * len(tasks)
     if options.chunks:
         train, test = (read_sentences(name)[: options.lines] for name in options.chunks)
-        tasks.append(chunk_task(model, train, test))
+        tasks.append(chunk_task(model, train, test, (name_shown(options.chunks[0]), name_shown(options.chunks[1]))))
         texts.append([sentence.words for sentence in (*train, *test)])
     return tasks, texts

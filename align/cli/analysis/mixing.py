@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 
 from align.cli.analysis.common import Common, Texts, add_text_files, ask, read_texts
-from align.cli.options import whole_number
+from align.cli.options import seed_number
 from align.cli.parser import Parser
 from align.signature import Parts
 from align.view.report import Finding
@@ -35,7 +35,7 @@ class Options:
 def add_options(parser: Parser) -> None:
     """What this command takes beside what all take."""
     add_text_files(parser, "their translations, which the decoder reads")
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of points drawn for correlations")
+    parser.add_argument("--seed", type=seed_number, default=1, metavar="N", help="of points drawn for correlations")
 
 
 def read_options(parser: Parser, args: argparse.Namespace) -> Options:

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 
 from align.cli.analysis.common import Common, Texts, add_text_files, ask, read_texts
-from align.cli.options import number_up_to, whole_number
+from align.cli.options import number_up_to, seed_number
 from align.cli.parser import Parser
 from align.signature import Parts
 from align.view.report import Finding
@@ -44,7 +44,7 @@ def add_options(parser: Parser) -> None:
         metavar="N",
         help="how far above chance attention to a pattern's cells has to be, from 0 to 1",
     )
-    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of the bootstrap")
+    parser.add_argument("--seed", type=seed_number, default=1, metavar="N", help="of the bootstrap")
 
 
 def read_options(parser: Parser, args: argparse.Namespace) -> Options:

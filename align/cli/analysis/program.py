@@ -25,7 +25,8 @@ COMMANDS = (
     "adversary",
     "adversary-translation",
 )
-"""The modules beside this one, each a question: SUMMARY and EXAMPLES, `add_options`, `read_options` and `answer`."""
+"""The modules beside this one, each a question: SUMMARY and EXAMPLES, `add_options`, `read_options` and `answer`;
+REFUSED, where a command has it, names options of all commands that it refuses."""
 
 EXAMPLES = """examples:
   analyse-attention mixing -s text.de -t text.en     norms against weights, by kind of piece
@@ -36,9 +37,11 @@ EXAMPLES = """examples:
 def build_command(name: str) -> Parser:
     """The parser of a command."""
     module = _module(name)
-    parser = new_parser(f"{PROGRAM} {name}", f"{module.SUMMARY}.", module.EXAMPLES)
+    summary = module.SUMMARY if module.SUMMARY.endswith("?") else f"{module.SUMMARY}."
+    parser = new_parser(f"{PROGRAM} {name}", summary, module.EXAMPLES)
     module.add_options(parser)
     add_common_options(parser)
+    parser.hide(getattr(module, "REFUSED", ()))
     return parser
 
 

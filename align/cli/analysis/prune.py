@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from align.backends.model_folder import find_model
 from align.backends.model_toml import ModelOptions
-from align.cli.analysis.ablate import names_of, read_pairs
+from align.cli.analysis.ablate import files_shown, names_of, read_pairs
 from align.cli.analysis.common import Common, Texts, add_text_files, load_aligner, read_texts
 from align.cli.models import ModelRequest
 from align.cli.options import whole_number
@@ -29,8 +29,8 @@ EXAMPLES = """examples:
   analyse-attention prune -s valid.de -t valid.en --heads 9 -o smaller      which extract-align -m smaller reads
 """
 
-IDLE = (Idle(("parts", "plots"), lambda args: True, "has no effect here"),)
-"""Options of all commands that do nothing in this one."""
+REFUSED = ("parts", "plots")
+"""Options of other commands that do nothing in this one."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Options:
 
 def add_options(parser: Parser) -> None:
     """What this command takes beside what all take."""
-    add_text_files(parser, "their translations, whose loss decides")
+    add_text_files(parser, "their translations, whose loss decides", one_side=False)
     group = parser.add_argument_group("pruning")
     group.add_argument("--heads", type=whole_number(1), required=True, metavar="N", help="how many heads are to go")
     group.add_argument(
@@ -66,7 +66,7 @@ def add_options(parser: Parser) -> None:
 
 def read_options(parser: Parser, args: argparse.Namespace) -> Options:
     """The command line, checked."""
-    parser.refuse_idle(args, IDLE)
+    parser.refuse_idle(args, (Idle(REFUSED, lambda args: True, "has no effect here"),))
     return Options(read_texts(parser, args), args.heads, args.order, args.output)
 
 
@@ -85,7 +85,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         raise ModelError(f"{whole.recorder.name}: heads can be taken out of fairseq models only")
     request = common.models.forward
     folder = find_model(request.name, request.options)
-    before = Ablation(whole, pairs)
+    before = Ablation(whole, pairs, file=files_shown(options.texts.input))
     heads = least_needed(before, options.heads, options.order)
     write_pruned(folder, whole.recorder, heads, options.output)
     smaller = ModelRequest(str(options.output), Settings(), ModelOptions())

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from align.cli.analysis.common import Common, load_inspected
-from align.cli.inputs import check_files
-from align.cli.options import whole_number
+from align.cli.inputs import check_files, name_shown
+from align.cli.options import seed_number, whole_number
 from align.cli.parser import Parser
 from align.cli.sweep import need
 from align.signature import Parts
@@ -58,7 +58,7 @@ def add_options(parser: Parser) -> None:
         metavar="FILE",
         help="embeddings for probes, a word and its numbers a line, as GloVe has them (default: the model's own)",
     )
-    group.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of halves, folds and draws")
+    group.add_argument("--seed", type=seed_number, default=1, metavar="N", help="of halves, folds and draws")
 
 
 def read_options(parser: Parser, args: argparse.Namespace) -> Options:
@@ -79,7 +79,8 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     model = load_inspected(common)
     from align.analysis.syntax.question import Request, syntax
 
-    finding = syntax(model, trees, Request(options.fewest, options.seed, options.vectors, options.probes))
+    shown = name_shown(options.treebank)
+    finding = syntax(model, trees, Request(options.fewest, options.seed, options.vectors, options.probes, shown))
     parts: dict[str, str | int | None] = {"model": model.name, "treebank": Path(options.treebank).name}
     parts |= {"n": len(trees), "fewest": options.fewest, "seed": options.seed}
     vectors = Path(options.vectors).name if options.vectors else None
