@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from align.cli.analysis.common import PROGRAM, Common, Texts, add_text_files, load_aligner, read_texts
+from align.cli.analysis.asked import load_aligner
+from align.cli.analysis.common import PROGRAM, Common, Texts, add_text_files, read_texts
 from align.cli.common import say
 from align.cli.evaluation_options import add_link_options, add_range_option, link_options
 from align.cli.inputs import Input, check_files, name_shown, open_text

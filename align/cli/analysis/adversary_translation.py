@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from align.cli.analysis.adversary import add_adversary_options
-from align.cli.analysis.common import PROGRAM, Common, load_aligner
+from align.cli.analysis.asked import load_aligner
+from align.cli.analysis.common import PROGRAM, Common
 from align.cli.common import say
 from align.cli.evaluation_options import add_link_options, add_range_option, link_options
 from align.cli.inputs import Input, check_files, name_shown, open_text

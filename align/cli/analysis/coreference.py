@@ -6,7 +6,8 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from align.cli.analysis.common import Common, load_inspected
+from align.cli.analysis.asked import load_inspected
+from align.cli.analysis.common import Common
 from align.cli.inputs import check_files, name_shown
 from align.cli.options import seed_number, whole_number
 from align.cli.parser import Parser

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from align.cli.analysis.common import PROGRAM, Common, load_inspected
+from align.cli.analysis.asked import load_inspected
+from align.cli.analysis.common import PROGRAM, Common
 from align.cli.common import open_output, say
 from align.cli.inputs import check_files, name_shown
 from align.cli.options import seed_number, whole_number

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from align.backends.model_folder import find_model
 from align.backends.model_toml import ModelOptions
 from align.cli.analysis.ablate import files_shown, names_of, read_pairs
-from align.cli.analysis.common import Common, Texts, add_text_files, load_aligner, read_texts
+from align.cli.analysis.asked import load_aligner
+from align.cli.analysis.common import Common, Texts, add_text_files, read_texts
 from align.cli.models import ModelRequest
 from align.cli.options import whole_number
 from align.cli.parser import Idle, Parser

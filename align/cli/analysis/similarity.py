@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from align.cli.analysis.common import Common, Texts, add_text_files, ask, read_texts
+from align.cli.analysis.asked import ask
+from align.cli.analysis.common import Common, Texts, add_text_files, read_texts
 from align.cli.options import seed_number
 from align.cli.parser import Parser
 from align.cli.sweep import need
