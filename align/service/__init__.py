@@ -1,0 +1,1 @@
+"""Alignments over HTTP."""
