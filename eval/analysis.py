@@ -35,6 +35,7 @@ RUNS = {
     "mixing-bert": "mixing -m {bert} -s {data}/valid.en -t {data}/enfr/valid.en --lines 1000",
     "patterns": "patterns -s {data}/valid.de -t {data}/valid.en --lines 1000",
     "patterns-lenient": "patterns -s {data}/valid.de -t {data}/valid.en --lines 1000 --threshold 0.3",
+    "patterns-bert": "patterns -m {bert} -s {data}/valid.en -t {data}/enfr/valid.en --lines 1000",
     "patterns-drawn": "patterns {examples}/de-en.txt",
     "syntax-de": "syntax {data}/analysis/de_pud-ud-test.conllu -m de-en",
     "syntax-en": "syntax {data}/analysis/en_pud-ud-test.conllu -m en-de",
