@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import align
-from align.types import Choice, Settings
+from align.types import Cell, Choice, Place, Settings
 
 MERGE = "sum/mean"
 """How scores of pieces become scores of words: summed over a source word's, the mean over a target word's."""
@@ -100,3 +101,22 @@ def signature(parts: Parts, word: str = "align", after: Parts | None = None) -> 
             values = (value,) if isinstance(value, (str, int)) else value
             shown += [str(one) if key in BARE else f"{key}:{one}" for one in values]
     return "|".join(shown)
+
+
+def read_choice(record: Any) -> Choice:
+    """A choice as it was written to JSON by way of `dataclasses.asdict`.
+
+    Raises:
+        ValueError, TypeError, KeyError: the record is not one.
+    """
+
+    def read_cell(cell: Any) -> Cell | None:
+        if cell is None:
+            return None
+        if type(cell["layer"]) is not int or not (cell["head"] == "all" or type(cell["head"]) is int):
+            raise ValueError("neither a layer nor a head")
+        return Cell(cell["layer"], cell["head"])
+
+    place = Place(read_cell(record["place"]["input"]), read_cell(record["place"]["output"]))
+    consistency = record["consistency"]
+    return Choice(place, str(record["reason"]), None if consistency is None else float(consistency))

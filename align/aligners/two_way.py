@@ -230,3 +230,26 @@ class TwoWayAligner:
             return forward or reverse
         links = symmetrize(frozenset(forward), frozenset(reverse), self.method)
         return {link: (forward.get(link, 0.0) + reverse.get(link, 0.0)) / 2 for link in links}
+
+
+def reading_at(aligner: Aligner | TwoWayAligner, choices: Sequence[Choice]) -> Aligner | TwoWayAligner:
+    """The same aligner, but reading where an earlier run did.
+
+    Args:
+        aligner: of one model or two.
+        choices: for each direction; none where that was still open.
+
+    Raises:
+        ValueError: if there are not as many choices as models, or they are not what the settings allow.
+    """
+    if not choices:
+        return aligner
+    models = aligner.directions
+    if len(choices) != len(models):
+        raise ValueError(f"layer and head of {len(choices)} models, and there are {len(models)}")
+    forward, *reverse = (replace(model, choice=choice) for model, choice in zip(models, choices, strict=True))
+    if not isinstance(aligner, TwoWayAligner):
+        return forward
+    with warnings.catch_warnings():  # which came with the first of the two
+        warnings.simplefilter("ignore")
+        return replace(aligner, forward=forward, reverse=reverse[0])

@@ -171,7 +171,7 @@ class Workers:
         ours, theirs = context.Pipe()
         inherited = [*(worker.connection for worker in self._workers), ours] if METHOD == "fork" else []
         process = context.Process(target=_work, args=(self._tasks, theirs, inherited), daemon=True)
-        with _held_signals():
+        with held_signals():
             process.start()
         theirs.close()
         self._workers.append(_Worker(process, ours))
@@ -187,7 +187,7 @@ def _ended(process: BaseProcess) -> ChildProcessError:
 
 
 @contextmanager
-def _held_signals() -> Iterator[None]:
+def held_signals() -> Iterator[None]:
     """Keep signals waiting until the context ends: a process that is being forked is not ready for them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -196,20 +196,28 @@ def _held_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(tasks: Mapping[str, Task], connection: Connection, inherited: Sequence[Connection]) -> None:
-    """Be a worker: do what comes, until the parent has ended.
+def begin_worker(inherited: Sequence[Connection]) -> None:
+    """Make this process one that works for its parent, with one CPU thread.
 
     Ctrl-C reaches all processes of a terminal; what becomes of it is the parent's to decide.
+
+    Args:
+        inherited: connections of the parent's, which end with it only if nobody else has them.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    for other in inherited:  # a connection has ended when nobody has its other end
+    for other in inherited:
         other.close()
     torch.set_num_threads(1)
     gc.freeze()  # looking through what the parent has made would copy that memory
+
+
+def _work(tasks: Mapping[str, Task], connection: Connection, inherited: Sequence[Connection]) -> None:
+    """Be a worker: do what comes, until the parent has ended."""
+    begin_worker(inherited)
     jobs: SimpleQueue[tuple[str, tuple[Any, ...]]] = SimpleQueue()
     threading.Thread(target=_receive, args=(connection, jobs), daemon=True).start()
     while True:
@@ -218,11 +226,11 @@ def _work(tasks: Mapping[str, Task], connection: Connection, inherited: Sequence
         try:
             answer = "done", tasks[task](*arguments, lambda pairs: _send(connection, ("batch", pairs)))
         except Exception as error:
-            answer = "failed", _sendable(error)
+            answer = "failed", sendable(error)
         _send(connection, answer)
 
 
-def _sendable(error: Exception) -> Exception:
+def sendable(error: Exception) -> Exception:
     """The error, or where it cannot be pickled and read again one that says the same."""
     try:
         pickle.loads(pickle.dumps(error))

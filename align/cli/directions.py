@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from align.cli.models import Asked, load_models
@@ -30,31 +28,6 @@ def load_aligner(program: str, options: Asked) -> Aligner | TwoWayAligner:
 def names_of(aligner: Aligner | TwoWayAligner) -> Sequence[str]:
     """What messages about each of its models begin with."""
     return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
-
-
-def reading_at(aligner: Aligner | TwoWayAligner, choices: Sequence[Choice]) -> Aligner | TwoWayAligner:
-    """The same aligner, but reading where an earlier run did.
-
-    Args:
-        aligner: of one model or two.
-        choices: for each direction; none where that was still open.
-
-    Raises:
-        ValueError: if there are not as many choices as models, or they are not what the settings allow.
-    """
-    from align.aligners.two_way import TwoWayAligner
-
-    if not choices:
-        return aligner
-    models = aligner.directions
-    if len(choices) != len(models):
-        raise ValueError(f"layer and head of {len(choices)} models, and there are {len(models)}")
-    forward, *reverse = (replace(model, choice=choice) for model, choice in zip(models, choices, strict=True))
-    if not isinstance(aligner, TwoWayAligner):
-        return forward
-    with warnings.catch_warnings():  # which came with the first of the two
-        warnings.simplefilter("ignore")
-        return replace(aligner, forward=forward, reverse=reverse[0])
 
 
 def sign(

@@ -8,20 +8,15 @@ whole line counts. Output is on the disk before the journal mentions it: whateve
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
-from align.errors import shorten
-from align.types import Cell, Choice, Place
-from align.view.escape import printable
+from align.signature import read_choice
+from align.types import Choice
 
 LONGEST = 100_000
 """Bytes of a line: the journal never writes as many."""
-
-MOST_NAMED = 8
-"""Differences between two runs that a message names."""
 
 
 @dataclass(frozen=True)
@@ -52,19 +47,6 @@ class Saved:
 
 def read_saved(line: bytes) -> Saved | None:
     """What a line of the journal says; None if it is not such a line."""
-
-    def read_cell(record: Any) -> Cell | None:
-        if record is None:
-            return None
-        if type(record["layer"]) is not int or not (record["head"] == "all" or type(record["head"]) is int):
-            raise ValueError
-        return Cell(record["layer"], record["head"])
-
-    def read_choice(record: Any) -> Choice:
-        place = Place(read_cell(record["place"]["input"]), read_cell(record["place"]["output"]))
-        consistency = record["consistency"]
-        return Choice(place, str(record["reason"]), None if consistency is None else float(consistency))
-
     try:
         record = json.loads(line)
         chosen = [read_choice(choice) for choice in record["chosen"]]
@@ -82,29 +64,6 @@ def write_saved(saved: Saved) -> bytes:
 def is_run(record: Any) -> bool:
     """Whether a record says what is run: names and plain values."""
     return isinstance(record, dict) and all(isinstance(value, str | int | float | None) for value in record.values())
-
-
-def differences(before: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-    """How two runs differ, for a message of one line; `before` comes from a file and may hold anything."""
-    names = [name for name in {**run, **before} if before.get(name) != run.get(name)]
-    changes = []
-    for name in names[:MOST_NAMED]:
-        was, now = _parts_that_differ(before.get(name), run.get(name))
-        changes.append(f"{_show(name, 40)} was {_show(was)}, and is {_show(now)}")
-    return "; ".join([*changes, f"and {len(names) - MOST_NAMED:,} more"] if names[MOST_NAMED:] else changes)
-
-
-def _parts_that_differ(was: Any, now: Any) -> tuple[Any, Any]:
-    """Of two signatures the parts that are not in the other; anything else as it is."""
-    if not (isinstance(was, str) and isinstance(now, str) and "|" in was and "|" in now):
-        return was, now
-    before, after = Counter(was.split("|")), Counter(now.split("|"))
-    gone, new = ("|".join((one - other).elements()) for one, other in ((before, after), (after, before)))
-    return (gone or "none", new or "none") if gone or new else (was, now)
-
-
-def _show(value: Any, most: int = 300) -> str:
-    return printable(shorten(str(value), most))
 
 
 def read_journal(stream: BinaryIO) -> tuple[dict[str, Any] | None, Saved, int]:

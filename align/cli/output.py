@@ -2,107 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
-import gzip
-import hashlib
 import io
-import lzma
-import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from align.cli.signals import unfinished
-
-PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda raw: gzip.GzipFile("", "wb", 9, raw, 0),  # without name and time: the same bytes from the same links
-    ".xz": partial(lzma.open, mode="wb"),
-}
-NAME_MAX = 255
-
-
-class NamedFile(io.FileIO):
-    """Writes to an open file or a device; errors of writing, which have no file name of their own, get the user's.
-
-    Args:
-        file: a descriptor, or a path.
-        shown: the file's name in errors.
-        closefd: whether closing this closes the descriptor.
-    """
-
-    def __init__(self, file: int | str, shown: str, closefd: bool = True) -> None:
-        super().__init__(file, "wb", closefd)
-        self.shown = shown
-        self._dropped = False
-
-    def write(self, data: Any) -> int:
-        """Write bytes, unless they were dropped."""
-        if self._dropped:
-            return len(data)
-        with cannot_write(self.shown):
-            return super().write(data)
-
-    def drop(self) -> None:
-        """Write nothing more, not even what is still buffered above."""
-        self._dropped = True
-
-    def sync(self) -> None:
-        """Wait until all is on the disk."""
-        with cannot_write(self.shown):
-            os.fsync(self.fileno())
-
-    def close(self) -> None:
-        """Close the file."""
-        with cannot_write(self.shown):
-            super().close()
-
-
-@contextmanager
-def cannot_write(shown: str) -> Iterator[None]:
-    """Say in an OSError that the file cannot be written, and which."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(error.errno, f"cannot write: {error.strerror}", shown) from None
-
-
-def existing_mode(path: str) -> int | None:
-    """Type and permissions of an existing output file, None where there is none.
-
-    Raises:
-        OSError: it is read-only, or its name is too long.
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        return None
-    if stat.S_ISREG(mode) and not (mode & 0o222 and os.access(path, os.W_OK)):  # root has access to everything
-        raise OSError(errno.EACCES, "is read-only: remove it, or write to another file", path)
-    return mode
-
-
-def beside(target: str, prefix: str, suffix: str) -> str:
-    """A name in the same folder that says what it belongs to, shortened where the file system requires it."""
-    folder, name = os.path.split(target)
-    try:
-        most = os.pathconf(folder or ".", "PC_NAME_MAX")
-    except (OSError, ValueError):
-        most = NAME_MAX
-    if len(os.fsencode(prefix + name + suffix)) > most:
-        name = f"{name[:20]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
-    return os.path.join(folder, prefix + name + suffix)
-
-
-def link_target(path: str) -> str:
-    """The file that a link leads to, so that the link stays; any other name as it is, for messages."""
-    return os.path.realpath(path) if os.path.islink(path) else path
+from align.files import (
+    NamedFile,
+    beside,
+    existing_mode,
+    link_target,
+    lock,
+    packed,
+    put_in_place,
+    refuse_locked,
+    unlink_own,
+)
 
 
 def plain_part(target: str) -> str:
@@ -113,79 +31,6 @@ def plain_part(target: str) -> str:
 def resumed_part(target: str) -> str:
     """The same for a run with --resume."""
     return beside(target, "", ".part")
-
-
-def lock(part: str, shown: str) -> int:
-    """Open a file to write a result to, with what an interrupted run may have left in it, and keep other runs out.
-
-    Args:
-        part: the file; it is made if missing.
-        shown: the result's name in errors.
-
-    Raises:
-        OSError: it cannot be written, is not an ordinary file of the user's own, or another run has it.
-    """
-    while True:
-        descriptor = open_own(part, shown)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise OSError(errno.EBUSY, "another run is still writing it", shown) from None
-        except OSError:  # a file system without locks
-            return descriptor
-        if os.path.lexists(part) and os.path.samestat(os.fstat(descriptor), os.lstat(part)):
-            return descriptor
-        os.close(descriptor)  # of a run that has just ended
-
-
-def refuse_locked(part: str, shown: str) -> None:
-    """Refuse to run beside a run of the other kind, which writes another part file for the same result.
-
-    Each run locks its own file before it looks for the other's: of two that begin at once, at least one is refused.
-
-    Raises:
-        OSError: another run has that file.
-    """
-    try:
-        descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:  # none there, or none of ours
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise OSError(errno.EBUSY, "another run is still writing it", shown) from None
-    except OSError:  # a file system without locks
-        pass
-    finally:
-        os.close(descriptor)
-
-
-def unlink_own(file: io.FileIO, part: str) -> None:
-    """Remove a part file, unless it has become the result, or another run's, in the meantime."""
-    with contextlib.suppress(FileNotFoundError):
-        if os.path.samestat(os.fstat(file.fileno()), os.lstat(part)):
-            os.unlink(part)
-
-
-def open_own(part: str, shown: str) -> int:
-    """Open a new file, or an ordinary one of the user's own, to read and write; see `lock`."""
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    while True:
-        try:
-            with cannot_write(shown):
-                return os.open(part, flags | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            pass
-        try:
-            descriptor = os.open(part, flags)
-        except FileNotFoundError:  # of a run that has just ended
-            continue
-        about = os.fstat(descriptor)
-        if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_nlink < 2:
-            return descriptor
-        os.close(descriptor)
-        raise OSError(errno.EEXIST, "is in the way: remove it", part)
 
 
 @contextmanager
@@ -247,24 +92,3 @@ def open_whole(path: str, mode: int | None, resumes: bool = False) -> Iterator[B
                 raise
     finally:
         unfinished.discard(part)
-
-
-@contextmanager
-def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
-    """A stream that writes into another one, packed if the file's name says so."""
-    pack = next((pack for suffix, pack in PACKERS.items() if path.endswith(suffix)), None)
-    if pack is None:
-        yield raw
-        return
-    with io.BufferedWriter(pack(raw)) as out:  # whose flush() does not make the packer begin a new block
-        yield out
-
-
-def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> None:
-    """Give a complete file its name, and the permissions of what it replaces, or else those of any new file."""
-    file.sync()
-    mask = os.umask(0)
-    os.umask(mask)
-    with cannot_write(file.shown):
-        os.fchmod(file.fileno(), 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
-        os.replace(part, target)

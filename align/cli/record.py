@@ -16,10 +16,12 @@ from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
-from align.cli.journal import LONGEST, differences, is_run
-from align.cli.output import beside, existing_mode, link_target, open_whole
+from align.cli.journal import LONGEST, is_run
+from align.cli.output import open_whole
+from align.files import beside, existing_mode, link_target
 from align.text.words import LinePair
 from align.types import Pair
+from align.view.differences import differences
 
 Stamp: TypeAlias = "list[str | int] | None"
 """Name, size and time of an input file; None where there are none, as for stdin."""

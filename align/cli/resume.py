@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeAlias
 
-from align.cli.journal import Saved, differences, read_journal, write_saved
-from align.cli.output import (
+from align.cli.journal import Saved, read_journal, write_saved
+from align.cli.output import open_whole, plain_part, resumed_part
+from align.cli.record import DigestedPairs, Record, Stamp, anew, digest_of, read_record
+from align.files import (
     PACKERS,
     NamedFile,
     beside,
@@ -23,15 +25,12 @@ from align.cli.output import (
     link_target,
     lock,
     open_own,
-    open_whole,
-    plain_part,
     put_in_place,
     refuse_locked,
-    resumed_part,
     unlink_own,
 )
-from align.cli.record import DigestedPairs, Record, Stamp, anew, digest_of, read_record
 from align.types import Choice, Pair
+from align.view.differences import differences
 
 SAVE_EVERY = 1.0
 """The least seconds between two lines of the journal: each waits for the disk."""

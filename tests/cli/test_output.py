@@ -19,7 +19,8 @@ import pytest
 
 import align.loading
 from align.cli import common, extract, signals, sweep
-from align.cli.output import beside, open_output
+from align.cli.output import open_output
+from align.files import beside
 from tests import toy
 from tests.cli.conftest import Result, failed
 
