@@ -65,7 +65,7 @@ def run(
     except BrokenPipeError:
         return CLOSED_PIPE
     except (OSError, ValueError, ModuleNotFoundError, MemoryError, RuntimeError) as error:
-        if (message := _message_of(error, advice)) is None:
+        if (message := message_of(error, advice)) is None:
             raise
         say(f"{program}: error: {message}")
         if so_far and (done := so_far(error)):
@@ -74,7 +74,7 @@ def run(
     return OK
 
 
-def _message_of(error: Exception, advice: str) -> str | None:
+def message_of(error: Exception, advice: str) -> str | None:
     """What to say of an error that is not our own; None if it is."""
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
@@ -134,10 +134,18 @@ class Progress:
         self._ahead = 0.0  # lines that are done and not written yet
         self._passes = 1
         self._expected: Callable[[], int | None] = lambda: None
+        self._beside: Callable[[], str] = str
         self._start = self._shown = time.monotonic()
         self._bar: Any = None
 
-    def begin(self, before: int, passes: int, expected: Callable[[], int | None], waiting: str) -> None:
+    def begin(
+        self,
+        before: int,
+        passes: int,
+        expected: Callable[[], int | None],
+        waiting: str,
+        beside: Callable[[], str] = str,
+    ) -> None:
         """Say what the lines are.
 
         Args:
@@ -145,7 +153,9 @@ class Progress:
             passes: how many times each line goes through a model.
             expected: how many there will be in all; None as long as that is not known.
             waiting: what is done before the first of them; nothing for no progress at all.
+            beside: what else to say of how far it is.
         """
+        self._beside = beside
         self._silent = not waiting
         self.lines = self._before = before
         self._passes, self._expected = passes, expected
@@ -165,10 +175,10 @@ class Progress:
         self._ahead += pairs / self._passes
         self._show()
 
-    def add(self) -> None:
-        """Count a line that is written."""
-        self.lines += 1
-        self._ahead = max(0.0, self._ahead - 1)
+    def add(self, lines: int = 1) -> None:
+        """Count lines that are written."""
+        self.lines += lines
+        self._ahead = max(0.0, self._ahead - lines)
         self._show()
 
     @property
@@ -188,7 +198,7 @@ class Progress:
             return
         self._shown = now
         done, expected, rate = self.done, self._expected(), self.rate
-        text = f"{rate:,.0f} lines/s"
+        text = f"{self._beside()}{rate:,.0f} lines/s"
         if expected and rate:
             text += f", {timedelta(seconds=round(max(0, expected - done) / rate))} left"
         if self._bar is None:

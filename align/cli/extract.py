@@ -10,11 +10,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from align.cli.common import Progress, open_output, run, say, show_warnings
-from align.cli.directions import load_aligner, names_of, reading_at, sign
+from align.cli.directions import load_aligner, names_of, sign
 from align.cli.extract_options import PROGRAM, Options, build_parser, read_options
 from align.cli.inputs import Text, open_text
 from align.cli.journal import Saved
 from align.cli.options import BATCH_ADVICE
+from align.cli.parser import Parser
 from align.cli.record import Record, Stamp, digest_of, stamp
 from align.cli.results import UNLINKED, Results, open_results
 from align.cli.resume import Part, finished
@@ -197,6 +198,8 @@ def go_on(
         say(f"{PROGRAM}: {part.path} is of no use: no line in it is known to be complete; beginning anew")
     if not part.saved.lines:
         return aligner, rest
+    from align.aligners.two_way import reading_at
+
     try:
         aligner = reading_at(aligner, part.saved.chosen)
     except ValueError as error:
@@ -206,8 +209,24 @@ def go_on(
     return aligner, rest
 
 
+COMMANDS = ("shards",)
+"""What else it does, by the names of the manual pages."""
+
+
+def build_command(name: str) -> Parser:
+    """The parser of one of `COMMANDS`."""
+    from align.cli import shards_options
+
+    assert name == "shards"
+    return shards_options.build_parser()
+
+
 def main() -> int:
     """Entry point of `extract-align`."""
+    if any(word == "--input" or word.startswith("--input=") for word in sys.argv[1:]):
+        from align.cli import shards
+
+        return shards.main()
     job = Extraction(read_options(build_parser()))
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, job.run, BATCH_ADVICE, job.so_far)

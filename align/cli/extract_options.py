@@ -47,10 +47,19 @@ EXAMPLES = """examples:
   extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl    two files and a fairseq model of your own
   extract-align -m de-en --reverse-model en-de bitext.de-en    both directions, symmetrised
   extract-align --translate -s test.de                   translate, and align: `translation ||| links`
+  extract-align --input 'bitext/*.parquet' --source-column de --target-column en --output links/    a file for each file
+  extract-align --input --help                           how that is done, in parts and again after a stop
 
 combine-align symmetrises two files of links; baseline-align runs a statistical aligner, to compare with.
 """
 
+
+REVERSE_IDLE = (
+    Idle(REVERSE, lambda args: not args.reverse_model, "goes with --reverse-model"),
+    Idle(REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
+    Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
+)
+"""What of two directions does nothing beside certain others."""
 
 IDLE = (
     *WORKERS_IDLE,
@@ -59,9 +68,7 @@ IDLE = (
     *TERMS_IDLE,
     Idle(("scores",), lambda args: args.format == "jsonl", "has no effect with -f jsonl, which always has them"),
     Idle(("scores",), lambda args: args.format == "giza", "has no effect with -f giza, which has no room for them"),
-    Idle(REVERSE, lambda args: not args.reverse_model, "goes with --reverse-model"),
-    Idle(REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
-    Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
+    *REVERSE_IDLE,
     Idle(SEARCH, lambda args: not args.translate, "goes with --translate"),
     Idle(("bad_lines_file",), lambda args: args.bad_lines != "blank", "goes with --bad-lines blank"),
 )
@@ -109,8 +116,8 @@ def build_parser() -> Parser:
     add_input_options(parser)
     add_result_options(parser)
     add_model_options(parser)
-    _method_options(parser)
-    _direction_options(parser)
+    add_threshold_options(parser)
+    add_direction_options(parser)
     add_translate_options(parser)
     group = add_speed_options(
         parser,
@@ -120,7 +127,7 @@ def build_parser() -> Parser:
     return parser
 
 
-def _method_options(parser: argparse.ArgumentParser) -> None:
+def add_threshold_options(parser: argparse.ArgumentParser) -> None:
     """How links are read off attention."""
     group = parser.add_argument_group(METHOD)
     group.add_argument(
@@ -139,7 +146,7 @@ def _method_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _direction_options(parser: argparse.ArgumentParser) -> None:
+def add_direction_options(parser: argparse.ArgumentParser) -> None:
     """A second model, of the other direction."""
     group = parser.add_argument_group("two directions")
     add_reverse_options(group)
@@ -155,26 +162,21 @@ def _direction_options(parser: argparse.ArgumentParser) -> None:
 def read_options(parser: Parser) -> Options:
     """The command line, checked."""
     _refuse_moved(parser, sys.argv[1:])
-    args = parser.parse_command()
-    if args.preset:
-        parser.set_defaults(**PRESETS[args.preset])
-        args = parser.parse_command()
+    args = parse_with_preset(parser)
     wanted = read_input(parser, args, args.terms, one_side=args.translate)
     keyboard = "-" in wanted.files and sys.stdin is not None and sys.stdin.isatty()
     if keyboard:  # where a slip is no reason to begin again
         parser.set_defaults(bad_lines="blank", buffer=1)
         args = parser.parse_command()
         wanted = replace(wanted, blank=args.bad_lines == "blank")
-    _refuse_statistical(parser, args)
+    refuse_statistical(parser, args)
     parser.refuse_idle(args, IDLE)
     if args.terms:
         args.format = "jsonl"
     outputs = check_results(parser, args, wanted)
     check_translate(parser, args)
     method = args.symmetrize or SOFT
-    joined = args.reverse_model and method == SOFT  # which takes the threshold itself
-    if joined and args.threshold is None:
-        parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
+    joined = takes_threshold(parser, args)
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     return Options(
         input=with_lines(wanted, args.format, args.words),
@@ -196,6 +198,23 @@ def read_options(parser: Parser) -> Options:
     )
 
 
+def parse_with_preset(parser: Parser) -> argparse.Namespace:
+    """The command line, where a preset changes the defaults of other options."""
+    args = parser.parse_command()
+    if args.preset:
+        parser.set_defaults(**PRESETS[args.preset])
+        args = parser.parse_command()
+    return args
+
+
+def takes_threshold(parser: Parser, args: argparse.Namespace) -> bool:
+    """Whether there are two models, joined by soft scores, which take the threshold themselves."""
+    joined = bool(args.reverse_model) and (args.symmetrize or SOFT) == SOFT
+    if joined and args.threshold is None:
+        parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
+    return joined
+
+
 def _refuse_moved(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
     """Name the program that does what is asked for, as --combine and `-m eflomal` once did, and its arguments."""
     earlier = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -214,7 +233,7 @@ def _refuse_moved(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
         parser.error(f"-m {moved.model}: statistical aligners have a program of their own: {command}")
 
 
-def _refuse_statistical(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+def refuse_statistical(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Refuse statistical aligners for models, with exit code 2."""
     for model in (args.model, args.reverse_model):
         if model in TOOLS:

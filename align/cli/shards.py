@@ -1,0 +1,201 @@
+"""`extract-align --input`: a job of many files, each of them aligned into a file of its own, whole or not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from align.cli.common import FAILED, Progress, message_of, run, say, show_warnings
+from align.cli.directions import load_aligner, names_of, sign
+from align.cli.extract_options import PROGRAM
+from align.cli.options import BATCH_ADVICE
+from align.cli.shards_options import Options, build_parser, read_options
+from align.errors import DataError, one_line, plural
+from align.memory import keep_freed_memory
+from align.types import Choice, TextWarning
+
+if TYPE_CHECKING:
+    from align.aligners.single import Aligner
+    from align.aligners.two_way import TwoWayAligner
+    from align.scale.files import InputFile
+    from align.scale.local import Event, Failed
+
+MOST_NAMED = 5
+"""Files that are not done that the last message names."""
+
+
+class Shards:
+    """A job of many files, or a part of it.
+
+    Args:
+        options: what is asked for.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options, self._progress = options, Progress(PROGRAM, options.quiet)
+        self._sizes = {file.place: file.size for file in options.files}
+        self._rows: dict[str, tuple[int, float]] = {}  # of each file at work: rows, and what share of it they are
+        self._done_bytes = self._bytes = 0
+        self._complete = self._before = self._all = 0
+        self._counts: Counter[str] = Counter()
+        self._failed: list[str] = []
+
+    def run(self) -> None:
+        """Do all files that are not finished.
+
+        Raises:
+            ValueError: not all of them are done.
+        """
+        from align.scale.files import RUN, join, make_folder
+        from align.scale.local import share_of
+        from align.scale.locks import running
+
+        options = self._options
+        keep_freed_memory()
+        make_folder(join(options.output, RUN))
+        files = share_of(options.files, *options.part) if options.part else list(options.files)
+        self._all, self._bytes = len(files), sum(file.size for file in files)
+        with running(options.output, options.part):
+            self._align(options, files)
+        if self._failed:
+            names = ", ".join(self._failed[:MOST_NAMED]) + (", …" if self._failed[MOST_NAMED:] else "")
+            raise ValueError(f"{len(self._failed):,} of {plural(self._all, 'file')} not done: {names}")
+
+    def _align(self, options: Options, files: Sequence[InputFile]) -> None:
+        """Load the model, choose where to read it, and do the files."""
+        import torch
+
+        from align.aligners.two_way import reading_at
+        from align.scale.job import Job
+        from align.scale.local import run_local
+
+        progress, aligner = self._progress, load_aligner(PROGRAM, options)
+        progress.begin(0, 1, self._expected, "choosing layer and head …", self._beside)
+        note = open_job(options, aligner)
+        for direction, choice in zip(names_of(aligner), note.choices, strict=True):
+            progress.write(f"{PROGRAM}: {direction}{choice}")
+        job = Job(
+            reading_at(aligner, note.choices),
+            note.signature,
+            options.output,
+            options.columns,
+            options.links,
+            options.keep,
+        )
+        on_cpu = all(one.recorder.device == "cpu" for one in aligner.directions)
+        workers = options.workers or (torch.get_num_threads() if on_cpu else 1)
+        progress.start()
+        try:
+            with closing(run_local(job, files, workers)) as events:
+                self._follow(events)
+        finally:
+            progress.close()
+        progress.write(f"{PROGRAM}: {self._summary()}")
+        progress.write(note.signature)
+
+    def _follow(self, events: Iterator[Event]) -> None:
+        """Count what is done, and say what cannot be."""
+        from align.scale.local import Failed, Going
+
+        for event in events:
+            file = event.file
+            before = self._rows.pop(file.place, (0, 0.0))[0]
+            if isinstance(event, Going):
+                self._rows[file.place] = event.rows, event.share
+                self._progress.add(event.rows - before)
+                continue
+            self._done_bytes += file.size
+            if isinstance(event, Failed):
+                self._failed.append(file.name)
+                self._progress.add(-before)
+                say(f"{PROGRAM}: error: {what_went_wrong(event)}")
+                continue
+            self._complete += 1
+            if event.before:
+                self._before += 1
+                self._bytes -= file.size
+                self._done_bytes -= file.size
+            else:
+                self._progress.add(event.record.rows - before)
+                self._counts.update(event.record.counts)
+
+    def _expected(self) -> int | None:
+        """How many rows there will be, by the bytes that those done so far took."""
+        shares = sum(share * self._sizes[place] for place, (_, share) in self._rows.items())
+        done = self._done_bytes + shares
+        return round(self._progress.lines * self._bytes / done) if done else None
+
+    def _beside(self) -> str:
+        return f"{self._complete:,} of {plural(self._all, 'file')}, "
+
+    def _summary(self) -> str:
+        """What was done."""
+        why = "".join(f", {number:,} {status}" for status, number in sorted(self._counts.items()))
+        earlier = f" ({self._before:,} before)" if self._before else ""
+        progress = self._progress
+        return (
+            f"{self._complete:,} of {plural(self._all, 'file')}{earlier}; {plural(progress.lines, 'row')}{why}, "
+            f"{progress.rate:,.0f} rows/s"
+        )
+
+    def so_far(self, error: BaseException) -> str:
+        """How far a job had come that was stopped by a signal."""
+        if not self._complete or isinstance(error, Exception):
+            return ""
+        return f" after {self._complete:,} of {plural(self._all, 'file')}; the same command goes on"
+
+
+def what_went_wrong(failed: Failed) -> str:
+    """Why a file is not done, and which it is."""
+    message = message_of(failed.error, BATCH_ADVICE) or f"{type(failed.error).__name__}: {one_line(failed.error)}"
+    named = isinstance(failed.error, DataError) or getattr(failed.error, "filename", None)
+    return message if named else f"{failed.file.place}: {message}"
+
+
+def open_job(options: Options, aligner: Aligner | TwoWayAligner) -> Any:
+    """What is run: noted in the folder of the results by the first job there, for all others."""
+    from align.scale.locks import one_at_a_time
+    from align.scale.records import open_run
+    from align.scale.sample import choose, sample
+
+    def choose_place() -> tuple[Choice, ...]:
+        return choose(aligner, sample(options.files, options.columns))
+
+    names = [file.name for file in options.files]
+    with one_at_a_time(options.output):
+        return open_run(
+            options.output,
+            what_is_run(aligner, options),
+            choose_place,
+            lambda choices: sign(aligner, options, choices),
+            names,
+        )
+
+
+def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str, Any]:
+    """What the results depend on besides the input, to the last digit of a score."""
+    return {
+        "settings": sign(aligner, options),
+        "device": aligner.directions[0].recorder.device,
+        "buffer": options.models.buffer,
+        "batch-tokens": aligner.directions[0].batch_tokens,
+        "source-column": options.columns.source,
+        "target-column": options.columns.target,
+        "id-column": options.columns.id,
+        "links": options.links,
+        "bad-rows": "keep" if options.keep else "stop",
+    }
+
+
+def main() -> int:
+    """Entry point of `extract-align --input`."""
+    try:
+        options = read_options(build_parser())
+    except (OSError, ValueError, ModuleNotFoundError) as error:
+        say(f"{PROGRAM}: error: {message_of(error, '')}")
+        return FAILED
+    job = Shards(options)
+    show_warnings(PROGRAM, TextWarning)
+    return run(PROGRAM, job.run, BATCH_ADVICE, job.so_far)

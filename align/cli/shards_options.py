@@ -1,0 +1,240 @@
+"""The command line of `extract-align --input`: many files in, a file of the same name for each."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from align.cli.extract_options import (
+    PROGRAM,
+    REVERSE_IDLE,
+    add_direction_options,
+    add_threshold_options,
+    parse_with_preset,
+    refuse_statistical,
+    takes_threshold,
+)
+from align.cli.method_options import requested_settings
+from align.cli.models import Asked, requested_models
+from align.cli.options import (
+    MAX_THREADS,
+    MODEL_IDLE,
+    add_model_options,
+    add_quiet_option,
+    add_speed_options,
+    new_parser,
+    whole_number,
+)
+from align.cli.parser import Idle, Parser
+from align.links.symmetrize import SOFT
+from align.types import THRESHOLD
+
+if TYPE_CHECKING:
+    from align.scale.files import InputFile
+    from align.scale.locks import Part
+    from align.scale.readers import Columns
+
+ENGINES = ("local",)
+"""What may do the files."""
+
+LINKS = ("structs", "pharaoh")
+"""Forms of links where a file may hold either."""
+
+EXAMPLES = """examples:
+  extract-align --input 'bitext/*.tsv.gz' --output links/                a file of links for each file, of the same name
+  extract-align --input 'bitext/*.parquet' --source-column de --target-column en --output links/    Parquet
+  extract-align --input a.jsonl b.jsonl --source-column de --target-column en --id-column id --output links/    JSON
+  extract-align --input 'crawl/*.tsv' --source-column 2 --target-column 3 --bad-rows keep --output links/    columns
+  extract-align --input 'bitext/*.tsv.gz' --output links/ --part 3/64    one machine of 64
+
+The same command again does the files that are not finished. OUTPUT/_run says what was run, and has a record of each
+finished file.
+"""
+
+IDLE = (
+    MODEL_IDLE,
+    *REVERSE_IDLE,
+    Idle(
+        ("workers",),
+        lambda args: args.threads and args.workers > args.threads,
+        "has no effect beyond --threads: each worker takes one",
+    ),
+)
+"""What does nothing beside certain others."""
+
+
+@dataclass(frozen=True)
+class Options(Asked):
+    """What `extract-align --input` is asked for.
+
+    Attributes:
+        files: all of the job's, in order.
+        columns: of source, target and id.
+        output: the folder of the results.
+        links: one of `LINKS`.
+        keep: whether rows that cannot be read are listed, and left without links.
+        part: which part of how many to do; None for all.
+        engine: one of `ENGINES`.
+        workers: how many; None for as many as there are threads, or one on a GPU.
+    """
+
+    files: tuple[InputFile, ...]
+    columns: Columns
+    output: str
+    links: str
+    keep: bool
+    part: Part | None
+    engine: str
+    workers: int | None
+
+
+def build_parser() -> Parser:
+    """All options, in groups."""
+    parser = new_parser(
+        f"{PROGRAM} --input",
+        "Word alignments of many files: a file of the same name for each, resumed by itself.",
+        EXAMPLES,
+    )
+    add_quiet_option(parser)
+    _file_options(parser)
+    add_model_options(parser)
+    add_threshold_options(parser)
+    add_direction_options(parser)
+    group = add_speed_options(parser, "rows read ahead and sorted by length")
+    group.add_argument(
+        "--workers",
+        type=whole_number(1, MAX_THREADS),
+        metavar="N",
+        help="processes, each of which does a file at a time with one thread (default: as many as threads; 1 on a GPU)",
+    )
+    group.add_argument(
+        "--engine", choices=ENGINES, default=ENGINES[0], help="who does the files: processes of this machine"
+    )
+    return parser
+
+
+def _file_options(parser: argparse.ArgumentParser) -> None:
+    """Which files, which columns, and where to."""
+    group = parser.add_argument_group("files")
+    group.add_argument(
+        "--input",
+        nargs="*",
+        default=[],
+        metavar="FILE",
+        help="names, with *, ? and [abc] as in a shell; .parquet, .jsonl, or .tsv or .txt with lines `source ||| "
+        "target` or `source TAB target`; but for .parquet .gz, .xz or .zst may follow",
+    )
+    group.add_argument(
+        "--source-column",
+        metavar="NAME",
+        help="of .parquet and .jsonl; in .tsv its number, where there are more than two",
+    )
+    group.add_argument("--target-column", metavar="NAME", help="likewise")
+    group.add_argument(
+        "--id-column",
+        metavar="NAME",
+        help="what tells rows from others, of .parquet and .jsonl; it is repeated beside the links (default: in .jsonl "
+        "the number of the row, from 1)",
+    )
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="a folder for the results; each appears when it is complete, with a record in DIR/_run",
+    )
+    group.add_argument(
+        "--links",
+        choices=LINKS,
+        default=LINKS[0],
+        help="in .parquet and .jsonl: with their scores, or as a string such as 0-0 1-2",
+    )
+    group.add_argument(
+        "--bad-rows",
+        choices=("stop", "keep"),
+        default="stop",
+        help="at a row that cannot be read: leave its file undone and go on with the next, or leave the row without "
+        "links and list it in DIR/_run/FILE.bad.jsonl",
+    )
+    group.add_argument(
+        "--part", type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
+    )
+
+
+def part_of(text: str) -> Part:
+    """An argument that says which part of how many."""
+    number, _, count = text.partition("/")
+    if all(n.isascii() and n.isdigit() and len(n) < 7 for n in (number, count)) and 1 <= int(number) <= int(count):
+        return int(number), int(count)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a part of a number, such as 3/64")
+
+
+def read_options(parser: Parser) -> Options:
+    """The command line, checked.
+
+    Raises:
+        DataError: a pattern names no file.
+        ModuleNotFoundError: pyarrow is not installed.
+    """
+    args = parse_with_preset(parser)
+    if not args.input or not args.output:
+        parser.error("--input needs files, and --output a folder")
+    refuse_statistical(parser, args)
+    parser.refuse_idle(args, IDLE)
+    joined = takes_threshold(parser, args)
+    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
+    try:
+        from align.scale.files import find
+        from align.scale.readers import Columns
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"--input needs {error.name}: pip install '.[parquet]'", name=error.name) from None
+    columns = Columns(args.source_column, args.target_column, args.id_column)
+    if (columns.source is None) != (columns.target is None):
+        parser.error("--source-column and --target-column go together")
+    if columns.source is not None and columns.source == columns.target:
+        parser.error("--source-column and --target-column cannot be the same")
+    files = tuple(find(args.input))
+    _check_files(parser, files, columns, args.output)
+    workers, args.workers, args.bad_lines = args.workers, 1, "blank"
+    return Options(
+        files=files,
+        columns=columns,
+        output=args.output,
+        links=args.links,
+        keep=args.bad_rows == "keep",
+        part=args.part,
+        engine=args.engine,
+        workers=workers,
+        models=requested_models(args, settings, reverse_settings),
+        method=args.symmetrize or SOFT,
+        threshold=args.threshold if joined else THRESHOLD,
+        search=None,
+        quiet=args.quiet,
+    )
+
+
+def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns, output: str) -> None:
+    """Refuse, with exit code 2, files of other kinds, without columns, of one name, or that would be overwritten."""
+    from align.scale.files import is_local, join, locate
+    from align.scale.readers import READERS, kind_of
+
+    for file in files:
+        kind = kind_of(file.name)
+        if not kind:
+            parser.error(
+                f"{file.place} is none of {', '.join(READERS)}, as its name should end; .gz, .xz or .zst may follow"
+            )
+        if kind in (".parquet", ".jsonl") and columns.source is None:
+            parser.error(f"{file.place} needs --source-column and --target-column")
+        if kind in (".tsv", ".txt"):
+            numbers = [name for name in columns[:2] if name is not None]
+            if not all(n.isascii() and n.isdigit() and len(n) < 5 and int(n) for n in numbers):
+                parser.error(f"{file.place} has columns by number, from 1, not {' and '.join(numbers)}")
+            if columns.id is not None:
+                parser.error(f"--id-column is for .parquet and .jsonl: links of {file.place} are lines of nothing else")
+        if is_local(file.place) and is_local(output) and locate(file.place) == locate(join(output, file.name)):
+            parser.error(f"--output would replace the input {file.place}")
+    twice = [name for name, count in Counter(file.name for file in files).items() if count > 1]
+    if twice:
+        parser.error(f"two of the files would be {join(output, twice[0])}: do one folder at a time")

@@ -1,0 +1,306 @@
+"""Rows of a file as sentence pairs: lines of bitext, lines of JSON, and Parquet."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from align.errors import Argument, DataError, LineError, Remedy, one_line, shorten
+from align.quiet import quietly
+from align.scale.files import InputFile, cannot_read, open_file
+from align.text.batching import BUFFER
+from align.text.lines import OPENERS, read_bitext, read_lines
+from align.text.words import make_pair
+from align.types import Pair
+
+with quietly():
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+TEXT = ("string", "large_string", "string_view")
+"""Types of columns of text, and of the values of those that are dictionaries."""
+
+PACKED = (*OPENERS, ".zst")
+"""What the names of packed files end in."""
+
+
+class Columns(NamedTuple):
+    """Where source and target of a row are, and what tells it from others; None where that goes without saying.
+
+    Lines of text have numbers, from 1, in place of names.
+    """
+
+    source: str | None = None
+    target: str | None = None
+    id: str | None = None
+
+
+class BadRow(NamedTuple):
+    """A row that cannot be read.
+
+    Attributes:
+        row: its number in its file, from 1.
+        reason: why, in two words.
+        what: why.
+        raw: what is there.
+    """
+
+    row: int
+    reason: str
+    what: str
+    raw: Any
+
+
+class Rows:
+    """The rows of a file as they are read.
+
+    Args:
+        file: to be read.
+        columns: of its source and its target.
+        keep: whether a row that cannot be read is a blank one.
+
+    Attributes:
+        read: how many have been read.
+        share: what part of the file that is.
+        bad: those that could not be read, by number, until whoever writes takes them out.
+        ids: what tells them from others, by number, likewise.
+    """
+
+    def __init__(self, file: InputFile, columns: Columns, keep: bool) -> None:
+        self.file, self.columns, self._keep = file, columns, keep
+        self.read, self.share = 0, 0.0
+        self.bad: dict[int, BadRow] = {}
+        self.ids: dict[int, Any] = {}
+
+    def refuse(self, bad: BadRow) -> None:
+        """Stop at a row that cannot be read, or take it for a blank one."""
+        if not self._keep:
+            remedy = Remedy("leave such rows without links ({})", (Argument("bad_rows", "keep"),))
+            raise LineError(bad.what, line=bad.row, file=self.file.place, remedy=remedy)
+        self.bad[bad.row] = bad
+
+    def pairs(self, lines: Iterator[Pair]) -> Iterator[Pair]:
+        """The pairs, which are counted."""
+        for pair in lines:
+            self.read += 1
+            yield pair
+
+
+def kind_of(name: str) -> str:
+    """What a file holds, by its name: a key of `READERS`, or nothing."""
+    plain = next((name.removesuffix(end) for end in PACKED if name.endswith(end)), name)
+    kind = next((kind for kind in READERS if plain.endswith(kind)), "")
+    return "" if kind == ".parquet" and plain != name else kind
+
+
+@contextmanager
+def open_rows(file: InputFile, columns: Columns, keep: bool) -> Iterator[tuple[Rows, Iterator[Pair]]]:
+    """The rows of a file, and an iterator over their pairs, which are read as it goes on.
+
+    Args:
+        file: of a kind that `READERS` has.
+        columns: of its source and its target.
+        keep: whether a row that cannot be read is a blank one.
+
+    Raises:
+        DataError: now or as they are read: the file cannot be read, or a row; names file and row.
+    """
+    rows = Rows(file, columns, keep)
+    with open_file(file.place) as stream:
+        pairs = rows.pairs(READERS[kind_of(file.name)](stream, rows))
+        yield rows, _named_errors(pairs, rows)
+
+
+def _named_errors(pairs: Iterator[Pair], rows: Rows) -> Iterator[Pair]:
+    """The same pairs; errors of Arrow's and of the file system name file and row."""
+    try:
+        yield from pairs
+    except DataError:
+        raise
+    except (OSError, EOFError, pa.ArrowException) as error:
+        what = f"cannot be read: {one_line(error)}"
+        raise DataError(what, file=rows.file.place, line=rows.read + 1) from None
+
+
+class _Lines:
+    """Lines of a file, unpacked; knows the one that came last, as it is."""
+
+    def __init__(self, raw: Any, rows: Rows) -> None:
+        self._raw, self._rows, self.last = raw, rows, b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        name, size = self._rows.file.name, max(1, self._rows.file.size)
+        stream: Iterable[bytes]
+        if name.endswith(".zst"):
+            stream = io.BufferedReader(pa.CompressedInputStream(self._raw, "zstd"))
+        else:
+            opener = next((opener for end, opener in OPENERS.items() if name.endswith(end)), None)
+            stream = opener(self._raw, "rb") if opener else io.BufferedReader(self._raw)
+        for number, self.last in enumerate(stream):
+            if number % BUFFER == 0:
+                self._rows.share = min(1.0, self._raw.tell() / size)
+            yield self.last
+
+    @property
+    def shown(self) -> str:
+        """The last line as text, whatever it holds."""
+        return self.last.removesuffix(b"\n").decode(errors="backslashreplace")
+
+
+def read_text(stream: Any, rows: Rows) -> Iterator[Pair]:
+    """Lines `source ||| target` or `source TAB target`, or with two of several columns."""
+    lines, columns = _Lines(stream, rows), rows.columns
+
+    def on_bad(error: LineError) -> None:
+        rows.refuse(BadRow(error.line, error.reason, error.what, lines.shown))
+
+    numbers = (int(columns.source), int(columns.target)) if columns.source and columns.target else None
+    name = rows.file.place
+    return read_bitext(read_lines(lines, name, on_bad), name, numbers, on_bad)
+
+
+def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
+    """Lines of JSON objects; a blank line is a blank row."""
+    lines = _Lines(stream, rows)
+
+    def on_bad(error: LineError) -> None:
+        rows.refuse(BadRow(error.line, error.reason, error.what, lines.shown))
+
+    for number, line in enumerate(read_lines(lines, rows.file.place, on_bad), 1):
+        source = target = ""
+        if line.strip(" \t"):
+            try:
+                source, target = _sides(line, rows, number)
+            except ValueError as error:
+                reason, what = error.args
+                rows.refuse(BadRow(number, reason, what, lines.shown))
+        yield make_pair(source, target, number)
+
+
+def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
+    """Source and target of an object.
+
+    Raises:
+        ValueError: it has none; with the reason in two words, and in more.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("not JSON", f"not JSON ({one_line(error)})") from None
+    if not isinstance(record, dict):
+        raise ValueError("wrong fields", f"not a JSON object: {shorten(line)}")
+    if rows.columns.id is not None:
+        if rows.columns.id not in record:
+            raise ValueError("wrong fields", f"no field {rows.columns.id!r}")
+        rows.ids[number] = record[rows.columns.id]
+    sides = []
+    for name in filter(None, rows.columns[:2]):
+        if name not in record:
+            raise ValueError("wrong fields", f"no field {name!r}")
+        sides.append(_text(record[name], name))
+    return sides[0], sides[1]
+
+
+def _text(value: Any, name: str) -> str:
+    """A value that is to be text.
+
+    Raises:
+        ValueError: it is not; with the reason in two words, and in more.
+    """
+    if value is None:
+        raise ValueError("null", f"{name!r} is null")
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError("not UTF-8", f"{name!r} is not UTF-8 (byte {error.start + 1})") from None
+    if not isinstance(value, str):
+        raise ValueError("not text", f"{name!r} is of type {type(value).__name__}, not a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("not UTF-8", f"{name!r} has half a surrogate pair") from None
+    return value
+
+
+def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
+    """Two columns of strings, a batch of rows at a time."""
+    names = [name for name in rows.columns if name is not None]
+    table = _open_table(stream, rows.file, names)
+    total = max(1, table.metadata.num_rows)
+    number = 0
+    for batch in table.iter_batches(BUFFER, columns=list(dict.fromkeys(names)), use_threads=False):
+        sources, targets = (batch.column(name).cast(pa.large_binary()).to_pylist() for name in names[:2])
+        ids = batch.column(names[2]).to_pylist() if rows.columns.id is not None else []
+        for n, sides in enumerate(zip(sources, targets, strict=True)):
+            number += 1
+            if ids:
+                rows.ids[number] = ids[n]
+            try:
+                source, target = (_text(side, name) for side, name in zip(sides, names[:2], strict=True))
+            except ValueError as error:
+                reason, what = error.args
+                shown = [side if side is None else side.decode(errors="backslashreplace") for side in sides]
+                rows.refuse(BadRow(number, reason, what, shown))
+                source = target = ""
+            yield make_pair(source, target, number)
+        rows.share = number / total
+
+
+def _open_table(stream: Any, file: InputFile, names: Sequence[str]) -> Any:
+    """A Parquet file that has these columns.
+
+    Raises:
+        DataError: it has not, or is no Parquet file.
+    """
+    with cannot_read(file.place):
+        try:
+            table = pq.ParquetFile(stream)
+        except pa.ArrowException as error:
+            raise DataError(f"no Parquet file: {one_line(error)}", file=file.place) from None
+    check_columns(table.schema_arrow, names, file.place)
+    return table
+
+
+def table_head(file: InputFile, id: str | None) -> tuple[Any, int]:
+    """The field of a Parquet file's column of this name, if one is named, and how many rows the file has.
+
+    Raises:
+        DataError: it has no such column, or is no Parquet file.
+    """
+    with open_file(file.place) as stream:
+        table = _open_table(stream, file, ())
+        if id is None:
+            return None, table.metadata.num_rows
+        check_columns(table.schema_arrow, (id,), file.place, texts=0)
+        return table.schema_arrow.field(id), table.metadata.num_rows
+
+
+def check_columns(schema: Any, names: Iterable[str], place: str, texts: int = 2) -> None:
+    """Check that a table has columns, each of them once, and that the first ones, `texts` of them, are strings.
+
+    Raises:
+        DataError: it has not; names the file.
+    """
+    for n, name in enumerate(names):
+        indices = schema.get_all_field_indices(name)
+        if len(indices) != 1:
+            there = shorten(", ".join(schema.names), 200)
+            what = f"no column {name!r}" if not indices else f"{len(indices)} columns {name!r}"
+            raise DataError(f"{what}; there are: {there}", file=place)
+        kind = schema.field(indices[0]).type
+        value = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if n < texts and str(value) not in TEXT:
+            raise DataError(f"column {name!r} is of type {shorten(str(kind))}, not strings", file=place)
+
+
+READERS: dict[str, Callable[[Any, Rows], Iterator[Pair]]] = {
+    ".parquet": read_parquet,
+    ".jsonl": read_json,
+    ".tsv": read_text,
+    ".txt": read_text,
+}
+"""By what names end in, where they are not packed."""
