@@ -27,7 +27,7 @@ from align.cli.options import (
     new_parser,
     whole_number,
 )
-from align.cli.parser import Idle, Parser
+from align.cli.parser import Parser
 from align.links.symmetrize import SOFT
 from align.types import THRESHOLD
 
@@ -52,17 +52,6 @@ EXAMPLES = """examples:
 The same command again does the files that are not finished. OUTPUT/_run says what was run, and has a record of each
 finished file.
 """
-
-IDLE = (
-    MODEL_IDLE,
-    *REVERSE_IDLE,
-    Idle(
-        ("workers",),
-        lambda args: args.threads and args.workers > args.threads,
-        "has no effect beyond --threads: each worker takes one",
-    ),
-)
-"""What does nothing beside certain others."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +170,7 @@ def read_options(parser: Parser) -> Options:
     if not args.input or not args.output:
         parser.error("--input needs files, and --output a folder")
     refuse_statistical(parser, args)
-    parser.refuse_idle(args, IDLE)
+    parser.refuse_idle(args, (MODEL_IDLE, *REVERSE_IDLE))
     joined = takes_threshold(parser, args)
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     try:

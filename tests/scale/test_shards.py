@@ -1,0 +1,140 @@
+"""`extract-align --input`: the same bytes as file by file, what is finished is left alone, what is wrong is said."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from align.cli import extract
+from align.scale.files import InputFile
+from align.scale.local import share_of
+from tests import toy
+from tests.cli.conftest import Result
+
+SHARED = ("-m", "toy/checkpoint.pt", "--device", "cpu", "--threads", "1")
+PLACE = ("--layer", "1,1", "--head", "1,1")
+
+
+def sentences(count: int, seed: int) -> list[tuple[str, str]]:
+    """Pairs of toy words; every tenth is blank."""
+    draw = random.Random(seed)
+
+    def side(words: list[str]) -> str:
+        return " ".join(draw.choices(words, k=draw.randrange(1, 9)))
+
+    return [("", "") if n % 10 == 3 else (side(toy.SOURCE_WORDS), side(toy.TARGET_WORDS)) for n in range(count)]
+
+
+def lines(pairs: list[tuple[str, str]], between: str = "\t") -> bytes:
+    return "".join(f"{source}{between}{target}\n" for source, target in pairs).encode()
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs extract-align with a toy model, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    toy.save_model(tmp_path / "toy")
+    (tmp_path / "in").mkdir()
+    return lambda *arguments: run_main(extract.main, *SHARED, *PLACE, *arguments)
+
+
+def tree(folder: str) -> dict[str, bytes]:
+    """All files of a folder's own, by name."""
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
+
+
+def test_lines_come_out_as_file_by_file(run: Callable[..., Result]) -> None:
+    Path("in/a.tsv").write_bytes(lines(sentences(60, 1)))
+    Path("in/b.txt").write_bytes(lines(sentences(30, 2), " ||| "))
+    Path("in/c.tsv.gz").write_bytes(gzip.compress(lines(sentences(20, 3))))
+    Path("in/d.tsv").write_bytes(b"")
+    result = run("--input", "in/*", "--output", "out", "--workers", "2")
+    assert result.code == 0, result.err
+    expected = {}
+    for name in os.listdir("in"):
+        assert run("-q", f"in/{name}", "-o", f"single.{name}").code == 0
+        expected[name] = Path(f"single.{name}").read_bytes()
+    assert tree("out") == expected
+
+
+def test_tables_and_json_have_the_same_links_as_lines(run: Callable[..., Result]) -> None:
+    pairs = sentences(40, 4)
+    Path("in/a.tsv").write_bytes(lines(pairs))
+    columns: dict[str, Any] = {"de": [de for de, _ in pairs], "en": [en for _, en in pairs], "n": [*range(40)]}
+    pq.write_table(pa.table(columns), "in/b.parquet", row_group_size=7)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    with pa.CompressedOutputStream("in/c.jsonl.zst", "zstd") as out:
+        out.write("".join(json.dumps(row) + "\n" for row in rows).encode())
+    assert run("--input", "in/a.tsv", "--output", "out").code == 0
+    named = ("--source-column", "de", "--target-column", "en", "--id-column", "n")
+    assert run("--input", "in/b.parquet", "in/c.jsonl.zst", *named, "--output", "named").code == 0
+    expected = Path("out/a.tsv").read_text().splitlines()
+    table = pq.read_table("named/b.parquet")
+    found = [" ".join(f"{one['source']}-{one['target']}" for one in row) for row in table["links"].to_pylist()]
+    assert found == expected
+    assert table["status"].to_pylist() == ["" if de else "blank" for de, _ in pairs]
+    assert table["n"].to_pylist() == [*range(40)]
+    assert table.schema.metadata[b"rows"] == b"40"
+    written = pa.CompressedInputStream("named/c.jsonl.zst", "zstd").read().decode().splitlines()
+    records = [json.loads(line) for line in written]
+    assert [" ".join(f"{i}-{j}" for i, j in record["links"]) for record in records] == expected
+    assert [record["id"] for record in records] == [*range(40)]
+
+
+def test_what_is_finished_is_left_alone_and_what_has_changed_is_refused(run: Callable[..., Result]) -> None:
+    for n in range(3):
+        Path(f"in/{n}.tsv").write_bytes(lines(sentences(10, n)))
+    job = ("--input", "in/*.tsv", "--output", "out")
+    assert run(*job).code == 0
+    times = {path: path.stat().st_mtime_ns for path in Path("out").glob("**/*.*")}
+    os.utime("in/0.tsv")  # of the same bytes
+    result = run(*job)
+    assert (result.code, "3 of 3 files (3 before)" in result.err) == (0, True)
+    assert times == {path: path.stat().st_mtime_ns for path in Path("out").glob("**/*.*")}
+    Path("in/1.tsv").write_bytes(lines(sentences(10, 9)))
+    Path("out/2.tsv").write_bytes(b"0-0\n")
+    result = run("-q", *job)
+    assert result.code == 1
+    assert "in/1.tsv: is not what out/1.tsv was made of: remove out/1.tsv and out/_run/1.tsv.json" in result.err
+    assert "out/2.tsv: has been changed since it was made" in result.err
+    assert "2 of 3 files not done" in result.err
+    result = run("-q", *job, "--null", "mask")
+    assert "out: its files are of another run (settings was null:eos, and is null:mask)" in result.err
+
+
+def test_bad_rows_stop_their_file_or_are_listed(run: Callable[..., Result]) -> None:
+    good = lines(sentences(5, 1))
+    Path("in/a.tsv").write_bytes(good + b"one side\n\xff\tb\n" + good)
+    Path("in/b.tsv").write_bytes(good)
+    result = run("-q", "--input", "in/*.tsv", "--output", "out")
+    assert result.code == 1
+    assert "in/a.tsv, line 6: no ||| and no TAB" in result.err
+    assert "(--bad-rows keep)" in result.err
+    assert [*tree("out")] == ["b.tsv"]
+    assert run("-q", "--input", "in/*.tsv", "--output", "kept", "--bad-rows", "keep").code == 0
+    assert len(Path("kept/a.tsv").read_bytes().splitlines()) == 12
+    bad = [json.loads(line) for line in Path("kept/_run/a.tsv.bad.jsonl").read_text().splitlines()]
+    assert [(row["row"], row["reason"], row["raw"]) for row in bad] == [
+        (6, "wrong fields", "one side"),
+        (7, "not UTF-8", "\\xff\tb"),
+    ]
+    assert not Path("kept/_run/b.tsv.bad.jsonl").exists()
+
+
+@given(st.lists(st.integers(0, 5), max_size=30), st.integers(1, 12))
+def test_each_file_is_in_exactly_one_part(sizes: list[int], count: int) -> None:
+    files = [InputFile(f"in/{n}.tsv", size, 0) for n, size in enumerate(sizes)]
+    parts = [share_of(files, number, count) for number in range(1, count + 1)]
+    assert sorted(file for part in parts for file in part) == sorted(files)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
