@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from align.links.symmetrize import symmetrize
     from align.links.terms import check_terms, read_glossary
     from align.loading import load
+    from align.scale.table_aligner import TableAligner
+    from align.scale.tables import align_table
     from align.text.ids import IdPair, words_of_offsets, words_of_pieces
     from align.text.lines import read_text
     from align.text.words import LinePair
@@ -55,9 +57,11 @@ _HOMES = {
     "Place": "align.types",
     "Search": "align.types",
     "Settings": "align.types",
+    "TableAligner": "align.scale.table_aligner",
     "TextWarning": "align.types",
     "TwoWayAligner": "align.aligners.two_way",
     "aer": "align.links.metrics",
+    "align_table": "align.scale.tables",
     "check_terms": "align.links.terms",
     "count_all": "align.links.metrics",
     "error_grid": "align.view.grid",
@@ -96,10 +100,12 @@ __all__ = [
     "Place",
     "Search",
     "Settings",
+    "TableAligner",
     "TextWarning",
     "TwoWayAligner",
     "__version__",
     "aer",
+    "align_table",
     "check_terms",
     "count_all",
     "error_grid",

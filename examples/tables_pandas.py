@@ -1,0 +1,16 @@
+"""A data frame of sentence pairs, with a column of their links."""
+
+import pandas as pd
+import pyarrow as pa
+
+from align import align_table, load
+
+frame = pd.DataFrame(
+    {
+        "de": ["Das Haus ist alt.", None, "Wir haben heute Zeit."],
+        "en": ["The house is old.", "Nobody knows.", "We have time today."],
+    }
+)
+found = align_table(pa.Table.from_pandas(frame), load("de-en"), source="de", target="en", links="pharaoh")
+frame[["links", "status"]] = found.to_pandas()
+print(frame[["links", "status", "de"]].to_string())

@@ -1,0 +1,270 @@
+"""Tables in, tables out: what an aligner says of each row, however Arrow holds and cuts its strings."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from align import Aligner, DataError, TextWarning, TwoWayAligner, align_table, load
+from align.scale import tables
+from tests import toy
+
+pa = pytest.importorskip("pyarrow")
+
+KINDS = [
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.dictionary(pa.int8(), pa.string()),
+    pa.dictionary(pa.uint32(), pa.large_string()),
+]
+LINKS = pa.list_(pa.struct({"source": pa.int32(), "target": pa.int32(), "score": pa.float32()}))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("toy")
+
+
+@pytest.fixture(scope="module")
+def one(folder: Path, one_thread: None) -> Aligner:
+    return load(toy.save_model(folder / "de-en"), threshold=0.1, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def both(folder: Path, one: Aligner) -> TwoWayAligner:
+    return TwoWayAligner(one, load(toy.save_reverse_model(folder / "en-de"), device="cpu"), threshold=0.05)
+
+
+@pytest.fixture(params=["one", "both"])
+def aligner(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
+
+
+def sentences(words: list[str]) -> st.SearchStrategy[str | None]:
+    known = st.lists(st.sampled_from(words), max_size=50).map(" ".join)  # the model takes 40 pieces
+    return (
+        st.none()
+        | known
+        | st.sampled_from(["", " \t ", "\n", "\u00a0", "\0", "\ud7ff \U0001f600"])
+        | st.text(max_size=9)
+    )
+
+
+rows = st.lists(st.tuples(sentences(toy.SOURCE_WORDS), sentences(toy.TARGET_WORDS)), max_size=12)
+
+
+@st.composite
+def made(draw: st.DrawFn) -> tuple[list[tuple[str | None, str | None]], Any]:
+    """Rows, and a table of them in chunks, of which the first rows of a longer one were cut off."""
+    content, kinds = draw(rows), [draw(st.sampled_from(KINDS)) for _ in range(2)]
+    more = draw(st.integers(0, 2))
+    columns = []
+    for side, kind in enumerate(kinds):
+        values = ["das"] * more + [row[side] for row in content]
+        cuts = [0, *sorted(draw(st.lists(st.integers(0, len(values)), max_size=3))), len(values)]
+        chunks = [array_of(values[a:b], kind) for a, b in pairwise(cuts)]
+        columns.append(pa.chunked_array(chunks, kind))
+    table = pa.table([pa.array(range(more + len(content)), pa.uint16()), *columns], names=["n", "de", "en"])
+    return content, table.slice(more)
+
+
+def array_of(values: list[str | None], kind: Any) -> Any:
+    """Strings as Arrow's array of some type."""
+    if not pa.types.is_dictionary(kind):
+        return pa.array(values, kind)
+    return pa.array(values, kind.value_type).dictionary_encode().cast(kind)
+
+
+def expected(
+    aligner: Any, content: list[tuple[str | None, str | None]]
+) -> list[tuple[dict[tuple[int, int], float], str]]:
+    """Links and status of rows, by the aligner itself."""
+    aligner = tables.for_rows(aligner)
+    pairs = [(source or "", target or "") if None not in (source, target) else ("", "") for source, target in content]
+    found = []
+    for row, alignment in zip(content, aligner(pairs), strict=True):
+        status = "null" if None in row else "blank" if alignment.pair.blank else alignment.skipped
+        found.append((dict(alignment.scores), status))
+    return found
+
+
+@settings(max_examples=60)
+@given(made())
+def test_links_are_those_of_the_aligner(one: Aligner, both: TwoWayAligner, case: Any) -> None:
+    content, table = case
+    for aligner in (one, both):
+        wanted = expected(aligner, content)
+        found = align_table(table, aligner, "de", "en", "n")
+        assert found.schema == pa.schema({"n": pa.uint16(), "links": LINKS, "status": pa.string()})
+        assert found.column("n").equals(table.column("n"))
+        assert not found.column("links").null_count + found.column("status").null_count
+        for row, (links, status) in zip(found.to_pylist(), wanted, strict=True):
+            assert row["status"] == status
+            numbers = [(link["source"], link["target"]) for link in row["links"]]
+            assert numbers == sorted(links)
+            scores = [link["score"] for link in row["links"]]
+            assert scores == pytest.approx([links[link] for link in numbers], rel=1e-6)
+        written = align_table(table, aligner, "de", "en", links="pharaoh")
+        assert written.schema == pa.schema({"links": pa.string(), "status": pa.string()})
+        assert written.column("links").to_pylist() == [
+            " ".join(f"{i}-{j}" for i, j in sorted(links)) for links, _ in wanted
+        ]
+        assert written.column("status").equals(found.column("status"))
+
+
+def text(count: int) -> list[tuple[str, str]]:
+    """Pairs of the toy model's words."""
+    numbers = [[n * k % 10 for k in range(1, 4 + n % 3)] for n in range(count)]
+    return [
+        (" ".join(toy.SOURCE_WORDS[k] for k in some), " ".join(toy.TARGET_WORDS[k] for k in some)) for some in numbers
+    ]
+
+
+def table_of(pairs: list[tuple[str, str]], **more: Any) -> Any:
+    return pa.table({"source": [source for source, _ in pairs], "target": [target for _, target in pairs], **more})
+
+
+def test_links_do_not_depend_on_the_table_that_a_row_is_in(one: Aligner) -> None:
+    pairs = text(65)  # enough to choose by
+    assert list(map(str, one(pairs))) != list(map(str, one.fixed()(pairs)))  # as this text would have it
+    whole = align_table(table_of(pairs), one, links="pharaoh")
+    parts = [align_table(part, one, links="pharaoh") for part in table_of(pairs).to_batches(max_chunksize=7)]
+    assert pa.concat_tables(parts).to_pylist() == whole.to_pylist()
+
+
+def test_an_aligner_that_is_fixed_reads_where_it_was_fixed(aligner: Any) -> None:
+    pairs = text(65)
+    fixed = aligner.fixed(pairs)
+    found = align_table(table_of(pairs), fixed, links="pharaoh").column("links").to_pylist()
+    assert found == list(map(str, aligner(pairs)))
+
+
+def test_what_is_too_long_has_a_status_and_stops_nothing(aligner: Any) -> None:
+    pairs = [
+        ("das haus", "the house"),
+        ("das " * 50, "the house"),
+        ("das haus", "the " * 50),
+        ("das haus", "the house"),
+    ]
+    assert {one.too_long for one in aligner.directions} == {"stop"}
+    assert align_table(table_of(pairs), aligner).column("status").to_pylist() == ["", "too long", "too long", ""]
+
+
+def test_nothing_is_said_of_the_models_again(one: Aligner) -> None:
+    with pytest.warns(TextWarning, match="does it translate en to de"):
+        odd = TwoWayAligner(one, one)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        align_table(table_of([("das haus", "the house")]), odd)
+
+
+def bytes_as_strings(values: list[bytes]) -> Any:
+    """What a file calls strings, and is not UTF-8."""
+    return pa.StringArray.from_buffers(len(values), *pa.array(values, pa.binary()).buffers()[1:])
+
+
+def test_what_is_not_utf8_has_a_status(one: Aligner) -> None:
+    strings = bytes_as_strings([b"das haus", b"das \xff", b"\xed\xa0\x80", b"das haus"])
+    for column in (strings, strings.dictionary_encode()):
+        table = pa.table({"source": column, "target": ["the house", "the house", "\u00e4", None]})
+        found = align_table(table, one, links="pharaoh")
+        assert found.column("status").to_pylist() == ["", "not UTF-8", "not UTF-8", "null"]
+        assert found.column("links").to_pylist()[1:] == ["", "", ""]
+
+
+def test_a_column_of_nulls_alone_and_a_dictionary_of_views(one: Aligner) -> None:
+    views = pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), pa.array(["das haus", None], pa.string_view()))
+    table = pa.table({"de": views, "en": ["the house"] * 3, "none": pa.nulls(3)})
+    assert align_table(table, one, "de", "en").column("status").to_pylist() == ["null", "", "null"]
+    assert align_table(table, one, "de", "none").column("status").to_pylist() == ["null"] * 3
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_no_rows(one: Aligner, kind: Any) -> None:
+    for table in (
+        pa.table({"source": pa.chunked_array([], kind), "target": pa.chunked_array([], kind)}),
+        pa.record_batch({"source": pa.array([], pa.string()), "target": pa.array([], pa.string())}),
+    ):
+        found = align_table(table, one)
+        assert (found.num_rows, found.schema) == (0, pa.schema({"links": LINKS, "status": pa.string()}))
+
+
+def test_a_batch_is_taken_as_a_table_is_and_the_id_is_as_it_was(one: Aligner) -> None:
+    pairs = text(5)
+    ids = pa.array(["a", "b", "a", None, "b"]).dictionary_encode()
+    field = pa.field("key", ids.type, metadata={"of": "mine"})
+    schema = pa.schema([field, ("source", pa.string()), ("target", pa.string())], metadata={"file": "x"})
+    batch = pa.record_batch([ids, *zip(*pairs, strict=True)], schema=schema)
+    found = align_table(batch, one, id="key")
+    assert found.schema.field("key").equals(field, check_metadata=True)
+    assert found.column("key").chunk(0).equals(ids)
+    assert found.equals(align_table(pa.Table.from_batches([batch]), one, id="key"))
+
+
+def test_a_table_of_many_rows_is_done_in_parts(one: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of([*text(11), ("", "")], id=list(range(12)))
+    table = pa.concat_tables([table.slice(0, 5), table.slice(5)])
+    whole = align_table(table, one, id="id")
+    monkeypatch.setattr(tables, "ROWS", 4)
+    assert align_table(table, one, id="id").to_pylist() == whole.to_pylist()
+
+
+def test_nothing_is_kept_between_calls(one: Aligner) -> None:
+    fixed, table = tables.for_rows(one), table_of(text(13))
+    align_table(table, fixed)
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    for _ in range(3):
+        align_table(table, fixed)
+    gc.collect()
+    assert pa.total_allocated_bytes() == before
+
+
+TABLE = pa.table({"id": [1], "de": ["das"], "en": ["the"], "words": [["das"]], "raw": [b"das"], "links": ["0-0"]})
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments", "message"),
+    [
+        (
+            TABLE,
+            {"source": "src"},
+            "no column 'src': the table has 'id', 'de', 'en', 'words', 'raw', 'links': name one with source",
+        ),
+        (TABLE.select(["de"]), {}, "no column 'en': the table has 'de': name one with target"),
+        (pa.table({}), {}, "no column 'de': the table has none: name one with source"),
+        (TABLE, {"id": "key"}, "no column 'key': .*: name one with id"),
+        (
+            pa.table([["das"], ["the"], ["das"]], names=["de", "en", "de"]),
+            {},
+            "2 columns 'de': the table has 'de', 'en', 'de': name one with source",
+        ),
+        (TABLE, {"target": "id"}, "column 'id' is of type int64, where strings are expected"),
+        (TABLE, {"source": "words"}, r"column 'words' is of type list<item: string>, where strings are expected"),
+        (TABLE, {"source": "raw"}, "column 'raw' is of type binary, where strings are expected"),
+        (TABLE, {"id": "links"}, "column 'links' cannot be the id, since what comes out has another of that name"),
+        (
+            pa.table({"\x1b[31m" * 99: ["das"]}),
+            {},
+            r"no column 'de': the table has '\\x1b\[31m.{60,70}…: name one with source",
+        ),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(one: Aligner, table: Any, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=f"^{message}$"):
+        align_table(table, one, **{"source": "de", "target": "en", **arguments})
+
+
+def test_other_arguments_that_do_not_fit(one: Aligner) -> None:
+    with pytest.raises(ValueError, match="links is one of structs, pharaoh; not 'naacl'"):
+        align_table(TABLE, one, "de", "en", links="naacl")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="table is a pyarrow Table or RecordBatch; not of type dict"):
+        align_table({"source": ["das"], "target": ["the"]}, one)
