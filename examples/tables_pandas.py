@@ -9,8 +9,9 @@ frame = pd.DataFrame(
     {
         "de": ["Das Haus ist alt.", None, "Wir haben heute Zeit."],
         "en": ["The house is old.", "Nobody knows.", "We have time today."],
-    }
+    },
+    index=[10, 11, 12],
 )
 found = align_table(pa.Table.from_pandas(frame), load("de-en"), source="de", target="en", links="pharaoh")
-frame[["links", "status"]] = found.to_pandas()
+frame[["links", "status"]] = found.to_pandas().set_index(frame.index)
 print(frame[["links", "status", "de"]].to_string())

@@ -19,7 +19,7 @@ linked = ray.data.from_arrow(table).map_batches(
     fn_constructor_kwargs={"source": "de", "target": "en", "id": "id", "links": "pharaoh"},
     batch_format="pyarrow",
     batch_size=2000,
-    compute=ray.data.ActorPoolStrategy(size=1),  # as many as there are cores; with num_gpus=1, as there are GPUs
+    compute=ray.data.ActorPoolStrategy(size=1),  # as many actors as there are cores to spare
 )
 for row in sorted(linked.take_all(), key=lambda row: row["id"]):
     print(row)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 AnyAligner: TypeAlias = Aligner | TwoWayAligner
 LinksAs = Literal["structs", "pharaoh"]
 
-ROWS = 10_000
+ROWS = 2000
 """Rows whose links are Python's objects at one time, which take several times the room of Arrow's."""
 
 RESULTS = ("links", "status")
@@ -80,7 +80,7 @@ def align_table(
     if id is not None:
         _check_column(table, id, "id")
         if id in RESULTS:
-            raise DataError(f"column {id!r} cannot be the id, since what comes out has another of that name")
+            raise DataError(f"column {id!r}: what comes out has another of that name", remedy=Remedy("rename it"))
     unread: dict[int, str] = {}
     aligned = for_rows(aligner)(_pairs(table.select([source, target]), unread))
     schema = _schema(links)
@@ -135,7 +135,8 @@ def _check_text(table: pa.Table, name: str, argument: str) -> None:
     _check_column(table, name, argument)
     kind = table.schema.field(name).type
     if str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:
-        raise DataError(f"column {name!r} is of type {shorten(str(kind))}, where strings are expected")
+        remedy = Remedy("cast it, or name another with {}", (Argument(argument),))
+        raise DataError(f"column {name!r} is of type {shorten(str(kind))}, where strings are expected", remedy=remedy)
 
 
 def _pairs(table: pa.Table, unread: dict[int, str]) -> Iterator[Pair]:

@@ -20,10 +20,10 @@ STRINGS = """\
 """
 SHOWN = {
     "pandas": """\
-             links status                     de
-0  0-0 1-1 2-2 3-3             Das Haus ist alt.
-1                    null                    NaN
-2  0-0 1-1 2-3 3-2         Wir haben heute Zeit.
+              links status                     de
+10  0-0 1-1 2-2 3-3             Das Haus ist alt.
+11                    null                    NaN
+12  0-0 1-1 2-3 3-2         Wir haben heute Zeit.
 """,
     "datasets": STRINGS,
     "ray": STRINGS,
@@ -32,7 +32,7 @@ Row(id=1, links=['0-0', '1-1', '2-2', '3-3'], status='')
 Row(id=2, links=[], status='null')
 Row(id=3, links=['0-0', '1-1', '2-3', '3-2'], status='')
 """,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("engine", SHOWN)

@@ -75,7 +75,7 @@ def test_a_process_loads_its_models_once(models: tuple[Path, Path], loads: list[
 def test_options_are_of_the_first_model(models: tuple[Path, Path], loads: list[str]) -> None:
     (models[0] / "dict.de.txt").rename(models[0].parent / "dict.de.txt")
     (models[0] / "dict.en.txt").rename(models[0].parent / "dict.en.txt")
-    options = ModelOptions(dictionaries=models[0].parent, subword_files=None)
+    options = ModelOptions(dictionaries=models[0].parent)
     TableAligner(models[0], reverse=models[1], options=options, **COLUMNS)(TABLE)
     with pytest.raises(ModelError, match="dict"):
         TableAligner(models[0], **COLUMNS)(TABLE)

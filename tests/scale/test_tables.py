@@ -247,10 +247,22 @@ TABLE = pa.table({"id": [1], "de": ["das"], "en": ["the"], "words": [["das"]], "
             {},
             "2 columns 'de': the table has 'de', 'en', 'de': name one with source",
         ),
-        (TABLE, {"target": "id"}, "column 'id' is of type int64, where strings are expected"),
-        (TABLE, {"source": "words"}, r"column 'words' is of type list<item: string>, where strings are expected"),
-        (TABLE, {"source": "raw"}, "column 'raw' is of type binary, where strings are expected"),
-        (TABLE, {"id": "links"}, "column 'links' cannot be the id, since what comes out has another of that name"),
+        (
+            TABLE,
+            {"target": "id"},
+            "column 'id' is of type int64, where strings are expected: cast it, or name another with target",
+        ),
+        (
+            TABLE,
+            {"source": "words"},
+            "column 'words' is of type list<item: string>, where strings are expected: cast it, .*",
+        ),
+        (
+            TABLE,
+            {"source": "raw"},
+            "column 'raw' is of type binary, where strings are expected: cast it, or name another with source",
+        ),
+        (TABLE, {"id": "links"}, "column 'links': what comes out has another of that name: rename it"),
         (
             pa.table({"\x1b[31m" * 99: ["das"]}),
             {},
