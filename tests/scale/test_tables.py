@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -12,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align import Aligner, DataError, TextWarning, TwoWayAligner, align_table, load
+from align import Aligner, Alignment, DataError, TextWarning, TwoWayAligner, align_table, load
 from align.scale import tables
 from tests import toy
+from tests.conftest import ROOT
 
 pa = pytest.importorskip("pyarrow")
 
@@ -83,16 +86,13 @@ def array_of(values: list[str | None], kind: Any) -> Any:
     return pa.array(values, kind.value_type).dictionary_encode().cast(kind)
 
 
-def expected(
-    aligner: Any, content: list[tuple[str | None, str | None]]
-) -> list[tuple[dict[tuple[int, int], float], str]]:
-    """Links and status of rows, by the aligner itself."""
-    aligner = tables.for_rows(aligner)
+def expected(aligner: Any, content: list[tuple[str | None, str | None]]) -> list[tuple[Alignment, str]]:
+    """Alignments of rows, by the aligner itself, and their status."""
     pairs = [(source or "", target or "") if None not in (source, target) else ("", "") for source, target in content]
-    found = []
-    for row, alignment in zip(content, aligner(pairs), strict=True):
+    found: list[tuple[Alignment, str]] = []
+    for row, alignment in zip(content, tables.for_rows(aligner)(pairs), strict=True):
         status = "null" if None in row else "blank" if alignment.pair.blank else alignment.skipped
-        found.append((dict(alignment.scores), status))
+        found.append((alignment, status))
     return found
 
 
@@ -106,17 +106,14 @@ def test_links_are_those_of_the_aligner(one: Aligner, both: TwoWayAligner, case:
         assert found.schema == pa.schema({"n": pa.uint16(), "links": LINKS, "status": pa.string()})
         assert found.column("n").equals(table.column("n"))
         assert not found.column("links").null_count + found.column("status").null_count
-        for row, (links, status) in zip(found.to_pylist(), wanted, strict=True):
+        for row, (alignment, status) in zip(found.to_pylist(), wanted, strict=True):
             assert row["status"] == status
-            numbers = [(link["source"], link["target"]) for link in row["links"]]
-            assert numbers == sorted(links)
-            scores = [link["score"] for link in row["links"]]
-            assert scores == pytest.approx([links[link] for link in numbers], rel=1e-6)
+            assert [(link["source"], link["target"]) for link in row["links"]] == list(alignment)
+            scores = [alignment.scores[link] for link in alignment]
+            assert [link["score"] for link in row["links"]] == pytest.approx(scores, rel=1e-6)
         written = align_table(table, aligner, "de", "en", links="pharaoh")
         assert written.schema == pa.schema({"links": pa.string(), "status": pa.string()})
-        assert written.column("links").to_pylist() == [
-            " ".join(f"{i}-{j}" for i, j in sorted(links)) for links, _ in wanted
-        ]
+        assert written.column("links").to_pylist() == [str(alignment) for alignment, _ in wanted]
         assert written.column("status").equals(found.column("status"))
 
 
@@ -280,3 +277,21 @@ def test_other_arguments_that_do_not_fit(one: Aligner) -> None:
         align_table(TABLE, one, "de", "en", links="naacl")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="table is a pyarrow Table or RecordBatch; not of type dict"):
         align_table({"source": ["das"], "target": ["the"]}, one)
+
+
+WITHOUT = """
+import sys
+from align import TableAligner, align_table
+TableAligner()
+assert "pyarrow" not in sys.modules
+sys.modules["pyarrow"] = None
+try:
+    align_table({}, None)
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+
+
+def test_pyarrow_is_imported_by_the_first_call_only() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "pyarrow\n"
