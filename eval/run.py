@@ -50,13 +50,14 @@ def experiment_options(parser: argparse.ArgumentParser, several: bool = False) -
         parser.add_argument("--experiment", default="bundled", help="whose first models, gold and text are used")
 
 
-def text_options(parser: argparse.ArgumentParser, lines: int, rounds: int = 5) -> None:
-    """A model, a text, and how often to measure."""
+def text_options(parser: argparse.ArgumentParser, lines: int, rounds: int | None = 5) -> None:
+    """A model, a text, and how often to measure, if that is to be said."""
     parser.add_argument("-s", "--source", required=True)
     parser.add_argument("-t", "--target", required=True)
     parser.add_argument("-m", "--model", default="de-en")
     parser.add_argument("--lines", type=int, default=lines)
-    parser.add_argument("--rounds", type=int, default=rounds)
+    if rounds is not None:
+        parser.add_argument("--rounds", type=int, default=rounds)
 
 
 def reproduce(parser: argparse.ArgumentParser) -> None:
@@ -235,6 +236,14 @@ def analysis(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
 
 
+def serve_load(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    text_options(parser, lines=2_000, rounds=None)
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--threads", type=int, default=1, help="of the service; its clients need a core, too")
+
+
 def screenshots(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("--sentences", type=int, nargs="+", default=[500, 2_000, 10_000], help="of the pages to open")
@@ -267,6 +276,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "benchmark-memory": benchmark_memory,
     "benchmark-evaluator": benchmark_evaluator,
     "benchmark-training": benchmark_training,
+    "serve-load": serve_load,
     "screenshots": screenshots,
 }
 """The options of each command; its work is `run` in the module of its name, which takes them as arguments."""

@@ -209,20 +209,23 @@ def go_on(
     return aligner, rest
 
 
-COMMANDS = ("shards",)
+COMMANDS = ("shards", "serve")
 """What else it does, by the names of the manual pages."""
 
 
 def build_command(name: str) -> Parser:
     """The parser of one of `COMMANDS`."""
-    from align.cli import shards_options
+    from align.cli import serve_options, shards_options
 
-    assert name == "shards"
-    return shards_options.build_parser()
+    return {"shards": shards_options, "serve": serve_options}[name].build_parser()
 
 
 def main() -> int:
     """Entry point of `extract-align`."""
+    if sys.argv[1:2] == ["serve"]:  # a file of that name is ./serve
+        from align.cli import serve
+
+        return serve.main(sys.argv[2:])
     if any(word == "--input" or word.startswith("--input=") for word in sys.argv[1:]):
         from align.cli import shards
 

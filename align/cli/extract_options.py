@@ -51,6 +51,7 @@ EXAMPLES = """examples:
   extract-align --input --help                           how that is done, in parts and again after a stop
 
 combine-align symmetrises two files of links; baseline-align runs a statistical aligner, to compare with.
+extract-align serve answers over HTTP; extract-align serve --help says how.
 """
 
 
@@ -198,12 +199,17 @@ def read_options(parser: Parser) -> Options:
     )
 
 
-def parse_with_preset(parser: Parser) -> argparse.Namespace:
-    """The command line, where a preset changes the defaults of other options."""
-    args = parser.parse_command()
+def parse_with_preset(parser: Parser, words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line, where a preset changes the defaults of other options.
+
+    Args:
+        parser: of the program.
+        words: of the command line, if they are not all of this process's.
+    """
+    args = parser.parse_command(words)
     if args.preset:
         parser.set_defaults(**PRESETS[args.preset])
-        args = parser.parse_command()
+        args = parser.parse_command(words)
     return args
 
 

@@ -208,8 +208,13 @@ def add_null_option(group: Any) -> None:
     )
 
 
-def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> Any:
-    """Device, arithmetic and sizes; returns the group, for more of them."""
+def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str | None) -> Any:
+    """Device, arithmetic and sizes; returns the group, for more of them.
+
+    Args:
+        parser: whose options these are.
+        buffer_help: what --buffer does; None where nothing is read ahead.
+    """
     group = parser.add_argument_group("speed")
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
     group.add_argument(
@@ -230,7 +235,8 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str) -> Any:
         metavar="N",
         help=f"pieces in a batch, padding included (default: {BATCH_TOKENS}, on a GPU {GPU_BATCH_TOKENS})",
     )
-    group.add_argument("--buffer", type=whole_number(1), default=BUFFER, metavar="N", help=buffer_help)
+    if buffer_help is not None:
+        group.add_argument("--buffer", type=whole_number(1), default=BUFFER, metavar="N", help=buffer_help)
     return group
 
 

@@ -19,7 +19,7 @@ from align.links.columns import Labelled, format_labelled
 from align.links.elements import Markup
 from align.links.formats import to_json
 from align.links.labels import Span, project_labels, read_bio, write_bio
-from align.links.markup import UNLINKED, place_markup
+from align.links.markup import UNLINKED, Placement, place_markup
 from align.links.spans import Annotated, write_annotated
 from align.memory import keep_freed_memory
 from align.types import Alignment, Choice, Pair, TextWarning
@@ -116,7 +116,7 @@ class Results:
         if isinstance(item.source, Markup):
             placed = place_markup(item.source, item.target, scores, split=self._options.split)
             text = placed.text + "\n"
-            rows = [_row(one.tag, one.source, one.target, one.confidence, one.remarks) for one in placed.report]
+            rows = [one.to_dict() for one in placed.report]
         else:
             text, rows = _labels(item, item.source, scores, self._options)
         self._out.write(text.encode())
@@ -143,33 +143,19 @@ def _labels(
     spans = read_bio(source.labels) if isinstance(source, Labelled) else source.spans
     found = project_labels(spans, scores, len(item.pair.source), len(words))
     rows = [
-        _row(
-            one.label, one.source, [one.target] if one.target else [], one.confidence, () if one.target else (UNLINKED,)
-        )
+        Placement(
+            one.label,
+            one.source,
+            (one.target,) if one.target else (),
+            one.confidence,
+            () if one.target else (UNLINKED,),
+        ).to_dict()
         for one in found
     ]
     if isinstance(source, Annotated):
         return write_annotated(source, item.target, found) + "\n", rows
     labels = write_bio([Span(one.label, one.target) for one in found if one.target], len(words))
     return format_labelled(Labelled(words, tuple(labels)), options.tags), rows
-
-
-def _row(
-    tag: str,
-    source: tuple[int, int],
-    target: Sequence[tuple[int, int]],
-    confidence: float,
-    remarks: Sequence[str],
-) -> dict[str, Any]:
-    """A line of the report, for one tag."""
-    windows = [[*window] for window in target]
-    return {
-        "tag": tag,
-        "source": [*source],
-        "target": windows,
-        "confidence": round(confidence, 4),
-        "remarks": [*remarks],
-    }
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ another as they were, and none laps over another.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from align.links.elements import Element, Markup, read_markup, words_in
 from align.links.insertion import write_tags
@@ -39,6 +39,12 @@ class Placement(NamedTuple):
     target: tuple[Window, ...]
     confidence: float
     remarks: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as strings, numbers and lists of them, which `json.dumps` takes; confidence has four digits."""
+        windows = [[*window] for window in self.target]
+        values = {"source": [*self.source], "target": windows, "confidence": round(self.confidence, 4)}
+        return {"tag": self.tag, **values, "remarks": [*self.remarks]}
 
 
 class Transferred(NamedTuple):

@@ -1,1 +1,1 @@
-"""Alignments over HTTP."""
+"""Links and tags over HTTP: requests gathered into rounds, one model for all of them."""

@@ -1,0 +1,165 @@
+"""The command line of `extract-align serve`: its options, which of them go together, and what they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from align.cli.method_options import (
+    METHOD,
+    REVERSE_IDLE,
+    add_method_options,
+    add_reverse_options,
+    add_symmetrize_option,
+    add_threshold_option,
+    requested_linking,
+)
+from align.cli.models import Asked, requested_models
+from align.cli.options import (
+    MODEL_IDLE,
+    add_model_options,
+    add_quiet_option,
+    add_speed_options,
+    new_parser,
+    whole_number,
+)
+from align.cli.parser import Parser
+from align.service.limits import Limits
+from align.text.batching import BUFFER
+
+PROGRAM = "extract-align serve"
+
+EXAMPLES = """examples:
+  extract-align serve                                    German to English, at http://127.0.0.1:8000
+  extract-align serve -m de-en --reverse-model en-de     both directions, symmetrised
+  extract-align serve --port 8017 --threads 2            another port, and two CPU threads
+  extract-align serve --host 0.0.0.0 --token-file token    for other machines, which must name the token
+
+POST /align and /transfer; GET /health, /metrics and /openapi.json.
+"""
+
+DEFAULT = Limits()
+
+
+@dataclass(frozen=True)
+class Options(Asked):
+    """What `extract-align serve` is asked for.
+
+    Attributes:
+        host: the name or address to listen at.
+        port: likewise; 0 for one that the system chooses.
+        token_file: the file with the token that requests must name; None where anyone may ask.
+        stop_seconds: that requests in work may take once the service is told to stop.
+        limits: of requests.
+    """
+
+    host: str
+    port: int
+    token_file: str | None
+    stop_seconds: int
+    limits: Limits
+
+
+def build_parser() -> Parser:
+    """All options, in groups."""
+    parser = new_parser(
+        PROGRAM, "Answers over HTTP: links of sentence pairs, and tags put into translations.", EXAMPLES
+    )
+    add_quiet_option(parser)
+    group = parser.add_argument_group("service")
+    group.add_argument("--host", default="127.0.0.1", help="name or address to listen at; any but this machine's own "
+                       "needs --token-file")  # fmt: skip
+    group.add_argument(
+        "--port", type=whole_number(0, 65_535), default=8000, metavar="N", help="0: one that the system chooses"
+    )
+    group.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="its one line is what requests must name, as `Authorization: Bearer TOKEN`; only /health needs none",
+    )
+    group.add_argument(
+        "--stop-seconds",
+        type=whole_number(1, 3600),
+        default=30,
+        metavar="N",
+        help="what requests in work are given at SIGTERM or Ctrl-C; at a second one the service ends at once",
+    )
+    _limit_options(parser)
+    add_model_options(parser)
+    group = parser.add_argument_group(METHOD)
+    add_method_options(group)
+    add_threshold_option(group)
+    group = parser.add_argument_group("two directions")
+    add_reverse_options(group)
+    add_symmetrize_option(group)
+    add_speed_options(parser, None)
+    return parser
+
+
+def _limit_options(parser: argparse.ArgumentParser) -> None:
+    """How much is taken on."""
+    group = parser.add_argument_group("limits")
+
+    def add(flag: str, default: int, help: str) -> None:
+        group.add_argument(flag, type=whole_number(1, 2**31 - 1), default=default, metavar="N", help=help)
+
+    add("--body-bytes", DEFAULT.body_bytes, "of a request; more is answered with status 413")
+    add("--body-seconds", round(DEFAULT.body_seconds), "that it may take to arrive; else 408")
+    add("--request-pairs", DEFAULT.request_pairs, "of a request; else 413")
+    add("--line-characters", DEFAULT.line_characters, "of a sentence, with its tags; else 413")
+    add("--requests", DEFAULT.requests, "under way at a time; else 429")
+    add("--queue-pairs", DEFAULT.queue_pairs, "that wait for links at a time, of all requests; else 429")
+    add("--round-pairs", DEFAULT.round_pairs, "that go through the model together")
+    group.add_argument(
+        "--round-wait",
+        type=whole_number(0, 10_000),
+        default=round(DEFAULT.round_wait * 1000),
+        metavar="MS",
+        help="milliseconds that the first pair of a round waits for others",
+    )
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach a host's address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_options(parser: Parser, arguments: Sequence[str]) -> Options:
+    """The command line, checked."""
+    parser.set_defaults(buffer=BUFFER, bad_lines="blank")
+    args = parser.parse_command(arguments)
+    parser.refuse_idle(args, (MODEL_IDLE, *REVERSE_IDLE))
+    if not args.token_file and not is_local(args.host):
+        parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
+    if args.request_pairs > args.queue_pairs:
+        parser.error("--request-pairs is larger than --queue-pairs: such a request would be refused for ever")
+    method, threshold, settings, reverse_settings = requested_linking(parser, args)
+    limits = Limits(
+        body_bytes=args.body_bytes,
+        body_seconds=args.body_seconds,
+        request_pairs=args.request_pairs,
+        line_characters=args.line_characters,
+        requests=args.requests,
+        queue_pairs=args.queue_pairs,
+        round_pairs=args.round_pairs,
+        round_wait=args.round_wait / 1000,
+    )
+    return Options(
+        models=requested_models(args, settings, reverse_settings),
+        method=method,
+        threshold=threshold,
+        search=None,
+        quiet=args.quiet,
+        host=args.host,
+        port=args.port,
+        token_file=args.token_file,
+        stop_seconds=args.stop_seconds,
+        limits=limits,
+    )

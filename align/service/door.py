@@ -1,0 +1,121 @@
+"""What every request passes: who asks, how much comes in, and that all that goes out is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from align.service.limits import Limits
+from align.service.metrics import Metrics
+
+OPEN = "/health"
+"""The path that needs no token, for whoever watches over processes."""
+
+CLIENT_LEFT = 499
+"""What is counted for a request whose client did not wait; nobody gets it."""
+
+HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+
+_log = logging.getLogger("align.service")
+
+
+def refusal(code: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer that says why there is none; in ASCII, since what it quotes may be anything."""
+    return Response(json.dumps({"error": why}), code, headers, "application/json")
+
+
+class Door:
+    """An ASGI application around another one.
+
+    Args:
+        app: answers what is let in.
+        limits: of bodies, and of requests at a time.
+        token: what a request must name; empty where anyone may ask.
+        metrics: where requests are counted.
+        paths: those that are counted by name.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, token: str, metrics: Metrics, paths: frozenset[str]) -> None:
+        self._app, self._limits, self._metrics, self._paths = app, limits, metrics, paths
+        self._expected = f"Bearer {token}".encode() if token else b""
+        self._inside = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it; what is no request, such as the start and the end, is the application's."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        code, start = 0, time.monotonic()
+
+        async def answer(message: Message) -> None:
+            nonlocal code
+            if message["type"] == "http.response.start":
+                code = message["status"]
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            await send(message)
+
+        self._inside += 1
+        try:
+            await self._enter(scope, receive, answer)
+        except Exception as error:
+            _log.error("%s while answering a request", type(error).__name__)  # whose message may quote the request
+            if not code:
+                await refusal(500, "an error of the service's own")(scope, receive, answer)
+        finally:
+            self._inside -= 1
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            self._metrics.answered(path, code or CLIENT_LEFT, time.monotonic() - start)
+
+    async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in with the whole of its body, or say why not."""
+        headers = dict(scope["headers"])
+        given = headers.get(b"authorization", b"")
+        if self._expected and scope["path"] != OPEN and not hmac.compare_digest(given, self._expected):
+            why = refusal(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
+            return await why(scope, receive, send)
+        if self._inside > self._limits.requests and scope["path"] != OPEN:
+            return await refusal(429, "too many requests at a time", {"Retry-After": "1"})(scope, receive, send)
+        too_large = refusal(413, f"a body has {self._limits.body_bytes:,} bytes at most")
+        if int(headers.get(b"content-length", b"0")) > self._limits.body_bytes:  # which the server has checked
+            return await too_large(scope, receive, send)
+        try:
+            body = await asyncio.wait_for(_read(receive, self._limits.body_bytes), self._limits.body_seconds)
+        except asyncio.TimeoutError:
+            slow = f"the body took more than {self._limits.body_seconds:g} s to arrive"
+            return await refusal(408, slow)(scope, receive, send)
+        if body is None:
+            return None
+        if len(body) > self._limits.body_bytes:
+            return await too_large(scope, receive, send)
+        return await self._app(scope, _again(body, receive), send)
+
+
+async def _read(receive: Receive, most: int) -> bytes | None:
+    """A request's body, or as much of it as shows that it is too large; None if the client has left."""
+    body = bytearray()
+    more = True
+    while more and len(body) <= most:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return bytes(body)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """What gives out a body that has been read, and then what else comes in."""
+    parts: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_part() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return next_part

@@ -1,0 +1,94 @@
+"""The server: a socket, and an end that leaves no request without its answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from align.errors import Argument, DataError, Remedy
+
+HEADERS_BYTES = 16_384
+"""Of the head of a request, at most."""
+
+IDLE_SECONDS = 30
+"""After which a connection without a request is closed."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that has its address, and does not listen yet: until then clients are told that nobody is there.
+
+    Args:
+        host: a name or an address.
+        port: 0 for one that the system chooses.
+
+    Raises:
+        DataError: there is no such address here, or it is taken.
+    """
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, proto)
+    except (OSError, UnicodeError) as error:
+        raise DataError(f"{host}: {getattr(error, 'strerror', None) or 'no name of a host'}") from None
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        remedy = Remedy("take another {}", (Argument("port"),))
+        raise DataError(f"{host}, port {port}: {error.strerror}", remedy=remedy) from None
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """Where a socket is reached, as clients write it."""
+    host, port, *_ = listener.getsockname()
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class _Server(uvicorn.Server):
+    """A server that ends well at a signal, and at once at a second one; uvicorn's own ends by the signal itself."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, old in before.items():
+                signal.signal(number, old)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            os._exit(128 + sig)
+        self.should_exit = True
+
+
+def serve(app: Any, listener: socket.socket, stop_seconds: int) -> None:
+    """Answer requests until SIGTERM or Ctrl-C; then those that are in work, for so many seconds at most.
+
+    Args:
+        app: an ASGI application.
+        listener: of `bind`.
+        stop_seconds: after which requests that still are in work are dropped.
+    """
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,  # warnings and errors, by Python's own way, to stderr
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=stop_seconds,
+        h11_max_incomplete_event_size=HEADERS_BYTES,
+    )
+    _Server(config).run(sockets=[listener])

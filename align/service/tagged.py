@@ -1,0 +1,51 @@
+"""Tags of a source sentence on their way into its translation, for one pair of a request."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from align.links.elements import Markup, read_markup, readable
+from align.links.markup import place_markup
+from align.text.words import split_words
+from align.types import Alignment, Pair
+
+MOST_TAGS = 100
+"""Of a sentence: what placing costs grows with their number times the words', to a third of a second for so many."""
+
+
+class Tagged(NamedTuple):
+    """A pair and the tags of its source.
+
+    Attributes:
+        pair: its words, as a model is to read them; none where the tags are bad.
+        markup: the source; None where its tags are bad.
+        target: as it was given.
+        error: what is wrong with the tags.
+    """
+
+    pair: Pair
+    markup: Markup | None
+    target: str
+    error: str = ""
+
+
+def read_tagged(source: str, target: str, tags: str, id: int) -> Tagged:
+    """Read a pair; bad tags are its own error, and no other's."""
+    try:
+        markup = read_markup(source, tags)
+    except ValueError as error:
+        return Tagged(Pair((), (), id), None, target, str(error))
+    if (count := sum(token.kind != "text" for token in markup.tokens)) > MOST_TAGS:
+        return Tagged(Pair((), (), id), None, target, f"{count:,} tags, and a sentence may have {MOST_TAGS}")
+    pair = Pair(markup.readable(), readable(split_words(target), markup.escaped), id)
+    return Tagged(pair, markup, target)
+
+
+def write_tagged(tagged: Tagged, alignment: Alignment | None, status: str, split: bool) -> dict[str, Any]:
+    """What is answered for a pair: see `align.service.messages.TransferredPair`."""
+    if tagged.markup is None:
+        return {"status": status, "target": None, "tags": [], "error": tagged.error}
+    if alignment is None or alignment.skipped:
+        return {"status": status, "target": None, "tags": []}
+    placed = place_markup(tagged.markup, tagged.target, alignment.scores, split=split)
+    return {"status": status, "target": placed.text, "tags": [one.to_dict() for one in placed.report]}

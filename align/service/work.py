@@ -1,0 +1,69 @@
+"""What the service does to pairs, with an aligner whose place is fixed: links then depend on nothing but the pair."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from align.aligners.single import Aligner
+from align.aligners.stream import aligning
+from align.aligners.two_way import TwoWayAligner
+from align.errors import PairError
+from align.links.symmetrize import SOFT
+from align.links.windows import FLOOR
+from align.service.rounds import Align
+from align.types import Alignment, Pair, TextWarning
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the service does, and what it says of itself.
+
+    Attributes:
+        align: pairs, for their links.
+        align_for_tags: the same with all that tags are placed by, links of low scores too.
+        models: their names.
+        signature: what links depend on.
+    """
+
+    align: Align
+    align_for_tags: Align
+    models: Sequence[str]
+    signature: str
+
+
+def work_of(aligner: Aligner | TwoWayAligner, signature: str) -> Work:
+    """The work of an aligner.
+
+    Args:
+        aligner: whose `fixed` has been called, and that leaves pairs blank that are too long.
+        signature: of it.
+    """
+    models = [one.recorder.name for one in aligner.directions]
+    return Work(_align(aligner), _align(for_tags(aligner)), models, signature)
+
+
+def for_tags(aligner: Aligner | TwoWayAligner) -> Aligner | TwoWayAligner:
+    """The same models, read at the same places, with the links that `transfer-align` places tags by."""
+    if isinstance(aligner, Aligner):
+        return replace(aligner, settings=replace(aligner.settings, threshold=FLOOR))
+    forward, reverse = (replace(one, settings=replace(one.settings, threshold=None)) for one in aligner.directions)
+    with warnings.catch_warnings():  # which came when the other one was made
+        warnings.simplefilter("ignore", TextWarning)
+        return replace(aligner, forward=forward, reverse=reverse, method=SOFT, threshold=FLOOR)
+
+
+def _align(aligner: Aligner | TwoWayAligner) -> Align:
+    """What aligns pairs, and says nothing of texts: a round is none."""
+    task, choices = aligning(aligner.steps), tuple(one.choice for one in aligner.directions if one.choice)
+
+    def align(pairs: Sequence[Pair]) -> list[Alignment]:
+        alignments = []
+        for pair, found in zip(pairs, task(pairs, choices, None), strict=True):
+            if isinstance(found, PairError):
+                raise found
+            alignments.append(Alignment(pair, *found))
+        return alignments
+
+    return align
