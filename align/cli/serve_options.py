@@ -95,6 +95,7 @@ def build_parser() -> Parser:
     add_reverse_options(group)
     add_symmetrize_option(group)
     add_speed_options(parser, None)
+    parser.hide(["print_completion"])  # which would replace that of extract-align
     return parser
 
 

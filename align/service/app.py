@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 import align
 from align.errors import shorten
 from align.links.formats import format_pharaoh
-from align.service.door import CLIENT_LEFT, Door, refusal
+from align.service.door import CLIENT_LEFT, OURS, Door, refusal
 from align.service.limits import Limits
 from align.service.messages import (
     AlignReply,
@@ -185,6 +185,7 @@ def build_app(work: Work, limits: Limits, token: str = "") -> Door:
         description=ABOUT,
         version=align.__version__,
         lifespan=service.lifespan,
+        redirect_slashes=False,
         docs_url=None,  # a page whose scripts come from elsewhere
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # which may quote requests
@@ -201,6 +202,10 @@ def build_app(work: Work, limits: Limits, token: str = "") -> Door:
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
         return refusal(error.status_code, str(error.detail), error.headers)
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> Response:
+        return refusal(500, OURS)
 
     return Door(app, limits, token, metrics, frozenset(app.openapi()["paths"]) | {app.openapi_url or ""})
 

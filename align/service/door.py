@@ -22,6 +22,9 @@ OPEN = "/health"
 CLIENT_LEFT = 499
 """What is counted for a request whose client did not wait; nobody gets it."""
 
+OURS = "an error of the service's own"
+"""What is said of an error that nobody asked for."""
+
 HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 _log = logging.getLogger("align.service")
@@ -41,17 +44,20 @@ class Door:
         token: what a request must name; empty where anyone may ask.
         metrics: where requests are counted.
         paths: those that are counted by name.
+
+    Attributes:
+        app: the same.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, token: str, metrics: Metrics, paths: frozenset[str]) -> None:
-        self._app, self._limits, self._metrics, self._paths = app, limits, metrics, paths
+        self.app, self._limits, self._metrics, self._paths = app, limits, metrics, paths
         self._expected = f"Bearer {token}".encode() if token else b""
         self._inside = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it; what is no request, such as the start and the end, is the application's."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         code, start = 0, time.monotonic()
 
@@ -68,7 +74,7 @@ class Door:
         except Exception as error:
             _log.error("%s while answering a request", type(error).__name__)  # whose message may quote the request
             if not code:
-                await refusal(500, "an error of the service's own")(scope, receive, answer)
+                await refusal(500, OURS)(scope, receive, answer)
         finally:
             self._inside -= 1
             path = scope["path"] if scope["path"] in self._paths else "other"
@@ -95,7 +101,7 @@ class Door:
             return None
         if len(body) > self._limits.body_bytes:
             return await too_large(scope, receive, send)
-        return await self._app(scope, _again(body, receive), send)
+        return await self.app(scope, _again(body, receive), send)
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 Status = Literal["ok", "blank", "too long", "failed"]
 """What became of a pair: links; none since a side has no word, or since the model takes no pair so long; an error."""
@@ -23,10 +23,14 @@ class SentencePair(_Request):
     target: str
 
 
+Pairs = Annotated[list[SentencePair], FailFast()]
+"""The first that is wrong is enough: two megabytes have room for a million, each with an error of its own."""
+
+
 class AlignRequest(_Request):
     """Pairs to align."""
 
-    pairs: list[SentencePair]
+    pairs: Pairs
     format: Literal["pharaoh", "pairs"] = Field("pharaoh", description="links as `0-0 1-2`, or as `[[0, 0], [1, 2]]`")
     scores: bool = Field(False, description="whether each pair has the scores of its links, in the links' order")
 
@@ -48,7 +52,7 @@ class AlignReply(BaseModel):
 class TransferRequest(_Request):
     """Pairs whose sources have tags, and whose targets have none."""
 
-    pairs: list[SentencePair]
+    pairs: Pairs
     tags: Literal["xml", "html", "placeholders"] = Field("xml", description="what the sources hold")
     split: bool = Field(False, description="whether a tag may come more than once")
 

@@ -1,0 +1,78 @@
+"""The service in this process: a stand-in for a model, and a client of the whole application."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import httpx
+
+from align import Alignment, Pair
+from align.service.app import build_app
+from align.service.limits import Limits
+from align.service.work import Work
+
+T = TypeVar("T")
+
+SECRET = "geheim"
+"""A word that no log and no other reply may hold."""
+
+
+class Model:
+    """Links words one by one; fails over the word "boom", takes no "toolong", and can be made to wait.
+
+    Attributes:
+        go: whether it works.
+        rounds: sources of the pairs that it was given at a time.
+    """
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.go.set()
+        self.rounds: list[list[str]] = []
+
+    def __call__(self, pairs: Sequence[Pair]) -> list[Alignment]:
+        self.rounds.append([" ".join(pair.source) for pair in pairs])
+        assert self.go.wait(30)
+        if any("boom" in pair.source for pair in pairs):
+            raise RuntimeError(SECRET)
+        return [self._one(pair) for pair in pairs]
+
+    def _one(self, pair: Pair) -> Alignment:
+        if "toolong" in pair.source:
+            return Alignment(pair, {}, "too long")
+        return Alignment(pair, {(n, n): 0.75 for n in range(min(len(pair.source), len(pair.target)))})
+
+
+@asynccontextmanager
+async def asking(work: Work | Model, limits: Limits | None = None, token: str = "") -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a service that runs until the context ends."""
+    if isinstance(work, Model):
+        work = Work(work, work, ["model"], "signature")
+    door: Any = build_app(work, limits or Limits(round_wait=0), token)
+    transport = httpx.ASGITransport(door, raise_app_exceptions=False)
+    async with (
+        door.app.router.lifespan_context(door.app),
+        httpx.AsyncClient(transport=transport, base_url="http://service") as client,
+    ):
+        client.door = door  # type: ignore[attr-defined]
+        yield client
+
+
+def run(test: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a test's coroutine, for half a minute at most."""
+    return asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def pairs(*sides: tuple[str, str], **more: Any) -> dict[str, Any]:
+    """A request's body."""
+    return {"pairs": [{"source": source, "target": target} for source, target in sides], **more}
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Let others work until something is so."""
+    while not true():
+        await asyncio.sleep(0.001)

@@ -1,0 +1,429 @@
+"""What the service answers: links, tags, refusals; whoever else asks at the same time, and whatever they send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra [serve]")
+
+from align.service.app import build_app
+from align.service.limits import Limits
+from align.service.messages import AlignReply, TransferReply
+from align.service.tagged import MOST_TAGS
+from align.service.work import Work
+from tests.service.asked import SECRET, Model, asking, pairs, run, until
+
+JSON = {"content-type": "application/json"}
+
+
+def post(path: str, body: Any, limits: Limits | None = None, **named: Any) -> Any:
+    """The answer to one request: a body as it is, or what JSON makes of it."""
+
+    async def ask() -> Any:
+        async with asking(Model(), limits) as client:
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            return await client.post(path, content=content, **{"headers": JSON, **named})
+
+    return run(ask)
+
+
+# Replies
+
+
+def test_links_of_every_status() -> None:
+    answer = post("/align", pairs(("a b", "A B"), ("", "x"), ("toolong", "x"), ("boom", "x")))
+    statuses = ["ok", "blank", "too long", "failed"]
+    links = ["0-0 1-1", "", "", ""]
+    replies = [{"status": status, "links": line} for status, line in zip(statuses, links, strict=True)]
+    assert (answer.status_code, answer.json()) == (200, {"pairs": replies})
+    AlignReply.model_validate(answer.json())
+
+
+def test_links_as_pairs_with_scores() -> None:
+    answer = post("/align", pairs(("a b", "A B"), ("boom", "x"), format="pairs", scores=True))
+    expected = [
+        {"status": "ok", "links": [[0, 0], [1, 1]], "scores": [0.75, 0.75]},
+        {"status": "failed", "links": [], "scores": []},
+    ]
+    assert answer.json() == {"pairs": expected}
+
+
+def test_no_pairs_no_links() -> None:
+    assert post("/align", pairs()).json() == {"pairs": []}
+    assert post("/transfer", pairs()).json() == {"pairs": []}
+
+
+def test_words_are_those_between_spaces() -> None:
+    body = pairs(("\tein\u00a0Wort  zwei\x00 ", "one\u2028word two"), ("\u200d\ufeff", "\x1b[1m"))
+    assert [one["links"] for one in post("/align", body).json()["pairs"]] == ["0-0 1-1", "0-0"]
+
+
+def test_tags() -> None:
+    many = "<b/>" * (MOST_TAGS + 1)
+    sides = [("a <b>b</b>", "A B"), ("<b>", "A"), (many, "A"), ("toolong <i/>", "A"), ("boom", "A"), ("", "A &lt; B")]
+    answer = post("/transfer", pairs(*sides))
+    tag = {"tag": "<b>", "source": [1, 2], "target": [[1, 2]], "confidence": 1.0, "remarks": []}
+    bad = {"status": "bad tags", "target": None, "tags": []}
+    assert answer.json()["pairs"] == [
+        {"status": "ok", "target": "A <b>B</b>", "tags": [tag]},
+        {**bad, "error": "not well-formed XML: mismatched tag"},
+        {**bad, "error": f"{MOST_TAGS + 1} tags, and a sentence may have {MOST_TAGS}"},
+        {"status": "too long", "target": None, "tags": []},
+        {"status": "failed", "target": None, "tags": []},
+        {"status": "blank", "target": "A &lt; B", "tags": []},
+    ]
+    TransferReply.model_validate(answer.json())
+
+
+@pytest.mark.parametrize(
+    ("tags", "source", "target"),
+    [("html", "<p>a <i>b", "<p>A <i>B"), ("placeholders", "{0} b", "{0} B"), ("xml", "<i>b</i> a", "<i>A</i> B")],
+)
+def test_kinds_of_tags(tags: str, source: str, target: str) -> None:
+    body = pairs((source, "A B" if tags != "placeholders" else "B"), tags=tags, split=True)
+    assert post("/transfer", body).json()["pairs"][0]["target"] == target
+
+
+def test_markup_comes_back_as_json_only() -> None:
+    evil = "<script>alert(1)</script>"
+    for answer in (
+        post("/transfer", pairs((evil, evil), tags="html")),
+        post("/align", pairs((evil, evil), colour=evil)),
+        post(f"/{evil}", pairs()),
+    ):
+        headers = answer.headers
+        assert headers["content-type"] == "application/json"
+        assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+        answer.json()
+
+
+# Many at once
+
+
+def test_small_requests_are_gathered_and_large_ones_wait_their_turn() -> None:
+    model = Model()
+
+    async def ask() -> None:
+        async with asking(model, Limits(round_pairs=40, round_wait=0)) as client:
+            model.go.clear()
+            tasks = [asyncio.create_task(client.post("/align", json=pairs(("first", "x"))))]
+            await until(lambda: model.rounds)
+            large = [(f"large {n}", "x") for n in range(50)]
+            for sides in (large, [("small", "x")] * 3, [("other", "x")]):
+                tasks.append(asyncio.create_task(client.post("/align", json=pairs(*sides))))
+                await asyncio.sleep(0.05)
+            model.go.set()
+            replies = [(await task).json()["pairs"] for task in tasks]
+            assert [len(one) for one in replies] == [1, 50, 3, 1]
+            assert {pair["links"] for one in replies for pair in one} == {"0-0"}
+
+    run(ask)
+    first, second, third = model.rounds
+    assert first == ["first"]
+    assert second[:20] == [f"large {n}" for n in range(16)] + ["small"] * 3 + ["other"]
+    assert second[20:] + third == [f"large {n}" for n in range(16, 50)]
+
+
+def test_a_round_has_so_many_characters() -> None:
+    model = Model()
+    limits = Limits(round_wait=0, line_characters=20_000)
+
+    async def ask() -> None:
+        async with asking(model, limits) as client:
+            await client.post("/align", json=pairs(*[("x" * 20_000, "y")] * 3))
+
+    run(ask)
+    assert [len(one) for one in model.rounds] == [2, 1]
+
+
+def test_an_error_is_its_own_pairs_alone(caplog: pytest.LogCaptureFixture) -> None:
+    model = Model()
+
+    async def ask() -> list[Any]:
+        async with asking(model, Limits(round_wait=0.05)) as client:
+            sent = [pairs(("a", "b")), pairs(("boom", "b"), ("c", "d")), pairs(("e", "f"))]
+            answers = await asyncio.gather(*(client.post("/align", json=body) for body in sent))
+            return [[pair["status"] for pair in answer.json()["pairs"]] for answer in answers]
+
+    assert run(ask) == [["ok"], ["failed", "ok"], ["ok"]]
+    assert len(model.rounds[0]) == 4
+    assert SECRET not in caplog.text
+    assert "RuntimeError" in caplog.text
+
+
+def test_a_full_queue_refuses_until_there_is_room() -> None:
+    model = Model()
+
+    async def ask() -> None:
+        async with asking(model, Limits(queue_pairs=3, request_pairs=3, round_wait=0)) as client:
+            model.go.clear()
+            first = asyncio.create_task(client.post("/align", json=pairs(("a", "b"), ("c", "d"))))
+            await until(lambda: model.rounds)
+            refused = await client.post("/align", json=pairs(("e", "f"), ("g", "h")))
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            assert refused.json() == {"error": "too many pairs are waiting"}
+            assert (await client.post("/transfer", json=pairs(("e", "f"), ("g", "h")))).status_code == 429
+            assert "extract_align_queue_pairs 2\n" in (await client.get("/metrics")).text
+            model.go.set()
+            assert (await first).status_code == 200
+            assert (await client.post("/align", json=pairs(*[("e", "f")] * 3))).status_code == 200
+
+    run(ask)
+
+
+def test_whoever_leaves_leaves_the_queue() -> None:
+    model = Model()
+
+    async def ask() -> None:
+        async with asking(model) as client:
+            model.go.clear()
+            first = asyncio.create_task(client.post("/align", json=pairs(("first", "b"))))
+            await until(lambda: model.rounds)
+            left = asyncio.Event()
+            scope = client.build_request("POST", "/align", headers=JSON)
+            parts: list[dict[str, Any]] = [
+                {"type": "http.request", "body": json.dumps(pairs(("second", "b"))).encode(), "more_body": False}
+            ]
+
+            async def receive() -> Any:
+                if parts:
+                    return parts.pop()
+                await left.wait()
+                return {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                pass
+
+            http = {"type": "http", "method": "POST", "path": "/align", "headers": scope.headers.raw}
+            door: Any = client.door  # type: ignore[attr-defined]
+            second = asyncio.create_task(door({**http, "query_string": b""}, receive, send))
+            text = ""
+            while "queue_pairs 2\n" not in text:
+                text = (await client.get("/metrics")).text
+            left.set()
+            await second
+            text = (await client.get("/metrics")).text
+            assert "queue_pairs 1\n" in text
+            assert 'requests_total{path="/align",code="499"} 1\n' in text
+            model.go.set()
+            assert (await first).status_code == 200
+            assert (await client.post("/align", json=pairs(("third", "b")))).status_code == 200
+
+    run(ask)
+    assert model.rounds == [["first"], ["third"]]
+
+
+# Limits
+
+
+@pytest.mark.parametrize(
+    ("limits", "body", "code", "error"),
+    [
+        (Limits(body_bytes=20), pairs(("a", "b")), 413, "a body has 20 bytes at most"),
+        (Limits(request_pairs=2), pairs(*[("a", "b")] * 3), 413, "3 pairs, and a request has 2 at most"),
+        (
+            Limits(line_characters=4),
+            pairs(("abcd", "abcd"), ("a", "abcde")),
+            413,
+            "pairs.1.target: 5 characters, and a sentence has 4 at most",
+        ),
+        (Limits(), pairs(("a\nb", "b")), 422, "pairs.0.source: a line feed; a sentence is one line"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/align", "/transfer"])
+def test_limits(limits: Limits, body: Any, code: int, error: str, path: str) -> None:
+    answer = post(path, body, limits)
+    assert (answer.status_code, answer.json()) == (code, {"error": error})
+
+
+def test_a_body_of_unknown_length_has_the_same_limit() -> None:
+    sent = 0
+
+    async def parts() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(1000):
+            sent += 10
+            yield b"0123456789"
+
+    async def ask() -> Any:
+        async with asking(Model(), Limits(body_bytes=99)) as client:
+            return await client.post("/align", content=parts(), headers=JSON)
+
+    assert run(ask).status_code == 413
+    assert sent == 100
+
+
+def test_a_body_that_does_not_arrive() -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(30)
+
+    async def ask() -> Any:
+        async with asking(Model(), Limits(body_seconds=0.05)) as client:
+            return await client.post("/align", content=parts(), headers=JSON)
+
+    answer = run(ask)
+    assert (answer.status_code, answer.json()) == (408, {"error": "the body took more than 0.05 s to arrive"})
+
+
+def test_requests_at_a_time() -> None:
+    model = Model()
+
+    async def ask() -> None:
+        async with asking(model, Limits(requests=1, round_wait=0)) as client:
+            model.go.clear()
+            first = asyncio.create_task(client.post("/align", json=pairs(("a", "b"))))
+            await until(lambda: model.rounds)
+            refused = await client.get("/metrics")
+            assert (refused.status_code, refused.json()) == (429, {"error": "too many requests at a time"})
+            assert (await client.get("/health")).status_code == 200
+            model.go.set()
+            assert (await first).status_code == 200
+            assert (await client.get("/metrics")).status_code == 200
+
+    run(ask)
+
+
+def test_a_request_has_room_in_the_queue() -> None:
+    with pytest.raises(ValueError, match="a request of 3 pairs has no room in a queue of 2"):
+        Limits(request_pairs=3, queue_pairs=2)
+
+
+# Hostile bodies
+
+DEEP = b"[" * 200_000
+PAIR = b'{"pairs": [{"source": %s, "target": "b"}]}'
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "error"),
+    [
+        (b"", 422, "the body is no JSON object, or its content-type is not application/json"),
+        (b"{", 422, "the body is no JSON: Expecting property name"),
+        (DEEP, 400, "There was an error parsing the body"),
+        (b'{"pairs": ' + DEEP, 400, "There was an error parsing the body"),
+        (PAIR % (b"1" * 10_000), 400, "There was an error parsing the body"),
+        (PAIR % b"1e999", 422, "pairs.0.source: Input should be a valid string"),
+        (PAIR % b"NaN", 422, "pairs.0.source: Input should be a valid string"),
+        (PAIR % b"null", 422, "pairs.0.source: Input should be a valid string"),
+        (PAIR % b'["a"]', 422, "pairs.0.source: Input should be a valid string"),
+        (PAIR % rb'"\ud800"', 422, "pairs.0.source: half of a surrogate pair, which is no text"),
+        (PAIR % b'"\xff"', 400, "There was an error parsing the body"),
+        (rb'{"pairs": [], "\ud800": 1}', 422, ""),
+        (b'{"pairs": [], "color": 1}', 422, "color: Extra inputs are not permitted"),
+        (b'{"pairs": [], "%s": 1}' % (b"x" * 1000), 422, f"{'x' * 39}…: Extra inputs are not permitted"),
+        (b'{"pairs": {}}', 422, "pairs: Input should be a valid list"),
+        (b'{"pairs": [["a", "b"]]}', 422, "pairs.0: Input should be a valid dictionary"),
+        (b'{"pairs": [{"source": "a"}]}', 422, "pairs.0.target: Field required"),
+        (b'{"pairs": [], "scores": 1, "split": 1}', 422, ""),
+        (b'{"pairs": [], "format": "giza", "tags": "md"}', 422, ""),
+        (b"[]", 422, ""),
+        (b"null", 422, ""),
+    ],
+    ids=range(21),
+)
+@pytest.mark.parametrize("path", ["/align", "/transfer"])
+def test_hostile_bodies(body: bytes, code: int, error: str, path: str) -> None:
+    answer = post(path, body)
+    assert (answer.status_code, [*answer.json()]) == (code, ["error"])
+    assert answer.json()["error"].startswith(error)
+    assert len(answer.content) < 300
+    assert answer.content.isascii()
+
+
+def test_only_json_is_read() -> None:
+    """So that no page of another site can have a browser send pairs here without asking first."""
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        assert post("/align", pairs(("a", "b")), headers={"content-type": kind}).status_code == 422
+
+
+def test_an_error_of_ours_tells_nothing(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise ValueError(SECRET)
+
+    monkeypatch.setattr("align.service.app.write_tagged", fail)
+    answer = post("/transfer", pairs((SECRET, SECRET)))
+    assert (answer.status_code, answer.json()) == (500, {"error": "an error of the service's own"})
+    assert SECRET not in caplog.text
+    assert "ValueError while answering a request" in caplog.text
+
+
+# Who asks, and what is said of the service
+
+
+def test_a_token() -> None:
+    async def ask() -> None:
+        async with asking(Model(), token="0123456789abcdef") as client:
+            right = {"authorization": "Bearer 0123456789abcdef"}
+            for headers in ({}, {"authorization": "Bearer 0123456789abcdeg"}, {"authorization": "0123456789abcdef"}):
+                for path in ("/align", "/metrics", "/openapi.json", "/nowhere"):
+                    refused = await client.get(path, headers=headers)
+                    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+                    assert refused.json() == {"error": "a token is needed: Authorization: Bearer TOKEN"}
+            assert (await client.get("/health")).status_code == 200
+            assert (await client.get("/metrics", headers=right)).status_code == 200
+            assert (await client.post("/align", json=pairs(("a", "b")), headers=right)).status_code == 200
+
+    run(ask)
+
+
+def test_health_and_description() -> None:
+    async def ask() -> None:
+        async with asking(Model()) as client:
+            health = {"ready": True, "models": ["model"], "signature": "signature"}
+            assert (await client.get("/health")).json() == health
+            described = (await client.get("/openapi.json")).json()
+            assert [*described["paths"]] == ["/align", "/transfer", "/health", "/metrics"]
+            assert set(described["paths"]["/align"]["post"]["responses"]) == {
+                *("200", "400", "401", "408", "413", "422", "429")
+            }
+            for path in ("/docs", "/redoc"):  # whose scripts would come from elsewhere
+                assert (await client.get(path)).json() == {"error": "Not Found"}
+            assert (await client.get("/align")).json() == {"error": "Method Not Allowed"}
+
+    run(ask)
+
+
+def test_before_its_start_it_is_not_ready() -> None:
+    import httpx
+
+    async def ask() -> Any:
+        door = build_app(Work(Model(), Model(), ["model"], "signature"), Limits())
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://service") as client:
+            return await client.get("/health")
+
+    answer = run(ask)
+    assert (answer.status_code, answer.json()["ready"]) == (503, False)
+
+
+def test_metrics() -> None:
+    async def ask() -> str:
+        async with asking(Model(), Limits(queue_pairs=1234)) as client:
+            await client.post("/align", json=pairs(("a", "b"), ("", ""), ("boom", "c")))
+            await client.post("/transfer", json=pairs(("<a", "b")))
+            for n in range(3):
+                await client.get(f"/{n}")
+            answer = await client.get("/metrics")
+            assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+            return str(answer.text)
+
+    text = run(ask)
+    for line in (
+        'extract_align_requests_total{path="/align",code="200"} 1',
+        'extract_align_requests_total{path="other",code="404"} 3',
+        'extract_align_pairs_total{status="ok"} 1',
+        'extract_align_pairs_total{status="blank"} 1',
+        'extract_align_pairs_total{status="failed"} 1',
+        'extract_align_pairs_total{status="bad tags"} 1',
+        "extract_align_round_pairs_total 4",
+        "extract_align_queue_pairs 0",
+        "extract_align_queue_limit_pairs 1234",
+        'extract_align_request_seconds_bucket{le="+Inf"} 5',
+        "extract_align_request_seconds_count 5",
+    ):
+        assert f"\n{line}\n" in text

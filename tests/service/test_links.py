@@ -1,0 +1,83 @@
+"""The bundled model behind the service gives what the programs give, however many ask at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra [serve]")
+
+from align import Aligner, Settings, TwoWayAligner, load
+from align.cli import extract, transfer
+from align.service.limits import Limits
+from align.service.work import Work, work_of
+from tests.cli.conftest import Result
+from tests.cli.conftest import run_main as run_main
+from tests.conftest import example_pairs
+from tests.service.asked import asking, pairs, run
+
+SIDES = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pairs()]
+TAGGED = [
+    ("Das <b>Haus</b> ist <i>alt</i>.", "The house is old."),
+    ("Wir haben <x id='1'/>heute &amp; hier Zeit.", "We have time today &amp; here."),
+]
+
+
+@pytest.fixture(scope="module")
+def work() -> Work:
+    return work_of(load(device="cpu", too_long="blank").fixed(), "signature")
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_many_at_once_have_the_links_of_the_program(work: Work, run_main: Callable[..., Result]) -> None:
+    async def ask() -> list[Any]:
+        async with asking(work, Limits(round_pairs=8)) as client:
+            bodies = [pairs(side) for side in SIDES] + [pairs(*SIDES), pairs(*SIDES[::-1])]
+            answers = await asyncio.gather(*(client.post("/align", json=body) for body in bodies))
+            return [[pair["links"] for pair in answer.json()["pairs"]] for answer in answers]
+
+    *single, forward, backward = run(ask)
+    text = "".join(f"{source} ||| {target}\n" for source, target in SIDES)
+    lines = run_main(extract.main, "-q", "--device", "cpu", stdin=text).out.decode().splitlines()
+    assert [line for (line,) in single] == forward == backward[::-1] == lines
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_tags_are_where_the_program_puts_them(work: Work, run_main: Callable[..., Result]) -> None:
+    async def ask() -> Any:
+        async with asking(work) as client:
+            return (await client.post("/transfer", json=pairs(*TAGGED))).json()["pairs"]
+
+    text = "".join(f"{source} ||| {target}\n" for source, target in TAGGED)
+    lines = run_main(transfer.main, "-q", "--tags", "xml", "--device", "cpu", stdin=text).out.decode().splitlines()
+    assert [one["target"] for one in run(ask)] == lines
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_what_is_too_long_for_the_model(work: Work) -> None:
+    async def ask() -> Any:
+        async with asking(work, Limits(line_characters=10_000)) as client:
+            sides = [("Haus " * 1100, "house"), SIDES[0]]
+            return (await client.post("/align", json=pairs(*sides))).json()["pairs"]
+
+    assert [one["status"] for one in run(ask)] == ["too long", "ok"]
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.filterwarnings("ignore::align.types.TextWarning")  # the same model for both directions
+@pytest.mark.parametrize("method", ["soft", "grow-diag-final-and"])
+def test_two_models(recorder: Any, method: str) -> None:
+    settings = Settings(threshold=None)
+    forward, reverse = Aligner(recorder, settings, too_long="blank"), Aligner(recorder, settings, too_long="blank")
+    both = TwoWayAligner(forward, reverse, method).fixed()
+    found = work_of(both, "signature")
+    given = example_pairs()[:3]
+    assert [str(one) for one in found.align(given)] == [str(one) for one in both(given)]
+    soft = TwoWayAligner(both.forward, both.reverse, "soft", threshold=0.5)
+    scores = [one.scores for one in soft(given)]
+    for_tags = [one.scores for one in found.align_for_tags(given)]
+    assert [{link: one[link] for link in one if one[link] > 0.5} for one in for_tags] == scores
+    assert found.models == [recorder.name] * 2
