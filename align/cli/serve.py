@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Sequence
 
@@ -36,6 +37,7 @@ def serve(options: Options) -> None:
     if not options.quiet:
         say(f"{PROGRAM}: {work.signature}")
         say(f"{PROGRAM}: {address_of(listener)}")
+    gc.freeze()  # the collector need not look through the model's modules again with every large body
     answer(build_app(work, options.limits, token), listener, options.stop_seconds)
     if not options.quiet:
         say(f"{PROGRAM}: stopped")

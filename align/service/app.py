@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 import align
-from align.errors import shorten
 from align.links.formats import format_pharaoh
 from align.service.door import CLIENT_LEFT, OURS, Door, refusal
 from align.service.limits import Limits
@@ -215,7 +214,9 @@ def _first_of(error: RequestValidationError) -> str:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return f"the body is no JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
-    where = ".".join(shorten(str(part), 40) for part in first["loc"][1:])
-    if not where:
-        return "the body is no JSON object, or its content-type is not application/json"
-    return f"{where}: {first['msg']}"
+    where = ".".join(map(str, first["loc"][1:]))
+    if where:
+        return f"{where}: {first['msg']}"
+    if first["type"] == "unknown":
+        return str(first["msg"])
+    return "the body is no JSON object, or its content-type is not application/json"

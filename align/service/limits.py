@@ -23,7 +23,7 @@ class Limits:
         ValueError: a request may have more pairs than the queue takes, so that it would be refused for ever.
     """
 
-    body_bytes: int = 2 << 20
+    body_bytes: int = 1 << 20
     body_seconds: float = 30
     request_pairs: int = 1000
     line_characters: int = 5000

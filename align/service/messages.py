@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from align.errors import shorten
 
 Status = Literal["ok", "blank", "too long", "failed"]
 """What became of a pair: links; none since a side has no word, or since the model takes no pair so long; an error."""
@@ -13,7 +16,16 @@ Status = Literal["ok", "blank", "too long", "failed"]
 class _Request(BaseModel):
     """Nothing is converted, and nothing unknown is let pass."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        """Refuse the first unknown name; pydantic itself would make an error of each, and a body has room for many."""
+        unknown = [name for name in given if name not in cls.model_fields] if isinstance(given, dict) else []
+        if unknown:
+            raise PydanticCustomError("unknown", "unknown name {name}", {"name": repr(shorten(unknown[0], 40))})
+        return given
 
 
 class SentencePair(_Request):
@@ -24,7 +36,7 @@ class SentencePair(_Request):
 
 
 Pairs = Annotated[list[SentencePair], FailFast()]
-"""The first that is wrong is enough: two megabytes have room for a million, each with an error of its own."""
+"""The first that is wrong is enough: a body has room for very many, each with an error of its own."""
 
 
 class AlignRequest(_Request):
