@@ -45,6 +45,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         413: "More than is taken of one request",
         422: "JSON that is not as described here",
         429: "Too many pairs are waiting; try again after Retry-After seconds",
+        503: "The service ends, and could not wait for this answer",
     }.items()
 }
 

@@ -71,6 +71,9 @@ class Door:
         self._inside += 1
         try:
             await self._enter(scope, receive, answer)
+        except asyncio.CancelledError:  # the server ends, and has waited long enough
+            if not code:
+                await refusal(503, "the service was stopped before there was an answer")(scope, receive, answer)
         except Exception as error:
             _log.error("%s while answering a request", type(error).__name__)  # whose message may quote the request
             if not code:

@@ -176,6 +176,33 @@ def test_a_full_queue_refuses_until_there_is_room() -> None:
     run(ask)
 
 
+class Raw:
+    """A request as a server hands it on, whose client can leave."""
+
+    def __init__(self, client: Any, body: Any) -> None:
+        self.left, self.sent = asyncio.Event(), list[Any]()
+        self._parts = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+        headers = [(b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/align", "headers": headers, "query_string": b""}
+        self.task = asyncio.create_task(client.door(scope, self._receive, self._send))
+
+    async def _receive(self) -> Any:
+        if self._parts:
+            return self._parts.pop()
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        self.sent.append(message)
+
+
+async def until_queued(client: Any, number: int) -> str:
+    text = ""
+    while f"extract_align_queue_pairs {number}\n" not in text:
+        text = (await client.get("/metrics")).text
+    return text
+
+
 def test_whoever_leaves_leaves_the_queue() -> None:
     model = Model()
 
@@ -184,38 +211,35 @@ def test_whoever_leaves_leaves_the_queue() -> None:
             model.go.clear()
             first = asyncio.create_task(client.post("/align", json=pairs(("first", "b"))))
             await until(lambda: model.rounds)
-            left = asyncio.Event()
-            scope = client.build_request("POST", "/align", headers=JSON)
-            parts: list[dict[str, Any]] = [
-                {"type": "http.request", "body": json.dumps(pairs(("second", "b"))).encode(), "more_body": False}
-            ]
-
-            async def receive() -> Any:
-                if parts:
-                    return parts.pop()
-                await left.wait()
-                return {"type": "http.disconnect"}
-
-            async def send(message: Any) -> None:
-                pass
-
-            http = {"type": "http", "method": "POST", "path": "/align", "headers": scope.headers.raw}
-            door: Any = client.door  # type: ignore[attr-defined]
-            second = asyncio.create_task(door({**http, "query_string": b""}, receive, send))
-            text = ""
-            while "queue_pairs 2\n" not in text:
-                text = (await client.get("/metrics")).text
-            left.set()
-            await second
-            text = (await client.get("/metrics")).text
-            assert "queue_pairs 1\n" in text
-            assert 'requests_total{path="/align",code="499"} 1\n' in text
+            second = Raw(client, pairs(("second", "b")))
+            await until_queued(client, 2)
+            second.left.set()
+            await second.task
+            assert 'requests_total{path="/align",code="499"} 1\n' in await until_queued(client, 1)
             model.go.set()
             assert (await first).status_code == 200
             assert (await client.post("/align", json=pairs(("third", "b")))).status_code == 200
 
     run(ask)
     assert model.rounds == [["first"], ["third"]]
+
+
+def test_what_an_end_cannot_wait_for_is_told_so() -> None:
+    model = Model()
+
+    async def ask() -> None:
+        async with asking(model) as client:
+            model.go.clear()
+            request = Raw(client, pairs(("first", "b")))
+            await until(lambda: model.rounds)
+            request.task.cancel()  # as uvicorn does
+            await request.task
+            model.go.set()
+            start, body = request.sent
+            assert start["status"] == 503
+            assert json.loads(body["body"]) == {"error": "the service was stopped before there was an answer"}
+
+    run(ask)
 
 
 # Limits
@@ -381,7 +405,7 @@ def test_health_and_description() -> None:
             described = (await client.get("/openapi.json")).json()
             assert [*described["paths"]] == ["/align", "/transfer", "/health", "/metrics"]
             assert set(described["paths"]["/align"]["post"]["responses"]) == {
-                *("200", "400", "401", "408", "413", "422", "429")
+                *("200", "400", "401", "408", "413", "422", "429", "503")
             }
             for path in ("/docs", "/redoc"):  # whose scripts would come from elsewhere
                 assert (await client.get(path)).json() == {"error": "Not Found"}
