@@ -69,8 +69,9 @@ def build_parser() -> Parser:
     )
     add_quiet_option(parser)
     group = parser.add_argument_group("service")
-    group.add_argument("--host", default="127.0.0.1", help="name or address to listen at; any but this machine's own "
-                       "needs --token-file")  # fmt: skip
+    group.add_argument(
+        "--host", default="127.0.0.1", help="name or address to listen at; if not this machine's own, with --token-file"
+    )
     group.add_argument(
         "--port", type=whole_number(0, 65_535), default=8000, metavar="N", help="0: one that the system chooses"
     )

@@ -211,7 +211,7 @@ def build_app(work: Work, limits: Limits, token: str = "") -> Door:
 
 
 def _first_of(error: RequestValidationError) -> str:
-    """Where the first thing is that is not as described, and what is wrong; what is wrong is never quoted."""
+    """Where the first thing is that is not as described, and what is wrong; values are never quoted."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return f"the body is no JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
