@@ -217,7 +217,8 @@ def build_command(name: str) -> Parser:
     """The parser of one of `COMMANDS`."""
     from align.cli import serve_options, shards_options
 
-    return {"shards": shards_options, "serve": serve_options}[name].build_parser()
+    builders = {"shards": shards_options.build_parser, "serve": serve_options.build_parser}
+    return builders[name]()
 
 
 def main() -> int:

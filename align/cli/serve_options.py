@@ -7,15 +7,15 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from align.cli.method_options import (
-    METHOD,
+from align.cli.extract_options import (
     REVERSE_IDLE,
-    add_method_options,
-    add_reverse_options,
-    add_symmetrize_option,
-    add_threshold_option,
-    requested_linking,
+    add_direction_options,
+    add_threshold_options,
+    parse_with_preset,
+    refuse_statistical,
+    takes_threshold,
 )
+from align.cli.method_options import requested_settings
 from align.cli.models import Asked, requested_models
 from align.cli.options import (
     MODEL_IDLE,
@@ -26,8 +26,10 @@ from align.cli.options import (
     whole_number,
 )
 from align.cli.parser import Parser
+from align.links.symmetrize import SOFT
 from align.service.limits import Limits
 from align.text.batching import BUFFER
+from align.types import THRESHOLD
 
 PROGRAM = "extract-align serve"
 
@@ -89,12 +91,8 @@ def build_parser() -> Parser:
     )
     _limit_options(parser)
     add_model_options(parser)
-    group = parser.add_argument_group(METHOD)
-    add_method_options(group)
-    add_threshold_option(group)
-    group = parser.add_argument_group("two directions")
-    add_reverse_options(group)
-    add_symmetrize_option(group)
+    add_threshold_options(parser)
+    add_direction_options(parser)
     add_speed_options(parser, None)
     parser.hide(["print_completion"])  # which would replace that of extract-align
     return parser
@@ -136,13 +134,15 @@ def is_local(host: str) -> bool:
 def read_options(parser: Parser, arguments: Sequence[str]) -> Options:
     """The command line, checked."""
     parser.set_defaults(buffer=BUFFER, bad_lines="blank")
-    args = parser.parse_command(arguments)
+    args = parse_with_preset(parser, arguments)
+    refuse_statistical(parser, args)
     parser.refuse_idle(args, (MODEL_IDLE, *REVERSE_IDLE))
     if not args.token_file and not is_local(args.host):
         parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
     if args.request_pairs > args.queue_pairs:
         parser.error("--request-pairs is larger than --queue-pairs: such a request would be refused for ever")
-    method, threshold, settings, reverse_settings = requested_linking(parser, args)
+    joined = takes_threshold(parser, args)
+    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     limits = Limits(
         body_bytes=args.body_bytes,
         body_seconds=args.body_seconds,
@@ -155,8 +155,8 @@ def read_options(parser: Parser, arguments: Sequence[str]) -> Options:
     )
     return Options(
         models=requested_models(args, settings, reverse_settings),
-        method=method,
-        threshold=threshold,
+        method=args.symmetrize or SOFT,
+        threshold=args.threshold if joined else THRESHOLD,
         search=None,
         quiet=args.quiet,
         host=args.host,
