@@ -50,7 +50,7 @@ def manual_page(name: str, parser: argparse.ArgumentParser) -> str:
         parser: its parser.
     """
     summary = (parser.description or "").rstrip(".")
-    usage = " ".join(parser.format_usage().split()[2:])
+    usage = " ".join(parser.format_usage().split()[1 + len(parser.prog.split()) :])
     examples, _, closing = (parser.epilog or "").partition("\n\n")
     lines = [f'.TH {roff(name.upper())} 1 "" "extract\\-align {align.__version__}" "User Commands"']
     lines += [".nh", ".ad l", ".SH NAME", f"{roff(name)} \\- {roff(first_letter(summary, str.lower))}"]
