@@ -34,13 +34,16 @@ def serve(options: Options) -> None:
     aligner = load_aligner(PROGRAM, options).fixed()
     choices = [one.choice for one in aligner.directions if one.choice]
     work = work_of(aligner, sign(aligner, options, choices))
-    if not options.quiet:
-        say(f"{PROGRAM}: {work.signature}")
-        say(f"{PROGRAM}: {address_of(listener)}")
+
+    def tell(what: str) -> None:
+        if not options.quiet:
+            say(f"{PROGRAM}: {what}")
+
+    tell(work.signature)
     gc.freeze()  # the collector need not look through the model's modules again with every large body
-    answer(build_app(work, options.limits, token), listener, options.stop_seconds)
-    if not options.quiet:
-        say(f"{PROGRAM}: stopped")
+    app, address = build_app(work, options.limits, token), address_of(listener)
+    answer(app, listener, options.stop_seconds, lambda: tell(address))
+    tell("stopped")
 
 
 def read_token(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -55,6 +55,14 @@ def address_of(listener: socket.socket) -> str:
 class _Server(uvicorn.Server):
     """A server that ends well at a signal, and at once at a second one; uvicorn's own ends by the signal itself."""
 
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -70,13 +78,14 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(app: Any, listener: socket.socket, stop_seconds: int) -> None:
+def serve(app: Any, listener: socket.socket, stop_seconds: int, on_ready: Callable[[], None]) -> None:
     """Answer requests until SIGTERM or Ctrl-C; then those that are in work, for so many seconds at most.
 
     Args:
         app: an ASGI application.
         listener: of `bind`.
         stop_seconds: after which requests that still are in work are dropped.
+        on_ready: is called when clients can connect.
     """
     config = uvicorn.Config(
         app,
@@ -91,4 +100,4 @@ def serve(app: Any, listener: socket.socket, stop_seconds: int) -> None:
         timeout_graceful_shutdown=stop_seconds,
         h11_max_incomplete_event_size=HEADERS_BYTES,
     )
-    _Server(config).run(sockets=[listener])
+    _Server(config, on_ready).run(sockets=[listener])
