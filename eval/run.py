@@ -244,6 +244,14 @@ def serve_load(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1, help="of the service; its clients need a core, too")
 
 
+def planning(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("-s", "--source", required=True)
+    parser.add_argument("-t", "--target", required=True)
+    parser.add_argument("--lines", type=int, default=4000)
+    parser.add_argument("--rounds", type=int, default=3)
+
+
 def screenshots(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("--sentences", type=int, nargs="+", default=[500, 2_000, 10_000], help="of the pages to open")
@@ -277,6 +285,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "benchmark-evaluator": benchmark_evaluator,
     "benchmark-training": benchmark_training,
     "serve-load": serve_load,
+    "planning": planning,
     "screenshots": screenshots,
 }
 """The options of each command; its work is `run` in the module of its name, which takes them as arguments."""

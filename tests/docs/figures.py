@@ -72,17 +72,18 @@ def short_table() -> str:
     return "\n".join(["| | AER |", "|---|---|", *(f"| {name} | {aer} |" for _, name, aer in sorted(shown)), ""])
 
 
-ANALYSIS = sorted((ROOT / "docs" / "analysis").glob("*.md"))
+SELF_TOLD = [*sorted((ROOT / "docs" / "analysis").glob("*.md")), ROOT / "docs" / "planning.md"]
 """Pages whose tables say themselves which results they show."""
 
 SHOWN = re.compile(r"<!-- ([\w.-]+)(?: \[([^\]]*)\])?(?:: (.*))? -->\n(?:.*\n)*?<!-- end -->\n")
-"""A table of eval/results/analysis: `NAME.TABLE [key=value, ...]: columns`; without either, all rows, all columns."""
+"""A table of results: `NAME.TABLE [key=value, ...]: columns`; without either, all rows, all columns."""
 
 
-def analysis_table(mark: re.Match[str]) -> str:
+def told_table(mark: re.Match[str]) -> str:
     """A table with its marks, as the results have it today."""
     name, wanted, columns = mark[1], mark[2] or "", mark[3]
-    sign, rows = read_tsv(RESULTS / "analysis" / f"{name}.tsv")
+    places = [folder / f"{name}.tsv" for folder in (RESULTS, RESULTS / "analysis")]
+    sign, rows = read_tsv(next(path for path in places if path.exists()))
     for condition in filter(None, map(str.strip, wanted.split(","))):
         key, _, value = condition.partition("=")
         rows = [row for row in rows if row[key] == value]
@@ -95,8 +96,8 @@ def analysis_table(mark: re.Match[str]) -> str:
 def current(page: Path) -> str:
     """What a page should be, with the tables of today."""
     text = page.read_text(encoding="utf-8")
-    if page in ANALYSIS:
-        return SHOWN.sub(analysis_table, text)
+    if page in SELF_TOLD:
+        return SHOWN.sub(told_table, text)
     if page in TABLES:
         table = short_table() if page == README else long_table()
         text = TABLES[page].sub(lambda _: table, text)
@@ -301,7 +302,7 @@ SPEED: dict[Path, dict[str, Callable[[], str]]] = {
         "view": view_table,
     },
     MARKUP: {"markup": markup_table},
-    **{page: {} for page in ANALYSIS},
+    **{page: {} for page in SELF_TOLD},
     WORTH: {"thresholds": thresholds_table, "reliability": reliability_table},
 }
 """By page, what stands between its marks."""

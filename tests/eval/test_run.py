@@ -17,7 +17,7 @@ COMMANDS = (
     "worth", "marian", "quality", "markup", "xml-mt", "analysis",
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface",
     "benchmark-markup", "benchmark-recording", "benchmark-encoder",
-    "benchmark-memory", "benchmark-evaluator", "benchmark-training", "serve-load", "screenshots",
+    "benchmark-memory", "benchmark-evaluator", "benchmark-training", "serve-load", "planning", "screenshots",
 )  # fmt: skip
 
 
