@@ -78,7 +78,7 @@ def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> I
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"damaged compressed data ({error})", file=name, line=number + 1) from None
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=name, line=number + 1) from None
+        raise DataError(f"cannot be read: {error.strerror or error}", file=name, line=number + 1) from None
 
 
 def _decode(raw: bytes, name: str, number: int, on_bad: OnBad) -> str:

@@ -1,3 +1,23 @@
-"""Programs in this process, as in tests/cli."""
+"""Programs in this process, as in tests/cli, and jobs with a toy model."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from align.cli import extract
+from tests import toy
+from tests.cli.conftest import Result
 from tests.cli.conftest import run_main as run_main
+from tests.scale.jobs import PLACE, SHARED
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs extract-align with a toy model, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    toy.save_model(tmp_path / "toy")
+    (tmp_path / "in").mkdir()
+    return lambda *arguments: run_main(extract.main, *SHARED, *PLACE, *arguments)

@@ -5,53 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.cli import extract
 from align.scale.files import InputFile
 from align.scale.local import share_of
-from tests import toy
 from tests.cli.conftest import Result
-
-SHARED = ("-m", "toy/checkpoint.pt", "--device", "cpu", "--threads", "1")
-PLACE = ("--layer", "1,1", "--head", "1,1")
-
-
-def sentences(count: int, seed: int) -> list[tuple[str, str]]:
-    """Pairs of toy words; every tenth is blank."""
-    draw = random.Random(seed)
-
-    def side(words: list[str]) -> str:
-        return " ".join(draw.choices(words, k=draw.randrange(1, 9)))
-
-    return [("", "") if n % 10 == 3 else (side(toy.SOURCE_WORDS), side(toy.TARGET_WORDS)) for n in range(count)]
-
-
-def lines(pairs: list[tuple[str, str]], between: str = "\t") -> bytes:
-    return "".join(f"{source}{between}{target}\n" for source, target in pairs).encode()
-
-
-@pytest.fixture
-def run(run_main: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Runs extract-align with a toy model, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    toy.save_model(tmp_path / "toy")
-    (tmp_path / "in").mkdir()
-    return lambda *arguments: run_main(extract.main, *SHARED, *PLACE, *arguments)
-
-
-def tree(folder: str) -> dict[str, bytes]:
-    """All files of a folder's own, by name."""
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
+from tests.scale.jobs import lines, sentences, tree
 
 
 def test_lines_come_out_as_file_by_file(run: Callable[..., Result]) -> None:

@@ -1,0 +1,31 @@
+"""Small jobs of many files: their texts, and what comes of them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from tests import toy
+
+SHARED = ("-m", "toy/checkpoint.pt", "--device", "cpu", "--threads", "1")
+PLACE = ("--layer", "1,1", "--head", "1,1")
+
+
+def sentences(count: int, seed: int) -> list[tuple[str, str]]:
+    """Pairs of toy words; every tenth is blank."""
+    draw = random.Random(seed)
+
+    def side(words: list[str]) -> str:
+        return " ".join(draw.choices(words, k=draw.randrange(1, 9)))
+
+    return [("", "") if n % 10 == 3 else (side(toy.SOURCE_WORDS), side(toy.TARGET_WORDS)) for n in range(count)]
+
+
+def lines(pairs: list[tuple[str, str]], between: str = "\t") -> bytes:
+    """Pairs as lines of text."""
+    return "".join(f"{source}{between}{target}\n" for source, target in pairs).encode()
+
+
+def tree(folder: str | Path) -> dict[str, bytes]:
+    """All files of a folder's own, by name."""
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}

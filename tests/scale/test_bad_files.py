@@ -1,0 +1,181 @@
+"""`extract-align --input` where a file or a row cannot be read: said by file and row, and all others done."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import Result
+from tests.scale.jobs import lines, sentences, tree
+
+GOOD = lines(sentences(400, 1))
+NAMED = ("--source-column", "de", "--target-column", "en")
+
+
+def zst(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as out:
+        out.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+def table(**columns: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def strings(data: list[bytes | None]) -> Any:
+    """A column of what a file calls strings, whatever is in it."""
+    binary = pa.array(data, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(data), binary.buffers())
+
+
+WORDS = ["das haus", "wir sehen"]
+GZ, XZ, ZST = gzip.compress(GOOD), lzma.compress(GOOD), zst(GOOD)
+TABLE = table(de=WORDS * 50, en=WORDS * 50)
+
+DAMAGED = {
+    "half.tsv.gz": (GZ[: len(GZ) // 2], "damaged compressed data"),
+    "wrong.tsv.gz": (GZ[:200] + b"\0" * 50 + GZ[250:], "damaged compressed data"),
+    "plain.tsv.gz": (GOOD, "damaged compressed data"),
+    "half.tsv.xz": (XZ[: len(XZ) // 2], "damaged compressed data"),
+    "half.tsv.zst": (ZST[: len(ZST) // 2], "cannot be read"),
+    "plain.tsv.zst": (GOOD, "cannot be read"),
+    "packed.tsv": (GZ, "compressed data; unpack it first"),
+    "half.parquet": (TABLE[: len(TABLE) // 2], "no Parquet file"),
+    "wrong.parquet": (TABLE[:30] + b"\xff" * 60 + TABLE[90:], "cannot be read"),
+    "empty.parquet": (b"", "no Parquet file"),
+    "column.parquet": (table(de=WORDS, fr=WORDS), "no column 'en'"),
+    "type.parquet": (table(de=WORDS, en=[1, 2]), "column 'en' is of type int64"),
+}
+"""What files hold, and why they cannot be read, whatever is said of rows."""
+
+
+ROWS = {
+    "rows.tsv": (b"das haus\tthe house\n", b"one side\n", b"a\tb\tc\n", b"\xff\ta\n"),
+    "rows.txt": (b"das haus ||| the house\n", b"one side\n", b"a ||| b ||| c\n", b"\xff ||| a\n"),
+    "rows.jsonl": (
+        b'{"de": "das haus", "en": "the house"}\n',
+        b'{"de": "das haus", "en": null}\n',
+        b'{"de": "das haus"}\n',
+        b'{"de": "\xff", "en": "a"}\n',
+        b'{"de": "\\ud800", "en": "a"}\n',
+        b'{"de": 1, "en": "a"}\n',
+        b'{"de": "das haus", "en": \n',
+        b"[1, 2]\n",
+        b"[" * 100_000 + b"\n",
+        b'{"de": %s, "en": "a"}\n' % (b"9" * 5000),
+    ),
+}
+"""A row that can be read, and those that cannot."""
+
+REASONS = {
+    "rows.tsv": ["wrong fields", "wrong fields", "not UTF-8"],
+    "rows.txt": ["wrong fields", "wrong fields", "not UTF-8"],
+    "rows.jsonl": [
+        *("null", "wrong fields", "not UTF-8", "not UTF-8", "not text"),
+        *("not JSON", "wrong fields", "not JSON", "not JSON"),
+    ],
+    "rows.parquet": ["null", "null", "not UTF-8"],
+}
+
+
+@pytest.mark.parametrize("bad_rows", ["stop", "keep"])
+def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..., Result], bad_rows: str) -> None:
+    for name, (data, _) in DAMAGED.items():
+        Path(f"in/{name}").write_bytes(data)
+    whole = {
+        "good.tsv": GOOD,
+        "two.tsv.zst": zst(GOOD[:100]) + zst(GOOD[100:]),  # one behind the other, as pigz, zstd and cat make them
+        "two.tsv.gz": gzip.compress(GOOD[:100]) + gzip.compress(GOOD[100:]),
+        "none.tsv": b"",
+        "none.tsv.gz": b"",
+        "none.parquet": table(de=pa.array([], pa.string()), en=pa.array([], pa.string())),
+    }
+    for name, data in whole.items():
+        Path(f"in/{name}").write_bytes(data)
+    failed, done = 0, {}
+    for kind, options in (("*.tsv*", ()), ("*.parquet", NAMED)):
+        output = f"out{kind[2:]}"
+        result = run("-q", "--input", f"in/{kind}", *options, "--output", output, "--bad-rows", bad_rows)
+        assert result.code == 1
+        assert "Traceback" not in result.err
+        said = result.err.splitlines()
+        for name, (_, why) in DAMAGED.items():
+            if name.endswith(".parquet") == bool(options):
+                (line,) = [line for line in said if f"error: in/{name}" in line]
+                assert why in line
+                failed += 1
+        done |= tree(output)
+        assert len(said) == len([name for name in DAMAGED if name.endswith(".parquet") == bool(options)]) + 1
+        assert not list(Path(output).glob("**/*.part"))
+    assert failed == len(DAMAGED)
+    assert set(done) == set(whole)
+    assert gzip.decompress(done["two.tsv.gz"]) == done["good.tsv"]
+    assert pa.CompressedInputStream(pa.BufferReader(done["two.tsv.zst"]), "zstd").read() == done["good.tsv"]
+    assert (done["none.tsv"], gzip.decompress(done["none.tsv.gz"])) == (b"", b"")
+    empty = pq.read_table(pa.BufferReader(done["none.parquet"]))
+    assert (empty.num_rows, empty.schema.names) == (0, ["links", "status"])
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_rows_that_cannot_be_read(run: Callable[..., Result], name: str) -> None:
+    if name == "rows.parquet":
+        sides = [b"das haus", None, b"das haus", b"das haus", b"das haus"]
+        others = [b"the house", b"the house", None, b"\xff", b"the house"]
+        Path("in", name).write_bytes(table(de=strings(sides), en=strings(others)))
+    else:
+        good, *bad = ROWS[name]
+        Path("in", name).write_bytes(b"".join([good, *bad, good]))
+    options = () if name.endswith((".tsv", ".txt")) else NAMED
+    count = len(REASONS[name])
+    result = run("-q", "--input", f"in/{name}", *options, "--output", "stopped")
+    assert result.code == 1
+    assert f"in/{name}, line 2: " in result.err
+    assert "(--bad-rows keep)" in result.err
+    assert tree("stopped") == {}
+    result = run("--input", f"in/{name}", *options, "--output", "kept", "--bad-rows", "keep")
+    assert result.code == 0, result.err
+    assert f"{count + 2:,} rows, " in result.err
+    rejected = [json.loads(line) for line in Path(f"kept/_run/{name}.bad.jsonl").read_text().splitlines()]
+    assert [row["reason"] for row in rejected] == REASONS[name]
+    assert [row["row"] for row in rejected] == [*range(2, count + 2)]
+    data = tree("kept")[name]
+    if name.endswith((".tsv", ".txt")):
+        first, *between, last = data.split(b"\n")[:-1]
+        assert (set(between), first == last != b"") == ({b""}, True)
+        return
+    if name.endswith(".jsonl"):
+        status = [json.loads(line)["status"] for line in data.splitlines()]
+    else:
+        status = pq.read_table(pa.BufferReader(data))["status"].to_pylist()
+    assert status == ["", *REASONS[name], ""]
+
+
+def test_files_that_cannot_be_opened(run: Callable[..., Result]) -> None:
+    Path("in/folder.tsv").mkdir()
+    Path("in/gone.tsv").symlink_to("nowhere")
+    Path("in/loop.tsv").symlink_to("loop.tsv")
+    Path("in/good.tsv").write_bytes(GOOD)
+    for name, why in (
+        ("in/folder.tsv", "in/folder.tsv: is a folder"),
+        ("in/gone.tsv", "in/gone.tsv: no such file"),
+        ("in/loop.tsv", "in/loop.tsv: "),
+        ("in/good.tsv/x.tsv", "in/good.tsv/x.tsv: "),
+        ("nowhere/*.tsv", "nowhere/*.tsv: no file is named so"),
+        ("in/*.txt", "in/*.txt: no file is named so"),
+    ):
+        result = run("-q", "--input", "in/good.tsv", name, "--output", "out")
+        assert (result.code, len(result.err.splitlines())) == (1, 1), name
+        assert why in result.err
+    assert run("-q", "--input", "in/*.tsv", "--output", "out").code == 0
+    assert set(tree("out")) == {"good.tsv"}
