@@ -24,13 +24,13 @@ def zst(data: bytes) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as out:
         out.write(data)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def table(**columns: Any) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def strings(data: list[bytes | None]) -> Any:
