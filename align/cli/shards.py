@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from align.aligners.two_way import TwoWayAligner
     from align.scale.files import InputFile
     from align.scale.local import Event, Failed
+    from align.scale.records import Run
 
 MOST_NAMED = 5
 """Files that are not done that the last message names."""
@@ -67,17 +68,17 @@ class Shards:
         """Load the model, choose where to read it, and do the files."""
         import torch
 
-        from align.aligners.two_way import reading_at
         from align.scale.job import Job
         from align.scale.local import run_local
 
         progress, aligner = self._progress, load_aligner(PROGRAM, options)
         progress.begin(0, 1, self._expected, "choosing layer and head …", self._beside)
         note = open_job(options, aligner)
+        aligner = read_where(aligner, note, options.output)
         for direction, choice in zip(names_of(aligner), note.choices, strict=True):
             progress.write(f"{PROGRAM}: {direction}{choice}")
         job = Job(
-            reading_at(aligner, note.choices),
+            aligner,
             note.signature,
             options.output,
             options.columns,
@@ -154,7 +155,7 @@ def what_went_wrong(failed: Failed) -> str:
     return message if named else f"{failed.file.place}: {message}"
 
 
-def open_job(options: Options, aligner: Aligner | TwoWayAligner) -> Any:
+def open_job(options: Options, aligner: Aligner | TwoWayAligner) -> Run:
     """What is run: noted in the folder of the results by the first job there, for all others."""
     from align.scale.locks import one_at_a_time
     from align.scale.records import open_run
@@ -172,6 +173,24 @@ def open_job(options: Options, aligner: Aligner | TwoWayAligner) -> Any:
             lambda choices: sign(aligner, options, choices),
             names,
         )
+
+
+def read_where(aligner: Aligner | TwoWayAligner, note: Run, folder: str) -> Aligner | TwoWayAligner:
+    """The same aligner, but reading where a note in a folder of results says.
+
+    Raises:
+        DataError: there is no such place.
+    """
+    from align.aligners.two_way import reading_at
+    from align.scale.files import join
+    from align.scale.records import NOTE
+
+    try:
+        if not note.choices:
+            raise ValueError("no layer and no head")
+        return reading_at(aligner, note.choices)
+    except ValueError as error:
+        raise DataError(f"is none of ours, or damaged ({one_line(error)})", file=join(folder, NOTE)) from None
 
 
 def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -167,7 +168,7 @@ def read_options(parser: Parser) -> Options:
         ModuleNotFoundError: pyarrow is not installed.
     """
     args = parse_with_preset(parser)
-    if not args.input or not args.output:
+    if not args.input or not all(args.input) or not args.output:
         parser.error("--input needs files, and --output a folder")
     refuse_statistical(parser, args)
     parser.refuse_idle(args, (MODEL_IDLE, *REVERSE_IDLE))
@@ -222,7 +223,8 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
                 parser.error(f"{file.place} has columns by number, from 1, not {' and '.join(numbers)}")
             if columns.id is not None:
                 parser.error(f"--id-column is for .parquet and .jsonl: links of {file.place} are lines of nothing else")
-        if is_local(file.place) and is_local(output) and locate(file.place) == locate(join(output, file.name)):
+        places = file.place, join(output, file.name)
+        if all(map(is_local, places)) and len({os.path.realpath(locate(place)[1]) for place in places}) == 1:
             parser.error(f"--output would replace the input {file.place}")
     twice = [name for name, count in Counter(file.name for file in files).items() if count > 1]
     if twice:

@@ -138,10 +138,10 @@ def _match(pattern: str) -> list[InputFile]:
     filesystem, path = locate(folder or ("/" if first else "."))
     with cannot_read(folder or pattern):
         selector = fs.FileSelector(path, allow_not_found=True, recursive=len(wanted) > 1)
-        entries = filesystem.get_file_info(selector)
+        entries = [(entry, entry.path) for entry in filesystem.get_file_info(selector)]
     matching = []
-    for entry in entries:
-        names = os.path.relpath(entry.path, path).split("/")
+    for entry, found in entries:
+        names = os.path.relpath(found, path).split("/")
         if entry.type == fs.FileType.File and len(names) == len(wanted) and all(map(_fits, names, wanted)):
             place = "/".join([*parts[:first], *names])
             matching.append(InputFile(place, entry.size, entry.mtime_ns or 0))
@@ -159,8 +159,11 @@ def cannot_read(place: str) -> Iterator[None]:
         yield
     except DataError:
         raise
+    except UnicodeError:  # Arrow has no others
+        what = "cannot be read: it has a name that is not UTF-8, or there is one in it"
+        raise DataError(what, file=place) from None
     except OSError as error:
-        what = error.strerror or one_line(error)
+        what = os.strerror(error.errno) if error.errno else one_line(error)
         raise DataError(f"cannot be read: {what}", file=place) from None
 
 

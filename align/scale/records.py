@@ -15,6 +15,9 @@ from align.view.differences import differences
 
 T = TypeVar("T")
 
+NOTE = f"{RUN}/run.json"
+"""What is run, in a folder of results."""
+
 LONGEST = 1_000_000
 """Bytes that are read of a file in `_run`: none of ours has as many."""
 
@@ -102,8 +105,10 @@ def check_record(folder: str, file: InputFile, record: Record, signature: str) -
         return DataError(what, file=place, remedy=Remedy(anew.replace("{", "{{").replace("}", "}}")))
 
     if record.signature != signature:
-        raise refuse(output, f"made with {record.signature}, and this run is {signature}")
-    if file.size != record.size or (file.modified != record.modified and digest_of(file.place) != record.digest):
+        changes = differences({"signature": record.signature}, {"signature": signature})
+        raise refuse(output, f"made by another run ({changes})")
+    as_it_was = (file.place, file.modified) == (record.input, record.modified)
+    if file.size != record.size or not (as_it_was or digest_of(file.place) == record.digest):
         raise refuse(file.place, f"is not what {output} was made of")
     if not exists(output):
         raise refuse(output, "has gone, and its record has not")
@@ -135,15 +140,14 @@ def open_run(
         choices = tuple(map(read_choice, content["choices"]))
         return Run(dict(content["settings"]), choices, str(content["signature"]))
 
-    place = f"{RUN}/run.json"
-    run = _read(folder, place, read, f"remove {folder} to begin anew")
+    run = _read(folder, NOTE, read, f"remove {folder} to begin anew")
     if run is None:
         if there := next((name for name in names if exists(join(folder, name))), None):
             remedy = Remedy("take another folder, or remove it")
             raise DataError("is there already, and not of a job like this", file=join(folder, there), remedy=remedy)
         choices = choose()
         run = Run(settings, choices, sign(choices))
-        _write(folder, place, asdict(run))
+        _write(folder, NOTE, asdict(run))
     if changes := differences(run.settings, settings):
         remedy = Remedy("give the same options, or take another folder")
         raise DataError(f"its files are of another run ({changes})", file=folder, remedy=remedy)
@@ -157,7 +161,7 @@ def _read(folder: str, name: str, read: Callable[[Any], T], advice: str) -> T | 
         return None
     try:
         return read(json.loads(data))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         remedy = Remedy(advice.replace("{", "{{").replace("}", "}}"))
         raise DataError("is none of ours, or damaged", file=join(folder, name), remedy=remedy) from None
 

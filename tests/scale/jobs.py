@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import random
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from align.cli import extract
 from tests import toy
 
 SHARED = ("-m", "toy/checkpoint.pt", "--device", "cpu", "--threads", "1")
@@ -29,3 +34,23 @@ def lines(pairs: list[tuple[str, str]], between: str = "\t") -> bytes:
 def tree(folder: str | Path) -> dict[str, bytes]:
     """All files of a folder's own, by name."""
     return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
+
+
+def drive(*arguments: object, before: Callable[[], object] | None = None) -> int | None:
+    """The command in a process of its own, which has the parts of this one that were replaced; its exit code.
+
+    Args:
+        arguments: of the command.
+        before: to do in that process first.
+    """
+
+    def main() -> None:
+        if before:
+            before()
+        sys.argv = ["extract-align", *map(str, (*SHARED, *PLACE, *arguments))]
+        os._exit(extract.main())
+
+    process = multiprocessing.get_context("fork").Process(target=main)
+    process.start()
+    process.join(60)
+    return process.exitcode

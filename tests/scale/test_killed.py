@@ -6,7 +6,6 @@ import fcntl
 import multiprocessing
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,14 +13,13 @@ from typing import BinaryIO
 
 import pytest
 
-from align.cli import extract
 from align.scale import job, local, locks
 from align.scale.files import InputFile, digest_of
 from align.scale.job import align_file
 from align.scale.records import Record, write_record
 from align.scale.writers import WRITERS, Head, Result
 from tests.cli.conftest import Result as Printed
-from tests.scale.jobs import PLACE, SHARED, lines, sentences, tree
+from tests.scale.jobs import drive, lines, sentences, tree
 
 JOB = ("--input", "in/*.tsv", "--output", "out", "--workers", "2")
 
@@ -80,19 +78,6 @@ def test_a_file_that_kills_three_workers_is_given_up_and_the_rest_done(
         "extract-align: error: 1 of 4 files not done: 2.tsv",
     ]
     assert begun.read_text() == "xxx"
-
-
-def drive(*arguments: object) -> int | None:
-    """The command in a process of its own, which has the parts of this one that were replaced; its exit code."""
-
-    def main() -> None:
-        sys.argv = ["extract-align", *map(str, (*SHARED, *PLACE, *arguments))]
-        os._exit(extract.main())
-
-    process = multiprocessing.get_context("fork").Process(target=main)
-    process.start()
-    process.join(60)
-    return process.exitcode
 
 
 def nobody_left(folder: str = "out", seconds: float = 5.0) -> bool:

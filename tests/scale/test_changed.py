@@ -1,0 +1,205 @@
+"""`extract-align --input` where names, records or disks are not as they should be."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from align.scale.writers import WRITERS, Head
+from align.scale.writers import Result as Row
+from tests import toy
+from tests.cli.conftest import Result
+from tests.scale.jobs import drive, lines, sentences, tree
+
+JOB = ("-q", "--input", "in/*.tsv", "--output", "out")
+
+
+@pytest.fixture
+def done(run: Callable[..., Result]) -> dict[str, bytes]:
+    """Two files, which have been done; what came of them."""
+    for name, count in (("a", 400), ("b", 10)):
+        Path(f"in/{name}.tsv").write_bytes(lines(sentences(count, 1)))
+    assert run(*JOB).code == 0
+    return tree("out")
+
+
+def rewrite(path: str, content: Any) -> None:
+    Path(path).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+
+
+GARBAGE = (
+    *(b"", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"settings": NaN}', b'{"size": ' + b"9" * 5000 + b"}"),
+    *(b"{" + b" " * 2_000_000 + b"}", b'{"choices": 7, "settings": {}, "signature": ""}'),
+)
+
+
+def test_notes_that_are_none_of_ours_are_refused(run: Callable[..., Result], done: dict[str, bytes]) -> None:
+    note, record = "out/_run/run.json", "out/_run/b.tsv.json"
+    run_, file = (json.loads(Path(path).read_text()) for path in (note, record))
+    hostile: list[Any] = [*GARBAGE, {**run_, "choices": []}, {**run_, "choices": run_["choices"] * 2}]
+    for part, value in (
+        *(("layer", value) for value in (99, 0, -1, 10**30, 1.0, None)),
+        *(("head", value) for value in (99, 0, "x", "\x1b[2J")),
+    ):
+        hostile.append(copy.deepcopy(run_))
+        hostile[-1]["choices"][0]["place"]["output"][part] = value
+    hostile += copy.deepcopy([run_, run_])
+    hostile[-2]["choices"][0]["consistency"] = 10**400
+    hostile[-1]["choices"][0]["place"] = {"input": None, "output": None}
+    for content in hostile:
+        rewrite(note, content)
+        result = run(*JOB)
+        assert (result.code, result.err.count("\n")) == (1, 1), content
+        assert result.err.startswith(f"extract-align: error: {note}: is none of ours, or damaged")
+    rewrite(note, run_)
+    others = ({"extra": 1}, {"counts": [1]}, {"counts": {"blank": "1"}}, {"rows": True}, {"digest": None})
+    for content in (*GARBAGE, *({**file, **other} for other in others)):
+        rewrite(record, content)
+        result = run(*JOB)
+        assert result.code == 1
+        assert f"{record}: is none of ours, or damaged: remove it, and the file is done again" in result.err
+    rewrite(record, {**file, "signature": "\x1b[2J{}" + "x" * 100_000})
+    result = run(*JOB)
+    assert "out/b.tsv: made by another run (signature was \\x1b[2J{}xx" in result.err
+    assert len(result.err) < 2000
+    assert "\x1b" not in result.err
+    os.unlink(record)
+    assert run(*JOB).code == 0
+    assert tree("out") == done
+
+
+def test_another_run_in_the_same_folder_is_refused(run: Callable[..., Result], done: dict[str, bytes]) -> None:
+    for options, what in (
+        (("--bad-rows", "keep"), "bad-rows was stop, and is keep"),
+        (("--buffer", "100"), "buffer was 2000, and is 100"),
+        (("--source-column", "1", "--target-column", "2"), "source-column was None, and is 1"),
+    ):
+        result = run(*JOB, *options)
+        assert (result.code, what in result.err) == (1, True)
+        assert "give the same options, or take another folder" in result.err
+    shutil.rmtree("toy")
+    toy.save_model(Path("toy"), {"decoder_ffn_embed_dim": 32})
+    result = run(*JOB)
+    assert (result.code, "out: its files are of another run (settings was fairseq:de-en@" in result.err) == (1, True)
+    assert tree("out") == done
+
+
+def test_a_file_of_the_same_name_time_and_size_is_looked_at(run: Callable[..., Result], done: dict[str, bytes]) -> None:
+    Path("other").mkdir()
+    data = Path("in/b.tsv").read_bytes()
+    for content, code in ((data, 0), (data[::-1], 1)):
+        Path("other/b.tsv").write_bytes(content)
+        shutil.copystat("in/b.tsv", "other/b.tsv")
+        assert run("-q", "--input", "other/b.tsv", "--output", "out").code == code
+
+
+def test_results_that_are_none_of_a_job_stay(run: Callable[..., Result]) -> None:
+    Path("in/a.tsv").write_bytes(lines(sentences(5, 1)))
+    Path("out").mkdir()
+    Path("out/a.tsv").write_text("mine")
+    result = run(*JOB)
+    assert (result.code, "out/a.tsv: is there already, and not of a job" in result.err) == (1, True)
+    assert Path("out/a.tsv").read_text() == "mine"
+
+
+def test_a_file_that_changes_as_it_is_read_is_not_done(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_text = WRITERS[".tsv"]
+
+    def grow(results: Iterator[Row], out: BinaryIO, head: Head) -> None:
+        with open(head.about["input"], "ab") as file:
+            file.write(b"das\tthe\n")
+        write_text(results, out, head)
+
+    Path("in/a.tsv").write_bytes(lines(sentences(5, 1)))
+    monkeypatch.setitem(WRITERS, ".tsv", grow)
+    result = run(*JOB)
+    assert (result.code, "in/a.tsv: changed while it was read; it is not done" in result.err) == (1, True)
+    assert (tree("out"), os.path.exists("out/_run/a.tsv.json")) == ({}, False)
+
+
+@pytest.mark.parametrize("room", [100, 700])
+def test_a_full_disk_is_said_and_nothing_half_written_stays(
+    run: Callable[..., Result], done: dict[str, bytes], capfdbinary: pytest.CaptureFixture[bytes], room: int
+) -> None:
+    shutil.rmtree("out")
+    limits = resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY)
+    assert drive(*JOB, before=lambda: resource.setrlimit(*limits)) == 1
+    said = capfdbinary.readouterr().err.decode()
+    assert "cannot write: File too large" in said
+    assert "Traceback" not in said
+    assert tree("out") == ({} if room == 100 else {"b.tsv": done["b.tsv"]})
+    assert not list(Path("out").glob("**/*.part"))
+    assert run(*JOB).code == 0
+    assert tree("out") == done
+
+
+NAMES = (
+    *("new\nline.tsv", "-dash.tsv", "per%cent %s {0}.tsv", "\x1b[2Jescape.tsv", "Ünï.tsv", "[a].tsv", "a*b.tsv"),
+    *("$(x) ' \".tsv", ".hidden.tsv", "x" * 241 + ".tsv", " .tsv"),
+)
+
+
+def test_names_with_odd_characters(run: Callable[..., Result]) -> None:
+    text = lines(sentences(5, 2))
+    for name in NAMES:
+        Path("in", name).write_bytes(text)
+    assert run(*JOB).code == 0
+    assert {*tree("out")} == {*NAMES} - {".hidden.tsv"}
+    for name in NAMES:
+        assert run("-q", "--input", f"in/{name}", "--output", "out").code == 0
+        Path("in", name).write_bytes(b"one side\n")
+    result = run(*JOB)
+    assert (result.code, "Traceback" in result.err, "\x1b" in result.err) == (1, False, False)
+    assert set(tree("out").values()) == {tree("out")["Ünï.tsv"]}
+    Path("in", "y" * 251 + ".tsv").write_bytes(text)
+    assert f"in/{'y' * 251}.tsv" not in tree("out")
+    result = run("-q", "--input", "in/y*", "--output", "out")
+    assert (result.code, "tsv.json: cannot be read: File name too long" in result.err) == (1, True)
+    Path(os.fsdecode(b"in/\xff.tsv")).write_bytes(text)
+    for name in ("in/*.tsv", os.fsdecode(b"in/\xff.tsv")):
+        result = run("-q", "--input", name, "--output", "out")
+        assert (result.code, "has a name that is not UTF-8" in result.err) == (1, True)
+
+
+def test_no_input_is_replaced_by_its_results(run: Callable[..., Result]) -> None:
+    text = lines(sentences(5, 2))
+    Path("in/a.tsv").write_bytes(text)
+    os.symlink("in", "link")
+    Path("in/links").mkdir()
+    for name, folder in (("in/a.tsv", "in"), ("in/a.tsv", "link"), ("link/a.tsv", "in"), ("in/../in/a.tsv", "./in/")):
+        result = run("--input", name, "--output", folder)
+        assert (result.code, f"--output would replace the input {name}" in result.err) == (2, True)
+    assert run("-q", "--input", "in/*", "--output", "in/links").code == 0
+    assert run("-q", "--input", "in/*", "--output", "in/links").code == 0
+    Path("out/in").mkdir(parents=True)
+    os.rename("in/a.tsv", "out/in/a.tsv")
+    assert run("-q", "--input", "out/in/*", "--output", "out").code == 0
+    assert {*tree("out")} == {"a.tsv"}
+    Path("out/b.tsv").write_bytes(text)
+    os.symlink("../out/b.tsv", "in/b.tsv")
+    assert run("-q", "--input", "in/b.tsv", "--output", "out").code == 2
+    assert Path("out/b.tsv").read_bytes() == text
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below", "/proc/none"])
+def test_folders_that_cannot_be_made(run: Callable[..., Result], folder: str) -> None:
+    Path("file").touch()
+    Path("in/a.tsv").write_bytes(lines(sentences(5, 2)))
+    result = run("-q", "--input", "in/a.tsv", "--output", folder)
+    assert (result.code, f"{folder}/_run: cannot write: " in result.err) == (1, True)
+
+
+def test_all_that_is_blank_is_read_where_the_model_says(run: Callable[..., Result]) -> None:
+    Path("in/a.tsv").write_bytes(b"\t\n" * 3)
+    result = run(*JOB, "--layer", "auto", "--head", "auto")
+    assert (result.code, tree("out")) == (0, {"a.tsv": b"\n\n\n"})
