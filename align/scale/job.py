@@ -12,6 +12,7 @@ from align.aligners.single import Aligner
 from align.aligners.two_way import TwoWayAligner
 from align.errors import DataError, PairError
 from align.links.formats import to_json
+from align.scale.arrow import status_of
 from align.scale.files import RUN, InputFile, digest_of, join, remove, stat, whole_file
 from align.scale.readers import BadRow, Columns, Rows, kind_of, open_rows, table_head
 from align.scale.records import Record, check_record, read_record, write_record
@@ -105,7 +106,7 @@ def _head(job: Job, file: InputFile, digest: str) -> Head:
     about = {"signature": job.signature, "input": file.place, "input-size": str(file.size), "input-digest": digest}
     if kind_of(file.name) != ".parquet":
         return Head(job.links, None, about)
-    field, rows = table_head(file, job.columns.id)
+    field, rows = table_head(file, job.columns)
     return Head(job.links, field, {**about, "rows": str(rows)})
 
 
@@ -142,7 +143,7 @@ def _results(
                 bad = rows.bad.pop(number, None)
                 if bad:
                     rejects.add(bad)
-                status = bad.reason if bad else alignment.skipped or ("blank" if alignment.pair.blank else "")
+                status = status_of(alignment, bad.reason if bad else "")
                 counts[status] += 1
                 yield Result(alignment, status, rows.ids.pop(number, None if rows.columns.id else number))
                 if on_rows and number % TELL_EVERY == 0:

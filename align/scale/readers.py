@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from align.errors import Argument, DataError, LineError, Remedy, one_line, shorten
 from align.quiet import quietly
+from align.scale.arrow import Named, bytes_of, check_columns, read_sides
 from align.scale.files import InputFile, cannot_read, open_file
 from align.text.batching import BUFFER
 from align.text.lines import OPENERS, read_bitext, read_lines
@@ -19,9 +20,6 @@ from align.types import Pair
 with quietly():
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-TEXT = ("string", "large_string", "string_view")
-"""Types of columns of text, and of the values of those that are dictionaries."""
 
 PACKED = (*OPENERS, ".zst")
 """What the names of packed files end in."""
@@ -212,11 +210,6 @@ def _text(value: Any, name: str) -> str:
     """
     if value is None:
         raise ValueError("null", f"{name!r} is null")
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError("not UTF-8", f"{name!r} is not UTF-8 (byte {error.start + 1})") from None
     if not isinstance(value, str):
         raise ValueError("not text", f"{name!r} is of type {type(value).__name__}, not a string")
     try:
@@ -229,28 +222,36 @@ def _text(value: Any, name: str) -> str:
 def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
     """Two columns of strings, a batch of rows at a time."""
     names = [name for name in rows.columns if name is not None]
-    table = _open_table(stream, rows.file, names)
+    table = _open_table(stream, rows.file, rows.columns)
     total = max(1, table.metadata.num_rows)
-    number = 0
+    before = 0
     for batch in table.iter_batches(BUFFER, columns=list(dict.fromkeys(names)), use_threads=False):
-        sources, targets = (batch.column(name).cast(pa.large_binary()).to_pylist() for name in names[:2])
-        ids = batch.column(names[2]).to_pylist() if rows.columns.id is not None else []
-        for n, sides in enumerate(zip(sources, targets, strict=True)):
-            number += 1
-            if ids:
-                rows.ids[number] = ids[n]
-            try:
-                source, target = (_text(side, name) for side, name in zip(sides, names[:2], strict=True))
-            except ValueError as error:
-                reason, what = error.args
-                shown = [side if side is None else side.decode(errors="backslashreplace") for side in sides]
-                rows.refuse(BadRow(number, reason, what, shown))
-                source = target = ""
+        if rows.columns.id is not None:
+            rows.ids.update(enumerate(_ids(batch.column(rows.columns.id), rows), before + 1))
+        sides = zip(*(bytes_of(batch.column(name)) for name in names[:2]), strict=True)
+        for number, row in enumerate(sides, before + 1):
+            source, target, why = read_sides(row)
+            if why:
+                shown = [side if side is None else side.decode(errors="backslashreplace") for side in row]
+                rows.refuse(BadRow(number, why, f"{names[0]!r} or {names[1]!r} is {why}", shown))
             yield make_pair(source, target, number)
-        rows.share = number / total
+        before += batch.num_rows
+        rows.share = before / total
 
 
-def _open_table(stream: Any, file: InputFile, names: Sequence[str]) -> Any:
+def _ids(column: Any, rows: Rows) -> Any:
+    """What tells rows from others.
+
+    Raises:
+        DataError: it calls itself strings, and is not UTF-8.
+    """
+    try:
+        return column.to_pylist()
+    except UnicodeDecodeError:
+        raise DataError(f"column {rows.columns.id!r} is not UTF-8", file=rows.file.place) from None
+
+
+def _open_table(stream: Any, file: InputFile, columns: Columns) -> Any:
     """A Parquet file that has these columns.
 
     Raises:
@@ -261,40 +262,23 @@ def _open_table(stream: Any, file: InputFile, names: Sequence[str]) -> Any:
             table = pq.ParquetFile(stream)
         except pa.ArrowException as error:
             raise DataError(f"no Parquet file: {one_line(error)}", file=file.place) from None
-    check_columns(table.schema_arrow, names, file.place)
+    source, target, id = (name and Named(name, f"{what}_column") for what, name in columns._asdict().items())
+    try:
+        check_columns(table.schema_arrow, source, target, id)
+    except DataError as error:
+        raise error.in_file(file.place) from None
     return table
 
 
-def table_head(file: InputFile, id: str | None) -> tuple[Any, int]:
-    """The field of a Parquet file's column of this name, if one is named, and how many rows the file has.
+def table_head(file: InputFile, columns: Columns) -> tuple[Any, int]:
+    """The field of a Parquet file's column of ids, if one is named, and how many rows the file has.
 
     Raises:
-        DataError: it has no such column, or is no Parquet file.
+        DataError: it has no such columns, or is no Parquet file.
     """
     with open_file(file.place) as stream:
-        table = _open_table(stream, file, ())
-        if id is None:
-            return None, table.metadata.num_rows
-        check_columns(table.schema_arrow, (id,), file.place, texts=0)
-        return table.schema_arrow.field(id), table.metadata.num_rows
-
-
-def check_columns(schema: Any, names: Iterable[str], place: str, texts: int = 2) -> None:
-    """Check that a table has columns, each of them once, and that the first ones, `texts` of them, are strings.
-
-    Raises:
-        DataError: it has not; names the file.
-    """
-    for n, name in enumerate(names):
-        indices = schema.get_all_field_indices(name)
-        if len(indices) != 1:
-            there = shorten(", ".join(schema.names), 200)
-            what = f"no column {name!r}" if not indices else f"{len(indices)} columns {name!r}"
-            raise DataError(f"{what}; there are: {there}", file=place)
-        kind = schema.field(indices[0]).type
-        value = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if n < texts and str(value) not in TEXT:
-            raise DataError(f"column {name!r} is of type {shorten(str(kind))}, not strings", file=place)
+        table = _open_table(stream, file, columns)
+        return columns.id and table.schema_arrow.field(columns.id), table.metadata.num_rows
 
 
 READERS: dict[str, Callable[[Any, Rows], Iterator[Pair]]] = {

@@ -11,7 +11,8 @@ from align.aligners.two_way import TwoWayAligner
 from align.backends.model_folder import DEFAULT_MODEL
 from align.links.symmetrize import SOFT
 from align.loading import load
-from align.scale.tables import AnyAligner, LinksAs, align_table, check_links, for_rows
+from align.scale.arrow import LinksAs
+from align.scale.tables import AnyAligner, align_table, check_links, for_rows
 from align.types import THRESHOLD
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from align.links.formats import format_pharaoh, to_json
 from align.quiet import quietly
+from align.scale.arrow import batch_of, schema_of
 from align.text.batching import chunks
 from align.types import Alignment
 
@@ -16,9 +17,6 @@ with quietly():
 
 GROUP = 10_000
 """Rows of a row group."""
-
-STRUCT = pa.struct({"source": pa.int32(), "target": pa.int32(), "score": pa.float32()})
-"""A link."""
 
 
 class Result(NamedTuple):
@@ -72,21 +70,14 @@ def write_json(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
 
 def write_parquet(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
     """A row for each: the id, if the file has one, `links` and `status`."""
-    links = pa.field("links", pa.list_(STRUCT) if head.links == "structs" else pa.string())
-    fields = [*([head.id] if head.id is not None else []), links, pa.field("status", pa.string())]
-    schema = pa.schema(fields, metadata=dict(head.about))
+    found = schema_of(head.links)
+    ids = [] if head.id is None else [head.id]
+    schema = pa.schema([*ids, *found], metadata=dict(head.about))
     with pq.ParquetWriter(out, schema) as writer:
         for group in chunks(results, GROUP):
-            alignments = [result.alignment for result in group]
-            if head.links == "structs":
-                rows: list[Any] = [[(*link, one.scores[link]) for link in one] for one in alignments]
-            else:
-                rows = list(map(format_pharaoh, alignments))
-            columns = [rows, [result.status for result in group]]
-            if head.id is not None:
-                columns.insert(0, [result.id for result in group])
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            batch = batch_of([result.alignment for result in group], [result.status for result in group], found)
+            columns = [pa.array([result.id for result in group], field.type) for field in ids]
+            writer.write_batch(pa.RecordBatch.from_arrays([*columns, *batch.columns], schema=schema))
 
 
 WRITERS: dict[str, Callable[[Iterable[Result], BinaryIO, Head], None]] = {

@@ -39,9 +39,10 @@ def strings(data: list[bytes | None]) -> Any:
     return pa.Array.from_buffers(pa.string(), len(data), binary.buffers())
 
 
+NONE = pa.array([], pa.string())
 WORDS = ["das haus", "wir sehen"]
 GZ, XZ, ZST = gzip.compress(GOOD), lzma.compress(GOOD), zst(GOOD)
-TABLE = table(de=WORDS * 50, en=WORDS * 50)
+TABLE = table(de=WORDS * 50, en=WORDS * 50, id=WORDS * 50)
 
 DAMAGED = {
     "half.tsv.gz": (GZ[: len(GZ) // 2], "damaged compressed data"),
@@ -54,8 +55,15 @@ DAMAGED = {
     "half.parquet": (TABLE[: len(TABLE) // 2], "no Parquet file"),
     "wrong.parquet": (TABLE[:30] + b"\xff" * 60 + TABLE[90:], "cannot be read"),
     "empty.parquet": (b"", "no Parquet file"),
-    "column.parquet": (table(de=WORDS, fr=WORDS), "no column 'en'"),
-    "type.parquet": (table(de=WORDS, en=[1, 2]), "column 'en' is of type int64"),
+    "column.parquet": (
+        table(de=WORDS, fr=WORDS, id=WORDS),
+        "no column 'en': the table has 'de', 'fr', 'id'",
+    ),
+    "type.parquet": (
+        table(de=WORDS, en=[1, 2], id=WORDS),
+        "column 'en' is of type int64, where",
+    ),
+    "ids.parquet": (table(de=WORDS, en=WORDS, id=strings([b"a", b"\xff"])), "column 'id' is not UTF-8"),
 }
 """What files hold, and why they cannot be read, whatever is said of rows."""
 
@@ -99,12 +107,12 @@ def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..
         "two.tsv.gz": gzip.compress(GOOD[:100]) + gzip.compress(GOOD[100:]),
         "none.tsv": b"",
         "none.tsv.gz": b"",
-        "none.parquet": table(de=pa.array([], pa.string()), en=pa.array([], pa.string())),
+        "none.parquet": table(de=NONE, en=NONE, id=NONE),
     }
     for name, data in whole.items():
         Path(f"in/{name}").write_bytes(data)
     failed, done = 0, {}
-    for kind, options in (("*.tsv*", ()), ("*.parquet", NAMED)):
+    for kind, options in (("*.tsv*", ()), ("*.parquet", (*NAMED, "--id-column", "id"))):
         output = f"out{kind[2:]}"
         result = run("-q", "--input", f"in/{kind}", *options, "--output", output, "--bad-rows", bad_rows)
         assert result.code == 1
@@ -123,8 +131,9 @@ def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..
     assert gzip.decompress(done["two.tsv.gz"]) == done["good.tsv"]
     assert pa.CompressedInputStream(pa.BufferReader(done["two.tsv.zst"]), "zstd").read() == done["good.tsv"]
     assert (done["none.tsv"], gzip.decompress(done["none.tsv.gz"])) == (b"", b"")
+    assert "expected: cast it, or name another with --target-column" in result.err
     empty = pq.read_table(pa.BufferReader(done["none.parquet"]))
-    assert (empty.num_rows, empty.schema.names) == (0, ["links", "status"])
+    assert (empty.num_rows, empty.schema.names) == (0, ["id", "links", "status"])
 
 
 @pytest.mark.parametrize("name", REASONS)

@@ -1,0 +1,111 @@
+"""Columns of Arrow's: what is read of them as sentence pairs, and what links are written as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from align.errors import Argument, DataError, Remedy, shorten
+from align.types import Alignment
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LinksAs = Literal["structs", "pharaoh"]
+
+RESULTS = ("links", "status")
+"""Columns that come out."""
+
+TEXT = ("string", "large_string", "string_view", "null")
+"""Types of columns that are read, and of the values of those that are dictionaries; all of `null` is null."""
+
+
+class Named(NamedTuple):
+    """A column, and the argument that names it."""
+
+    name: str
+    argument: str
+
+
+def check_columns(schema: pa.Schema, source: Named, target: Named, id: Named | None) -> None:
+    """Check that a table has columns, each of them once, strings in the first two, and room for what comes out.
+
+    Raises:
+        DataError: it has not; says which there are.
+    """
+    _check_text(schema, *source)
+    _check_text(schema, *target)
+    if id is not None:
+        _check_column(schema, *id)
+        if id.name in RESULTS:
+            raise DataError(f"column {id.name!r}: what comes out has another of that name", remedy=Remedy("rename it"))
+
+
+def _check_column(schema: pa.Schema, name: str, argument: str) -> None:
+    """Check that there is a column, and only one of this name."""
+    count = schema.names.count(name)
+    if count != 1:
+        what = f"{count} columns {name!r}" if count else f"no column {name!r}"
+        there = shorten(", ".join(map(repr, schema.names))) or "none"
+        raise DataError(f"{what}: the table has {there}", remedy=Remedy("name one with {}", (Argument(argument),)))
+
+
+def _check_text(schema: pa.Schema, name: str, argument: str) -> None:
+    """Check that there is a column, and that strings are in it, not numbers or the like."""
+    import pyarrow as pa
+
+    _check_column(schema, name, argument)
+    kind = schema.field(name).type
+    if str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:
+        remedy = Remedy("cast it, or name another with {}", (Argument(argument),))
+        raise DataError(f"column {name!r} is of type {shorten(str(kind))}, where strings are expected", remedy=remedy)
+
+
+def bytes_of(column: pa.Array) -> list[bytes | None]:
+    """Strings as bytes: Arrow itself does not look whether what a file calls strings is UTF-8."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary.cast(pa.large_binary()).take(column.indices)
+    return column.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+def read_sides(row: tuple[bytes | None, ...]) -> tuple[str, str, str]:
+    """Source and target of a row, and why they cannot be read if they cannot, in which case they are blank."""
+    source, target = row
+    if source is None or target is None:
+        return "", "", "null"
+    try:
+        return source.decode(), target.decode(), ""
+    except UnicodeDecodeError:
+        return "", "", "not UTF-8"
+
+
+def status_of(alignment: Alignment, unread: str) -> str:
+    """Why a row has no links: that it could not be read, or what became of it; nothing if it was aligned."""
+    return unread or alignment.skipped or ("blank" if alignment.pair.blank else "")
+
+
+def schema_of(links: str) -> pa.Schema:
+    """What comes out for each row."""
+    import pyarrow as pa
+
+    struct = pa.struct({"source": pa.int32(), "target": pa.int32(), "score": pa.float32()})
+    types = (pa.list_(struct) if links == "structs" else pa.string(), pa.string())
+    return pa.schema(zip(RESULTS, types, strict=True))
+
+
+def batch_of(alignments: Sequence[Alignment], status: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    """Alignments in Arrow's form.
+
+    Args:
+        alignments: of some rows.
+        status: of each of them.
+        schema: as `schema_of` makes it.
+    """
+    import pyarrow as pa
+
+    rows: list[Any] = [str(one) for one in alignments]
+    if pa.types.is_list(schema.field("links").type):
+        rows = [[(*link, one.scores[link]) for link in one] for one in alignments]
+    return pa.record_batch([rows, status], schema=schema)
