@@ -194,7 +194,10 @@ def read_where(aligner: Aligner | TwoWayAligner, note: Run, folder: str) -> Alig
 
 
 def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str, Any]:
-    """What the results depend on besides the input, to the last digit of a score."""
+    """What the results depend on besides the input, to the last digit of a score.
+
+    What becomes of bad rows is not among it: in a file that was finished without that, there are none.
+    """
     return {
         "settings": sign(aligner, options),
         "device": aligner.directions[0].recorder.device,
@@ -204,7 +207,6 @@ def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str,
         "target-column": options.columns.target,
         "id-column": options.columns.id,
         "links": options.links,
-        "bad-rows": "keep" if options.keep else "stop",
     }
 
 

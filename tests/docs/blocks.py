@@ -39,8 +39,10 @@ FENCE = re.compile(
     r'(?:^<!-- not run: (?P<reason>[^>]+) -->\n)?^```(?P<kind>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$',
     re.MULTILINE | re.DOTALL,
 )
-VARIES = re.compile(r"\d[\d,.]*(?= (?:lines|pairs)/s)|(?<=\()\d+(?= threads?\))|(?<=in )\d[\d.]*(?= s\b)")
-PROGRESS = re.compile(r"^[\w-]+: [\d,]+ lines?(?: \(\d+%\))?, [\d,]+ lines/s(?:, .* left)?\n", re.MULTILINE)
+VARIES = re.compile(r"\d[\d,.]*(?= (?:lines|pairs|rows)/s)|(?<=\()\d+(?= threads?\))|(?<=in )\d[\d.]*(?= s\b)")
+PROGRESS = re.compile(
+    r"^[\w-]+: [\d,]+ lines?(?: \(\d+%\))?, (?:[\d,]+ of [\d,]+ files?, )?[\d,]+ lines/s(?:, .* left)?\n", re.MULTILINE
+)
 LEFT_OUT = "[...]\n"
 
 

@@ -78,7 +78,7 @@ def test_notes_that_are_none_of_ours_are_refused(run: Callable[..., Result], don
 
 def test_another_run_in_the_same_folder_is_refused(run: Callable[..., Result], done: dict[str, bytes]) -> None:
     for options, what in (
-        (("--bad-rows", "keep"), "bad-rows was stop, and is keep"),
+        (("--links", "pharaoh"), "links was structs, and is pharaoh"),
         (("--buffer", "100"), "buffer was 2000, and is 100"),
         (("--source-column", "1", "--target-column", "2"), "source-column was None, and is 1"),
     ):

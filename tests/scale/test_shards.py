@@ -88,7 +88,10 @@ def test_bad_rows_stop_their_file_or_are_listed(run: Callable[..., Result]) -> N
     assert "in/a.tsv, line 6: no ||| and no TAB" in result.err
     assert "(--bad-rows keep)" in result.err
     assert [*tree("out")] == ["b.tsv"]
+    assert run("-q", "--input", "in/*.tsv", "--output", "out", "--bad-rows", "keep").code == 0  # as that said
+    assert tree("out")["b.tsv"] == tree("out")["a.tsv"][: len(tree("out")["b.tsv"])]
     assert run("-q", "--input", "in/*.tsv", "--output", "kept", "--bad-rows", "keep").code == 0
+    assert tree("kept") == tree("out")
     assert len(Path("kept/a.tsv").read_bytes().splitlines()) == 12
     bad = [json.loads(line) for line in Path("kept/_run/a.tsv.bad.jsonl").read_text().splitlines()]
     assert [(row["row"], row["reason"], row["raw"]) for row in bad] == [
