@@ -213,6 +213,14 @@ def benchmark_memory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="METHOD", help="score with this method and print nothing: what is measured")
 
 
+def benchmark_shards(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    text_options(parser, lines=5_000)
+    parser.add_argument("--files", type=int, default=16, help="of so many lines each")
+    parser.add_argument("--memory-files", type=int, nargs="*", default=[4, 16], help="of jobs whose memory is measured")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+
+
 def benchmark_evaluator(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     text_options(parser, lines=2_000)
@@ -282,6 +290,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "benchmark-recording": benchmark_recording,
     "benchmark-encoder": benchmark_encoder,
     "benchmark-memory": benchmark_memory,
+    "benchmark-shards": benchmark_shards,
     "benchmark-evaluator": benchmark_evaluator,
     "benchmark-training": benchmark_training,
     "serve-load": serve_load,

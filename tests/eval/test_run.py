@@ -17,7 +17,8 @@ COMMANDS = (
     "worth", "marian", "quality", "markup", "xml-mt", "analysis",
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface",
     "benchmark-markup", "benchmark-recording", "benchmark-encoder",
-    "benchmark-memory", "benchmark-evaluator", "benchmark-training", "serve-load", "planning", "screenshots",
+    "benchmark-memory", "benchmark-shards", "benchmark-evaluator", "benchmark-training",
+    "serve-load", "planning", "screenshots",
 )  # fmt: skip
 
 
