@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from align.aligners.single import Aligner
     from align.aligners.two_way import TwoWayAligner
     from align.scale.files import InputFile
+    from align.scale.job import Job
     from align.scale.local import Event, Failed
     from align.scale.records import Run
 
@@ -66,10 +67,7 @@ class Shards:
 
     def _align(self, options: Options, files: Sequence[InputFile]) -> None:
         """Load the model, choose where to read it, and do the files."""
-        import torch
-
         from align.scale.job import Job
-        from align.scale.local import run_local
 
         progress, aligner = self._progress, load_aligner(PROGRAM, options)
         progress.begin(0, 1, self._expected, "choosing layer and head …", self._beside)
@@ -85,11 +83,9 @@ class Shards:
             options.links,
             options.keep,
         )
-        on_cpu = all(one.recorder.device == "cpu" for one in aligner.directions)
-        workers = options.workers or (torch.get_num_threads() if on_cpu else 1)
         progress.start()
         try:
-            with closing(run_local(job, files, workers)) as events:
+            with closing(begin(job, files, options)) as events:
                 self._follow(events)
         finally:
             progress.close()
@@ -146,6 +142,20 @@ class Shards:
         if not self._complete or isinstance(error, Exception):
             return ""
         return f" after {self._complete:,} of {plural(self._all, 'file')}; the same command goes on"
+
+
+def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
+    """Have the files done by the engine that was asked for."""
+    if options.engine == "ray":
+        from align.scale.engine_ray import run_ray
+
+        return run_ray(job, files, options.workers)
+    import torch
+
+    from align.scale.local import run_local
+
+    on_cpu = all(one.recorder.device == "cpu" for one in job.aligner.directions)
+    return run_local(job, files, options.workers or (torch.get_num_threads() if on_cpu else 1))
 
 
 def what_went_wrong(failed: Failed) -> str:

@@ -6,6 +6,7 @@ import argparse
 import os
 from collections import Counter
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from align.cli.extract_options import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from align.scale.locks import Part
     from align.scale.readers import Columns
 
-ENGINES = ("local",)
+ENGINES = ("local", "ray")
 """What may do the files."""
 
 LINKS = ("structs", "pharaoh")
@@ -67,7 +68,7 @@ class Options(Asked):
         keep: whether rows that cannot be read are listed, and left without links.
         part: which part of how many to do; None for all.
         engine: one of `ENGINES`.
-        workers: how many; None for as many as there are threads, or one on a GPU.
+        workers: how many; None for as many as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
     """
 
     files: tuple[InputFile, ...]
@@ -97,10 +98,15 @@ def build_parser() -> Parser:
         "--workers",
         type=whole_number(1, MAX_THREADS),
         metavar="N",
-        help="processes, each of which does a file at a time with one thread (default: as many as threads; 1 on a GPU)",
+        help="processes, each of which does a file at a time with one thread (default: as many as threads, 1 on a GPU; "
+        "with --engine ray as many as the cluster has CPUs, or GPUs)",
     )
     group.add_argument(
-        "--engine", choices=ENGINES, default=ENGINES[0], help="who does the files: processes of this machine"
+        "--engine",
+        choices=ENGINES,
+        default=ENGINES[0],
+        help="who does the files: processes of this machine, or a Ray cluster: that of RAY_ADDRESS, else one begun "
+        "here with `ray start`, else a new one of this machine alone",
     )
     return parser
 
@@ -179,6 +185,8 @@ def read_options(parser: Parser) -> Options:
         from align.scale.readers import Columns
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"--input needs {error.name}: pip install '.[parquet]'", name=error.name) from None
+    if args.engine == "ray" and not find_spec("ray"):
+        raise ModuleNotFoundError("--engine ray needs ray: pip install '.[ray]'", name="ray")
     columns = Columns(args.source_column, args.target_column, args.id_column)
     if (columns.source is None) != (columns.target is None):
         parser.error("--source-column and --target-column go together")

@@ -1,0 +1,124 @@
+"""`--engine ray`, on a real Ray cluster of this machine: the same bytes as local, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import toy
+from tests.conftest import ROOT
+from tests.scale.test_shards import PLACE, SHARED, lines, sentences, tree
+
+ray = pytest.importorskip("ray", reason="needs ray[data]")
+
+JOB = ("extract-align", *SHARED, *PLACE, "--input", "in/*.tsv", "--workers", "2")
+ACTOR = "ray::MapWorker(MapBatches(FileAligner))"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A cluster of two CPUs; the environment of the programs that are to find it."""
+    pythonpath = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in pythonpath.items():
+            patch.setenv(name, value)
+        context = ray.init(
+            "local",
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="CRITICAL",
+            object_store_memory=100_000_000,
+        )
+        yield {**os.environ, "RAY_ADDRESS": context.address_info["gcs_address"]}
+        ray.shutdown()
+
+
+@pytest.fixture
+def begin(cluster: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The command of a job on that cluster, in a folder with a toy model and three files of which one is large."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in cluster.items():
+        monkeypatch.setenv(name, value)
+    toy.save_model(tmp_path / "toy")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "random.py").write_text("raise SystemExit('imported from the current folder')\n")
+    for n, rows in enumerate((9000, 20, 30)):
+        Path(f"in/{n}.tsv").write_bytes(lines(sentences(rows, n)))
+    assert finish(start("--output", "local")) == 0
+    return ["--output", "out", "--engine", "ray"]
+
+
+def start(*arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "align.cli.extract", *JOB[1:], *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(process: subprocess.Popen[bytes], *said: str) -> int:
+    """Its exit code; fails unless it has said this, and nothing on stdout."""
+    out, err = process.communicate(timeout=120)
+    assert out == b""
+    assert all(what in err.decode() for what in said), err.decode()
+    return process.returncode
+
+
+def when_writing() -> None:
+    """Wait until the large file is under way."""
+    part, end = Path("out/_run/0.tsv.part"), time.monotonic() + 60
+    while not (part.exists() and part.stat().st_size):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def actors() -> list[int]:
+    """Actors of this cluster that are at work, who are children of ours."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            grandparent = int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])
+            line = (status.parent / "cmdline").read_bytes().decode()
+        except (OSError, IndexError):  # it has ended
+            continue
+        if grandparent == os.getpid() and line.startswith(ACTOR):
+            found.append(int(status.parent.name))
+    return found
+
+
+def test_a_cluster_makes_the_same_bytes_and_goes_on_after_a_bad_file(begin: list[str]) -> None:
+    Path("in/3.tsv").write_bytes(b"no columns\n")
+    assert finish(start(*begin), "in/3.tsv, line 1: no ||| and no TAB", "1 of 4 files not done: 3.tsv") == 1
+    assert tree("out") == tree("local")
+    Path("in/3.tsv").write_bytes(b"a\tb\n")
+    assert finish(start(*begin), "4 of 4 files (3 before); 1 row,") == 0
+
+
+def test_an_actor_that_is_killed_is_replaced_and_its_file_done_again(begin: list[str]) -> None:
+    process = start(*begin)
+    when_writing()
+    for actor in actors():
+        os.kill(actor, signal.SIGKILL)
+    assert finish(process, "3 of 3 files;") == 0
+    assert tree("out") == tree("local")
+
+
+def test_after_the_driver_is_killed_the_same_command_goes_on(begin: list[str]) -> None:
+    process = start(*begin)
+    when_writing()
+    process.kill()
+    process.communicate()
+    assert finish(start(*begin), "3 of 3 files") == 0
+    assert tree("out") == tree("local")
+    assert not list(Path("out/_run").glob("*.part"))
+
+
+def test_no_cluster_is_an_error(begin: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "nowhere")
+    assert finish(start(*begin), "there is no Ray cluster to work on") == 1
