@@ -67,7 +67,7 @@ def cannot_write(shown: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OSError(error.errno, f"cannot write: {error.strerror}", shown) from None
+        raise OSError(error.errno, f"cannot write: {error.strerror or error}", shown) from None
 
 
 def existing_mode(path: str) -> int | None:

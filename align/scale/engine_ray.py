@@ -20,6 +20,7 @@ import torch
 
 from align.aligners.workers import SIGNALS, sendable
 from align.errors import one_line
+from align.memory import keep_freed_memory
 from align.quiet import quietly
 from align.scale.files import InputFile
 from align.scale.job import Job, align_file, finished
@@ -103,6 +104,7 @@ class FileAligner:
     def __init__(self, job: Job, folder: str) -> None:
         with suppress(OSError):
             os.chdir(folder)
+        keep_freed_memory()
         torch.set_num_threads(1)
         warnings.simplefilter("ignore", TextWarning)  # of the text as a whole: that has been said
         self._job = job

@@ -17,7 +17,7 @@ from functools import cache
 from hashlib import blake2b
 from typing import Any, BinaryIO, NamedTuple
 
-from align.errors import DataError, one_line
+from align.errors import DataError, Remedy, one_line
 from align.files import NamedFile, beside, cannot_write, lock, packed, put_in_place, unlink_own
 from align.quiet import quietly
 
@@ -59,7 +59,7 @@ def locate(place: str) -> tuple[Any, str]:
     """The file system of a path or a URI, and the path in it.
 
     Raises:
-        DataError: no file system of Arrow's is of that kind, or the address is not one.
+        DataError: no file system of Arrow's is of that kind, the address is not one, or it tells a secret.
     """
     if "://" not in place:
         return _local(), os.path.abspath(place)
@@ -67,6 +67,9 @@ def locate(place: str) -> tuple[Any, str]:
     bucket, _, path = rest.partition("/")
     if scheme == "file":
         return _local(), "/" + path
+    if ":" in bucket.rpartition("@")[0]:
+        remedy = Remedy("give the key in the environment")
+        raise DataError("its key would be in the records of the job", file=f"{scheme}://…/{path}", remedy=remedy)
     filesystem, root = _remote(f"{scheme}://{bucket}", os.getpid())
     return filesystem, f"{root.rstrip('/')}/{path}"
 
@@ -79,6 +82,11 @@ def is_local(place: str) -> bool:
 @cache
 def _local() -> Any:
     return fs.LocalFileSystem()
+
+
+def can_be_forked() -> bool:
+    """Whether this process may be forked: not if it has been at an object store, whose client has threads."""
+    return not _remote.cache_info().currsize
 
 
 @cache
@@ -210,18 +218,19 @@ def make_folder(place: str) -> None:
         OSError: it cannot be made.
     """
     filesystem, path = locate(place)
-    if is_local(place):
-        with cannot_write(place):
+    with cannot_write(place):
+        if is_local(place):
             os.makedirs(path, exist_ok=True)
-    else:
-        filesystem.create_dir(path, recursive=True)
+        else:
+            filesystem.create_dir(path, recursive=True)
 
 
 def remove(place: str) -> None:
     """Remove a file if it is there."""
     if exists(place):
         filesystem, path = locate(place)
-        filesystem.delete_file(path)
+        with cannot_write(place):
+            filesystem.delete_file(path)
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple, TypeAlias
 
 from align.aligners.workers import METHOD, begin_worker, held_signals, sendable
-from align.scale.files import InputFile
+from align.memory import keep_freed_memory
+from align.scale.files import InputFile, can_be_forked
 from align.scale.job import Job, align_file, finished
 from align.scale.records import Record
 from align.types import TextWarning
@@ -142,7 +143,7 @@ def _how(process: BaseProcess) -> str:
 
 def _start(job: Job, others: Sequence[Connection]) -> _Worker:
     on_cpu = all(one.recorder.device == "cpu" for one in job.aligner.directions)
-    method = METHOD if on_cpu else "spawn"  # a GPU's state cannot be forked
+    method = METHOD if on_cpu and can_be_forked() else "spawn"  # nor can a GPU's state
     context: Any = multiprocessing.get_context(method)
     ours, theirs = context.Pipe()
     inherited = [*others, ours] if method == "fork" else []
@@ -156,6 +157,7 @@ def _start(job: Job, others: Sequence[Connection]) -> _Worker:
 def _work(job: Job, connection: Connection, inherited: Sequence[Connection], parent: int) -> None:
     """Be a worker: do the files that come, until the parent has ended."""
     begin_worker(inherited)
+    keep_freed_memory()  # which is not inherited where the process was spawned
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     warnings.simplefilter("ignore", TextWarning)  # of the text as a whole: that has been said
     while True:
