@@ -29,6 +29,10 @@ SHAPES = ("marian", "nllb")
 """What `benchmark-huggingface` measures by default, likewise."""
 
 
+ENGINES = ("local", "ray")
+"""Of `extract-align --input`: what `kill-shards` kills."""
+
+
 def data_option(parser: argparse.ArgumentParser) -> None:
     """Where the data is."""
     parser.add_argument(
@@ -172,6 +176,18 @@ def benchmark_huggingface(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
 
 
+def kill_shards(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("-s", "--source", required=True)
+    parser.add_argument("-t", "--target", required=True)
+    parser.add_argument("-m", "--model", default="de-en")
+    parser.add_argument("--files", type=int, default=64)
+    parser.add_argument("--rows", type=int, default=5_000, help="of each file")
+    parser.add_argument("--kills", type=int, default=20, help="with each engine")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES, metavar="ENGINE")
+
+
 def xml_mt(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("source", type=Path, metavar="SOURCE.json")
@@ -295,6 +311,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "benchmark-training": benchmark_training,
     "serve-load": serve_load,
     "planning": planning,
+    "kill-shards": kill_shards,
     "screenshots": screenshots,
 }
 """The options of each command; its work is `run` in the module of its name, which takes them as arguments."""

@@ -18,7 +18,7 @@ COMMANDS = (
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface",
     "benchmark-markup", "benchmark-recording", "benchmark-encoder",
     "benchmark-memory", "benchmark-shards", "benchmark-evaluator", "benchmark-training",
-    "serve-load", "planning", "screenshots",
+    "serve-load", "planning", "kill-shards", "screenshots",
 )  # fmt: skip
 
 
