@@ -2,7 +2,8 @@
 
     .venv/bin/python eval/run.py kill-shards -s SOURCE -t TARGET [--files 64] [--rows 5000] [--kills 20]
 
-The text is cut into files, over and over if it is too short, and each is aligned by a run of extract-align of its own.
+The text is cut into files, over and over if it is too short, and each is aligned by a run of extract-align of its own,
+which reads where the model's model.toml says.
 Then `extract-align --input` does them all, with both engines and two workers: once in peace, which is timed, and then
 killed at random moments: in turn one of its workers, and the program itself, after which the same command is given
 again. A job that ends before all kills are done is looked at, and another one begun. Every file of every job is
@@ -27,7 +28,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from benchmark_against import cell_options
-from common import chosen, write_table
+from common import write_table
 from programs import EXTRACT, ROOT, absolute, machine, run_program
 from timing import read
 
@@ -184,8 +185,9 @@ def run(
     source: str, target: str, model: str, files: int, rows: int, kills: int, seed: int, engines: list[str], output: Path
 ) -> None:
     """Do the files by themselves, then by each engine; print and write what is known after each."""
-    aligner = load(model, device="cpu")
-    place = chosen(aligner, read(source, target, 1000)).place
+    aligner = load(model, device="cpu").fixed()
+    assert aligner.choice
+    place = aligner.choice.place
     options = ["-q", "-m", absolute(model), "--device", "cpu", "--threads", "1", *cell_options(place)]
     command = f"python eval/run.py kill-shards -s {Path(source).name} -t {Path(target).name} --files {files}"
     sign = f"{command} --rows {rows} --kills {kills} --seed {seed}; {aligner.recorder.name}; {machine(WORKERS)}"

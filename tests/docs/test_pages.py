@@ -14,6 +14,7 @@ from tests.docs.blocks import PAGES, Session, as_shown, blocks, commands
 
 NOT_RUN = {
     "README.md": ["scripts/check_install runs it in a fresh environment"],
+    "clusters.md": ["needs a store of your own"],
     "encoders.md": ["needs a model", "trains for an hour"],
     "evaluate.md": ["the gold is not ours to pass on"],
     "fairseq-plugin.md": ["needs a binarised text of your own"],
