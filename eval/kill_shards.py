@@ -111,7 +111,9 @@ class Killed:
         )
 
     def _kill(self, process: subprocess.Popen[bytes], kind: str, seconds: float) -> bool:
-        """Kill one of a kind after so many seconds; whether there was one."""
+        """Kill one of a kind so many seconds after there is one; whether it was still there."""
+        while kind == "worker" and process.poll() is None and not workers(process.pid):
+            time.sleep(0.05)
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
             return False

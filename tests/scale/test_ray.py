@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ ACTOR = "ray::MapWorker(MapBatches(FileAligner))"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def cluster() -> Iterator[dict[str, str]]:
     """A cluster of two CPUs; the environment of the programs that are to find it."""
     pythonpath = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
     with pytest.MonkeyPatch.context() as patch:
@@ -41,19 +42,28 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         ray.shutdown()
 
 
-@pytest.fixture
-def begin(cluster: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The command of a job on that cluster, in a folder with a toy model and three files of which one is large."""
-    monkeypatch.chdir(tmp_path)
-    for name, value in cluster.items():
-        monkeypatch.setenv(name, value)
-    toy.save_model(tmp_path / "toy")
-    (tmp_path / "in").mkdir()
-    (tmp_path / "random.py").write_text("raise SystemExit('imported from the current folder')\n")
+@pytest.fixture(scope="module")
+def made(cluster: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a toy model, three files of which one is large, and what the local engine makes of them."""
+    folder = tmp_path_factory.mktemp("ray")
+    toy.save_model(folder / "toy")
+    (folder / "in").mkdir()
+    (folder / "random.py").write_text("raise SystemExit('imported from the current folder')\n")
     for n, rows in enumerate((9000, 20, 30)):
-        Path(f"in/{n}.tsv").write_bytes(lines(sentences(rows, n)))
-    assert finish(start("--output", "local")) == 0
-    return ["--output", "out", "--engine", "ray"]
+        (folder / f"in/{n}.tsv").write_bytes(lines(sentences(rows, n)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert finish(start("--output", "local")) == 0
+    return folder
+
+
+@pytest.fixture
+def job(cluster: dict[str, str], made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """More options of a job on that cluster, in that folder."""
+    monkeypatch.chdir(made)
+    monkeypatch.setenv("RAY_ADDRESS", cluster["RAY_ADDRESS"])
+    yield ["--output", "out", "--engine", "ray"]
+    shutil.rmtree("out", ignore_errors=True)
 
 
 def start(*arguments: str) -> subprocess.Popen[bytes]:
@@ -92,33 +102,48 @@ def actors() -> list[int]:
     return found
 
 
-def test_a_cluster_makes_the_same_bytes_and_goes_on_after_a_bad_file(begin: list[str]) -> None:
-    Path("in/3.tsv").write_bytes(b"no columns\n")
-    assert finish(start(*begin), "in/3.tsv, line 1: no ||| and no TAB", "1 of 4 files not done: 3.tsv") == 1
-    assert tree("out") == tree("local")
-    Path("in/3.tsv").write_bytes(b"a\tb\n")
-    assert finish(start(*begin), "4 of 4 files (3 before); 1 row,") == 0
-
-
-def test_an_actor_that_is_killed_is_replaced_and_its_file_done_again(begin: list[str]) -> None:
-    process = start(*begin)
-    when_writing()
+def kill_actors() -> None:
     for actor in actors():
         os.kill(actor, signal.SIGKILL)
+
+
+def test_a_cluster_makes_the_same_bytes_and_goes_on_after_a_bad_file(job: list[str]) -> None:
+    Path("bad.tsv").write_bytes(b"no columns\n")
+    job += ["--input", "in/*.tsv", "bad.tsv"]
+    assert finish(start(*job), "bad.tsv, line 1: no ||| and no TAB", "1 of 4 files not done: bad.tsv") == 1
+    assert tree("out") == tree("local")
+    Path("bad.tsv").write_bytes(b"a\tb\n")
+    assert finish(start(*job), "4 of 4 files (3 before); 1 row,") == 0
+
+
+def test_an_actor_that_is_killed_is_replaced_and_its_file_done_again(job: list[str]) -> None:
+    process = start(*job)
+    when_writing()
+    kill_actors()
     assert finish(process, "3 of 3 files;") == 0
     assert tree("out") == tree("local")
 
 
-def test_after_the_driver_is_killed_the_same_command_goes_on(begin: list[str]) -> None:
-    process = start(*begin)
+def test_a_file_that_three_actors_die_of_is_given_up(job: list[str]) -> None:
+    process = start(*job)
+    for _ in range(3):
+        when_writing()
+        kill_actors()
+        Path("out/_run/0.tsv.part").unlink()
+    assert finish(process, "in/0.tsv: 3 workers have died of it", "1 of 3 files not done: 0.tsv") == 1
+    assert [*tree("out")] == ["1.tsv", "2.tsv"]
+
+
+def test_after_the_driver_is_killed_the_same_command_goes_on(job: list[str]) -> None:
+    process = start(*job)
     when_writing()
     process.kill()
     process.communicate()
-    assert finish(start(*begin), "3 of 3 files") == 0
+    assert finish(start(*job), "3 of 3 files") == 0
     assert tree("out") == tree("local")
     assert not list(Path("out/_run").glob("*.part"))
 
 
-def test_no_cluster_is_an_error(begin: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_cluster_is_an_error(job: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "nowhere")
-    assert finish(start(*begin), "there is no Ray cluster to work on") == 1
+    assert finish(start(*job), "there is no Ray cluster to work on") == 1
