@@ -16,11 +16,10 @@ from pyarrow import fs
 from align.errors import DataError
 from align.scale import files
 from tests.cli.conftest import Result
-from tests.scale.test_shards import lines, run, sentences, tree
+from tests.scale.jobs import lines, sentences, tree
 
 moto = pytest.importorskip("moto.server", reason="needs moto and flask")
 
-__all__ = ["run"]
 JOB = ("--input", "s3://bucket/in/*.tsv", "--output", "s3://bucket/out/", "--workers", "1")
 
 

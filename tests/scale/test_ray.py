@@ -15,7 +15,7 @@ import pytest
 
 from tests import toy
 from tests.conftest import ROOT
-from tests.scale.test_shards import PLACE, SHARED, lines, sentences, tree
+from tests.scale.jobs import PLACE, SHARED, lines, sentences, tree
 
 ray = pytest.importorskip("ray", reason="needs ray[data]")
 
