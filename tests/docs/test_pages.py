@@ -27,6 +27,7 @@ NOT_RUN = {
     "hugging-face.md": ["installs from a package index", "downloads a model"],
     "layers.md": ["needs data of your own"],
     "serve.md": ["the service of the page has no token"],
+    "shards.md": ["needs Slurm"],
     "train.md": ["trains for hours"],
     "two-directions.md": ["eflomal draws random samples"],
     "your-model.md": ["needs a model of your own", "needs a model of your own"],

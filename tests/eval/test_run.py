@@ -25,6 +25,7 @@ COMMANDS = (
 def test_help_names_every_command_and_loads_no_torch() -> None:
     script = f"""
 import contextlib, runpy, sys
+sys.path.insert(0, {str(ROOT / "eval")!r})
 for arguments in (["--help"], *([name, "--help"] for name in {COMMANDS!r})):
     sys.argv = ["run.py", *arguments]
     with contextlib.suppress(SystemExit):
