@@ -68,7 +68,6 @@ class Door:
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        self._inside += 1
         try:
             await self._enter(scope, receive, answer)
         except asyncio.CancelledError:  # the server ends, and has waited long enough
@@ -79,21 +78,30 @@ class Door:
             if not code:
                 await refusal(500, OURS)(scope, receive, answer)
         finally:
-            self._inside -= 1
             path = scope["path"] if scope["path"] in self._paths else "other"
             self._metrics.answered(path, code or CLIENT_LEFT, time.monotonic() - start)
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in with the whole of its body, or say why not."""
-        headers = dict(scope["headers"])
-        given = headers.get(b"authorization", b"")
-        if self._expected and scope["path"] != OPEN and not hmac.compare_digest(given, self._expected):
+        """Let a request in, or say why not; without its body where it needs no token, which anyone could make slow."""
+        if scope["path"] == OPEN:
+            return await self.app(scope, _again(b"", receive), send)
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        if self._expected and not hmac.compare_digest(given, self._expected):
             why = refusal(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
             return await why(scope, receive, send)
-        if self._inside > self._limits.requests and scope["path"] != OPEN:
+        if self._inside >= self._limits.requests:
             return await refusal(429, "too many requests at a time", {"Retry-After": "1"})(scope, receive, send)
+        self._inside += 1
+        try:
+            await self._with_body(scope, receive, send)
+        finally:
+            self._inside -= 1
+
+    async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in with the whole of its body, or say why not."""
         too_large = refusal(413, f"a body has {self._limits.body_bytes:,} bytes at most")
-        if int(headers.get(b"content-length", b"0")) > self._limits.body_bytes:  # which the server has checked
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if int(length) > self._limits.body_bytes:  # which the server has checked
             return await too_large(scope, receive, send)
         try:
             body = await asyncio.wait_for(_read(receive, self._limits.body_bytes), self._limits.body_seconds)

@@ -313,6 +313,23 @@ def test_requests_at_a_time() -> None:
     run(ask)
 
 
+def test_who_has_no_token_keeps_nobody_out() -> None:
+    """A body that does not end takes nobody's place, where no token is needed to send it."""
+
+    async def ask() -> None:
+        async with asking(Model(), Limits(requests=1, round_wait=0), "0123456789abcdef") as client:
+
+            async def forever() -> AsyncIterator[bytes]:
+                yield b"{"
+                pytest.fail("the body was read")
+
+            assert (await client.post("/health", content=forever())).status_code == 405
+            assert (await client.request("GET", "/health", content=forever())).status_code == 200
+            assert (await client.post("/align", content=forever())).status_code == 401
+
+    run(ask)
+
+
 def test_a_request_has_room_in_the_queue() -> None:
     with pytest.raises(ValueError, match="a request of 3 pairs has no room in a queue of 2"):
         Limits(request_pairs=3, queue_pairs=2)
