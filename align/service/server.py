@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import signal
 import socket
@@ -11,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from align.errors import Argument, DataError, Remedy
 
@@ -18,7 +21,9 @@ HEADERS_BYTES = 16_384
 """Of the head of a request, at most."""
 
 IDLE_SECONDS = 30
-"""After which a connection without a request is closed."""
+"""After which a connection is closed on which no request has begun: its head must have come by then, whole."""
+
+_log = logging.getLogger("align.service")
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -41,15 +46,54 @@ def bind(host: str, port: int) -> socket.socket:
         listener.bind(address)
     except OSError as error:
         listener.close()
-        remedy = Remedy("take another {}", (Argument("port"),))
-        raise DataError(f"{host}, port {port}: {error.strerror}", remedy=remedy) from None
+        raise _taken(host, port, error) from None
     return listener
+
+
+def _taken(host: str, port: int, error: OSError) -> DataError:
+    return DataError(f"{host}, port {port}: {error.strerror}", remedy=Remedy("take another {}", (Argument("port"),)))
 
 
 def address_of(listener: socket.socket) -> str:
     """Where a socket is reached, as clients write it."""
     host, port, *_ = listener.getsockname()
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class _Connection(H11Protocol):
+    """A connection that has so many seconds for a request's head, from its own beginning or the last answer on.
+
+    uvicorn's own waits without end for the first head, and for the rest of one or of a body that was refused.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._end_at(self.loop.time() + self.timeout_keep_alive)
+
+    def data_received(self, data: bytes) -> None:
+        timer = self.timeout_keep_alive_task
+        super().data_received(data)  # which stops the timer
+        if timer and self.timeout_keep_alive_task is None and (self.cycle is None or self.cycle.response_complete):
+            self._end_at(timer.when())
+
+    def _end_at(self, when: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_at(when, self.timeout_keep_alive_handler)
+
+
+class _Log:
+    """What asyncio has to say, in a line and once a second.
+
+    Where too many files are open, it would log a traceback for each connection that it cannot take, of thousands.
+    """
+
+    def __init__(self) -> None:
+        self._last, self._until = "", 0.0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        what = f"{context['message']} ({type(context.get('exception')).__name__})"
+        if what != self._last or loop.time() > self._until:
+            _log.error("%s", what)
+            self._last, self._until = what, loop.time() + 1
 
 
 class _Server(uvicorn.Server):
@@ -60,6 +104,7 @@ class _Server(uvicorn.Server):
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(_Log())
         await super().startup(sockets)
         self._on_ready()
 
@@ -86,13 +131,27 @@ def serve(app: Any, listener: socket.socket, stop_seconds: int, on_ready: Callab
         listener: of `bind`.
         stop_seconds: after which requests that still are in work are dropped.
         on_ready: is called when clients can connect.
+
+    Raises:
+        DataError: another process has begun to listen at the same address since `bind`.
     """
-    config = uvicorn.Config(
+    try:
+        listener.listen()
+    except OSError as error:
+        host, port, *_ = listener.getsockname()
+        raise _taken(host, port, error) from None
+    _Server(configure(app, stop_seconds), on_ready).run(sockets=[listener])
+
+
+def configure(app: Any, stop_seconds: int) -> uvicorn.Config:
+    """How uvicorn is to serve an application."""
+    return uvicorn.Config(
         app,
-        http="h11",
+        http=_Connection,
         ws="none",
         lifespan="on",
-        log_config=None,  # warnings and errors, by Python's own way, to stderr
+        log_config=None,  # errors, by Python's own way, to stderr
+        log_level="error",  # no warning of each request that is no HTTP: anyone may send as many as he likes
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -100,4 +159,3 @@ def serve(app: Any, listener: socket.socket, stop_seconds: int, on_ready: Callab
         timeout_graceful_shutdown=stop_seconds,
         h11_max_incomplete_event_size=HEADERS_BYTES,
     )
-    _Server(config, on_ready).run(sockets=[listener])

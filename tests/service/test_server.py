@@ -23,7 +23,8 @@ import httpx
 
 from align.cli import extract
 from align.cli.manual import manual_page
-from align.service.server import address_of, bind
+from align.errors import DataError
+from align.service.server import address_of, bind, serve
 from tests.cli.conftest import Result, failed
 from tests.cli.conftest import run_main as run_main
 from tests.conftest import ROOT
@@ -160,6 +161,14 @@ def test_a_port_that_is_taken(run_main: Callable[..., Result]) -> None:
         port = taken.getsockname()[1]
         result = run_main(extract.main, "serve", "--port", port)
         failed(result, f"127.0.0.1, port {port}: Address already in use: take another --port")
+
+
+def test_a_port_that_is_taken_meanwhile() -> None:
+    """Two may have an address as long as neither listens."""
+    with bind("127.0.0.1", 0) as one, bind("127.0.0.1", one.getsockname()[1]) as other:
+        one.listen()
+        with pytest.raises(DataError, match=r"127\.0\.0\.1, port \d+: Address already in use: take another port"):
+            serve(None, other, 1, lambda: None)
 
 
 def test_a_host_that_is_none_of_ours(tmp_path: Path, run_main: Callable[..., Result]) -> None:
