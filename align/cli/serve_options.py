@@ -40,6 +40,7 @@ EXAMPLES = """examples:
   extract-align serve --host 0.0.0.0 --token-file token    for other machines, which must name the token
 
 POST /align and /transfer; GET /health, /metrics and /openapi.json.
+There is no first buffer: --layer auto and --head auto are what the model's model.toml says.
 """
 
 DEFAULT = Limits()

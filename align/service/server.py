@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from align.errors import Argument, DataError, Remedy
 
 HEADERS_BYTES = 16_384
-"""Of the head of a request, at most."""
+"""Of the head of a request, as far as it may come without its end."""
 
 IDLE_SECONDS = 30
 """After which a connection is closed on which no request has begun: its head must have come by then, whole."""
