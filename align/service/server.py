@@ -90,7 +90,8 @@ class _Log:
         self._last, self._until = "", 0.0
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        what = f"{context['message']} ({type(context.get('exception')).__name__})"
+        error = context.get("exception")
+        what = f"{context['message']} ({type(error).__name__})" if error else context["message"]
         if what != self._last or loop.time() > self._until:
             _log.error("%s", what)
             self._last, self._until = what, loop.time() + 1
