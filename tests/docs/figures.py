@@ -72,7 +72,10 @@ def short_table() -> str:
     return "\n".join(["| | AER |", "|---|---|", *(f"| {name} | {aer} |" for _, name, aer in sorted(shown)), ""])
 
 
-SELF_TOLD = [*sorted((ROOT / "docs" / "analysis").glob("*.md")), ROOT / "docs" / "planning.md"]
+SELF_TOLD = [
+    *sorted((ROOT / "docs" / "analysis").glob("*.md")),
+    *(ROOT / "docs" / name for name in ("clusters.md", "planning.md", "serve.md", "shards.md")),
+]
 """Pages whose tables say themselves which results they show."""
 
 SHOWN = re.compile(r"<!-- ([\w.-]+)(?: \[([^\]]*)\])?(?:: (.*))? -->\n(?:.*\n)*?<!-- end -->\n")
