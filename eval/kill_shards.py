@@ -5,8 +5,9 @@
 The text is cut into files, over and over if it is too short, and each is aligned by a run of extract-align of its own,
 which reads where the model's model.toml says.
 Then `extract-align --input` does them all, with both engines and two workers: once in peace, which is timed, and then
-killed at random moments: in turn one of its workers, and the program itself, after which the same command is given
-again. A job that ends before all kills are done is looked at, and another one begun. Every file of every job is
+killed at random moments, all of which come within about the time of one job: two workers in turn, and the program
+itself, after which the same command is given again. A job that ends before all kills are done is looked at, and another
+one begun. Every file of every job is
 compared with that of the run by itself, byte for byte. "Done twice" counts finished files that were written again,
 "left" names in the folder that are not results, and processes that have not ended.
 """
@@ -86,7 +87,7 @@ class Killed:
         """
         process, sessions = self._start(), set()
         for kind in islice(cycle(("worker", "worker", "program")), kills):
-            while not self._kill(process, kind, draw.uniform(0, seconds)):
+            while not self._kill(process, kind, draw.uniform(0, 2 * seconds / kills)):
                 if process.poll() is not None:
                     self._look(ended=process.returncode == 0)
                     process = self._start()
