@@ -12,7 +12,7 @@ import lzma
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -184,6 +184,36 @@ def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
         return
     with io.BufferedWriter(pack(raw)) as out:  # whose flush() does not make the packer begin a new block
         yield out
+
+
+@contextmanager
+def whole(
+    file: NamedFile,
+    part: str,
+    target: str,
+    mode: int | None,
+    pack: Callable[[str, BinaryIO], AbstractContextManager[BinaryIO]] = packed,
+) -> Iterator[BinaryIO]:
+    """A stream into a file that gets its name when all is written, and is removed if it cannot be.
+
+    Args:
+        file: open and locked; see `lock`. What is in it goes.
+        part: its name for now.
+        target: the name that it gets.
+        mode: see `existing_mode`.
+        pack: packs as the name that errors show says.
+    """
+    with io.BufferedWriter(file) as raw:
+        try:
+            file.truncate(0)
+            with pack(file.shown, raw) as out:
+                yield out
+            raw.flush()
+            put_in_place(file, part, target, mode)
+        except BaseException:
+            file.drop()
+            unlink_own(file, part)  # while it is locked
+            raise
 
 
 def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> None:

@@ -16,10 +16,8 @@ from align.files import (
     existing_mode,
     link_target,
     lock,
-    packed,
-    put_in_place,
     refuse_locked,
-    unlink_own,
+    whole,
 )
 
 
@@ -77,18 +75,9 @@ def open_whole(path: str, mode: int | None, resumes: bool = False) -> Iterator[B
     file = NamedFile(lock(part, path), path)
     unfinished.add(part)
     try:
-        with io.BufferedWriter(file) as raw:
-            try:
-                if not resumes:
-                    refuse_locked(resumed_part(target), path)
-                file.truncate(0)
-                with packed(path, raw) as out:
-                    yield out
-                raw.flush()
-                put_in_place(file, part, target, mode)
-            except BaseException:
-                file.drop()
-                unlink_own(file, part)  # while it is locked
-                raise
+        with whole(file, part, target, mode) as out:
+            if not resumes:
+                refuse_locked(resumed_part(target), path)
+            yield out
     finally:
         unfinished.discard(part)

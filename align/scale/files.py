@@ -18,7 +18,7 @@ from hashlib import blake2b
 from typing import Any, BinaryIO, NamedTuple
 
 from align.errors import DataError, Remedy, one_line
-from align.files import NamedFile, beside, cannot_write, lock, packed, put_in_place, unlink_own
+from align.files import NamedFile, beside, cannot_write, lock, packed, whole
 from align.quiet import quietly
 
 with quietly():
@@ -258,18 +258,8 @@ def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
                 shutil.copyfileobj(local, remote, 1 << 20)
         return
     part = beside(os.path.join(locate(folder)[1], RUN, os.path.basename(name)), "", ".part")
-    file = NamedFile(lock(part, place), place)
-    with io.BufferedWriter(file) as raw:
-        try:
-            file.truncate(0)
-            with _packed(name, raw) as out:
-                yield out
-            raw.flush()
-            put_in_place(file, part, path, None)
-        except BaseException:
-            file.drop()
-            unlink_own(file, part)
-            raise
+    with whole(NamedFile(lock(part, place), place), part, path, None, _packed) as out:
+        yield out
 
 
 class _Beneath(io.RawIOBase):
