@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import align
 from align.backends.model_folder import BUNDLED, find_model
 from align.backends.model_toml import ModelOptions
 from align.cli.common import open_output, run
+from align.cli.parser import Parser
 
 CITATION = f"""\
 @inproceedings{{kobayashi-etal-2020-attention,
@@ -117,21 +118,39 @@ def complete(parser: argparse.ArgumentParser, shell: str) -> str:
     """
     import shtab
 
-    names = " ".join(bundled_models())
-    models = {
-        "bash": "_extract_align_model_or_file",
-        "zsh": "_extract_align_model_or_file",
-        "tcsh": "f",
-        "preamble": {
-            "bash": f'_extract_align_model_or_file() {{ compgen -W "{names}" -- "$1"; compgen -f -- "$1"; }}',
-            "zsh": "_extract_align_model_or_file() { "
-            f"_alternative 'models:bundled model:({names})' 'files:file:_files' }}",
-        },
-    }
-    kinds = {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "MODEL": models, "PREFIX": shtab.FILE}
+    assert isinstance(parser, Parser)
+    others = list(parser.others)
+    for action in [action for other in others for action in other._actions]:
+        if action.option_strings and not {*action.option_strings} & {*parser._option_string_actions}:
+            parser._add_action(action)
+    commands = [word for other in others for word in other.prog.split()[1:] if not word.startswith("-")]
+    kinds = {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "PREFIX": shtab.FILE}
+    kinds["MODEL"] = words_or_files("model", "bundled model", bundled_models())
+    kinds["first"] = words_or_files("first", "command", commands, "$COMP_CWORD == 1", "CURRENT == 2")
     for action in parser._actions:
         action.nargs = getattr(action, "save_nargs", action.nargs)  # which parse_intermixed_args puts aside
-        kind = str(action.metavar) if action.option_strings else "FILE"
+        if action.option_strings and action.nargs in ("*", "+"):
+            action.nargs = None  # behind which further files and options are offered, and not files alone
+        kind = str(action.metavar) if action.option_strings else "first" if commands else "FILE"
         if kind in kinds and not action.choices:
             action.complete = kinds[kind]  # type: ignore[attr-defined]
     return f"{shtab.complete(parser, shell)}\n"
+
+
+def words_or_files(name: str, what: str, words: Sequence[str], bash: str = "1", zsh: str = "1") -> dict[str, Any]:
+    """What shtab is told where one of these words or a file may stand.
+
+    Args:
+        name: of the function that offers them, for each shell.
+        what: the words are.
+        words: to offer.
+        bash: when to offer them, as arithmetic of bash.
+        zsh: likewise of zsh.
+    """
+    function, those = f"_extract_align_{name}_or_file", " ".join(words)
+    in_zsh = f"if (( {zsh} )); then _alternative 'words:{what}:({those})' 'files:file:_files'; else _files; fi"
+    preamble = {
+        "bash": f'{function}() {{ (( {bash} )) && compgen -W "{those}" -- "$1"; compgen -f -- "$1"; }}',
+        "zsh": f"{function}() {{ {in_zsh} }}",
+    }
+    return {"bash": function, "zsh": function, "tcsh": "f", "preamble": preamble}

@@ -231,7 +231,9 @@ def main() -> int:
         from align.cli import shards
 
         return shards.main()
-    job = Extraction(read_options(build_parser()))
+    parser = build_parser()
+    parser.others = map(build_command, COMMANDS)
+    job = Extraction(read_options(parser))
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, job.run, BATCH_ADVICE, job.so_far)
 

@@ -50,11 +50,16 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser as all programs have it; takes the arguments of its base class."""
+    """A parser as all programs have it; takes the arguments of its base class.
+
+    Attributes:
+        others: parsers of what else the program does, whose options a shell completes, too.
+    """
 
     def __init__(self, **named: Any) -> None:
         as_usual: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
         super().__init__(**as_usual | named)
+        self.others: Iterable[Parser] = ()
         self._words: list[str] | None = None
         self.color = False  # which Python 3.14 would have in the help, and in what is made of it
 
