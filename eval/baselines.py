@@ -2,29 +2,78 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from common import Text, letters, read_train
+from common import Text, letters, paths_of, read_train
 
 from align.backends.base import Recorder
-from align.statistical.tools import align_with, lower_case
+from align.links.formats import parse_pharaoh
+from align.statistical.tools import align_with, describe_tool, lower_case
 from align.types import Links
 
 
-def tool_links(
-    tool: str, about: dict[str, Any], data: Path, text: Text, recorder: Recorder | None = None
-) -> list[tuple[Links, Links]]:
-    """The links of both directions of each pair.
+class Baselines(NamedTuple):
+    """Statistical aligners, some of which take hours.
 
-    Args:
-        tool: the aligner's name.
-        about: what experiments.toml says of the training text, of which pairs of the text are left out.
-        data: the folder that its files are in.
-        text: what to align.
-        recorder: of the model whose pieces it gets; None for tokens in lower case.
+    Attributes:
+        data: the folder that the texts are in.
+        kept: a folder where links are kept, and looked for: a file for each aligner, text and pieces; None for none.
     """
-    tested = {letters(pair) for pair in map(lower_case, text.pairs)}
-    train = (pair for pair in read_train(about, data, not recorder) if letters(lower_case(pair)) not in tested)
-    pairs = text.pairs if recorder else map(lower_case, text.pairs)
-    return list(align_with(tool, pairs, train=train, append=True, cut=recorder.encode if recorder else None))
+
+    data: Path
+    kept: Path | None = None
+
+    def links(
+        self, tool: str, about: dict[str, Any], text: Text, recorder: Recorder | None = None
+    ) -> list[tuple[Links, Links]]:
+        """The links of both directions of each pair.
+
+        Args:
+            tool: the aligner's name.
+            about: what experiments.toml says of the training text, of which pairs of the text are left out.
+            text: what to align.
+            recorder: of the model whose pieces it gets; None for tokens in lower case.
+        """
+        if not self.kept:
+            return self._run(tool, about, text, recorder)
+        path = self.kept / f"{tool}-{self._digest(tool, about, text, recorder)}.links"
+        if not path.exists():
+            lines = ["\t".join(map(_as_text, both)) for both in self._run(tool, about, text, recorder)]
+            self.kept.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(".part")
+            part.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+            os.replace(part, path)
+        with path.open(encoding="ascii") as file:
+            found = [line.rstrip("\n").split("\t") for line in file]
+        return [(parse_pharaoh(forward), parse_pharaoh(reverse)) for forward, reverse in found]
+
+    def _run(
+        self, tool: str, about: dict[str, Any], text: Text, recorder: Recorder | None
+    ) -> list[tuple[Links, Links]]:
+        tested = {letters(pair) for pair in map(lower_case, text.pairs)}
+        train = (pair for pair in read_train(about, self.data, not recorder) if letters(lower_case(pair)) not in tested)
+        pairs = text.pairs if recorder else map(lower_case, text.pairs)
+        return list(align_with(tool, pairs, train=train, append=True, cut=recorder.encode if recorder else None))
+
+    def _digest(self, tool: str, about: dict[str, Any], text: Text, recorder: Recorder | None) -> str:
+        """Of all that the links depend on."""
+        digest = blake2b(digest_size=8)
+        settings = [describe_tool(tool), about, recorder.name if recorder else None]
+        digest.update(json.dumps([*settings, [[pair.source, pair.target] for pair in text.pairs]]).encode())
+        for block in self._bytes(about):
+            digest.update(block)
+        return digest.hexdigest()
+
+    def _bytes(self, about: dict[str, Any]) -> Iterator[bytes]:
+        for key in ("source", "target", "labels"):
+            for path in paths_of(about, key, self.data):
+                yield path.read_bytes()
+
+
+def _as_text(links: Links) -> str:
+    return " ".join(f"{i}-{j}" for i, j in sorted(links))

@@ -60,9 +60,17 @@ def text_options(parser: argparse.ArgumentParser, lines: int, rounds: int | None
         parser.add_argument("--rounds", type=int, default=rounds)
 
 
+def baseline_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Those of `experiment_options`, and where links of statistical aligners are kept."""
+    experiment_options(parser, several)
+    parser.add_argument(
+        "--baseline-links", type=Path, metavar="DIR", help="keep those of statistical aligners, and use what is kept"
+    )
+
+
 def reproduce(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    experiment_options(parser, several=True)
+    baseline_options(parser, several=True)
     parser.add_argument("-f", "--format", choices=tuple(TABLES), default="text", help="of what is printed")
 
 
@@ -288,10 +296,10 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "calibration": calibration,
     "positions": positions,
     "choosing": choosing,
-    "worth": experiment_options,
+    "worth": baseline_options,
     "marian": marian,
     "quality": quality,
-    "markup": experiment_options,
+    "markup": baseline_options,
     "xml-mt": xml_mt,
     "analysis": analysis,
     "benchmark": benchmark,

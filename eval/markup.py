@@ -5,7 +5,7 @@ target words that no other word is linked with: single, one in another, two side
 wherever the target has a place that no gold link crosses. A window is right if both of its edges are, a point if it is
 in such a place. Intervals and tests draw and swap sentences.
 
-The rule's free choices are read off dev84 (or what the experiment's gold begins with) in markup_rule.tsv.
+The rule's free choices are read off dev84 (or what the experiment's gold begins with) in EXPERIMENT.markup_rule.tsv.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-from baselines import tool_links
+from baselines import Baselines
 from common import PERMUTATIONS, Text, find_experiment, read_config, read_text, write_table
 from markup_systems import Links, above, links_of, model_scores
 
@@ -229,7 +229,7 @@ RULE_COLUMNS = [
 ]
 
 
-def run(data: Path, config: Path, experiment: str, output: Path) -> None:
+def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, output: Path) -> None:
     """Draw, align, place, print, write.
 
     Raises:
@@ -241,13 +241,15 @@ def run(data: Path, config: Path, experiment: str, output: Path) -> None:
     tasks = list(draw(text))
     models, names = model_scores(about, data, text)
     sign = signature({"model": names, "seed": SEED}, "markup")
-    write_table(RULE_COLUMNS, list(rule_rows(tasks, text, models["two models"])), sign, output / "markup_rule.tsv")
+    write_table(
+        RULE_COLUMNS, list(rule_rows(tasks, text, models["two models"])), sign, output / f"{experiment}.markup_rule.tsv"
+    )
     systems: dict[tuple[str, str], Sequence[Links]] = {}
     for name, scores in models.items():
         systems[f"{name}, soft scores", "window"] = above(scores, FLOOR)
     for name, scores in models.items():
         systems[f"{name}, links", "window"] = systems[f"{name}, links", "outermost links"] = links_of(scores)
-    both = tool_links(TOOL, settings["train"][about["train"][0]], data, text)
+    both = Baselines(data, baseline_links).links(TOOL, settings["train"][about["train"][0]], text)
     given = [dict.fromkeys(METHODS[SYMMETRIZED](*links), 1.0) for links in both]
     systems[f"{TOOL}, {SYMMETRIZED}", "window"] = systems[f"{TOOL}, {SYMMETRIZED}", "outermost links"] = given
     rows: list[dict[str, Value]] = []
@@ -256,4 +258,4 @@ def run(data: Path, config: Path, experiment: str, output: Path) -> None:
         counts = count(tasks, text, links, RULES[rule])
         first = first or counts
         rows += rows_of(name, rule, counts, text, first)
-    write_table(COLUMNS, rows, sign, output / "markup.tsv")
+    write_table(COLUMNS, rows, sign, output / f"{experiment}.markup.tsv")

@@ -1,10 +1,11 @@
 """The paper's table, what the rules choose, and statistical aligners beside it, from models, bitext and gold.
 
-    .venv/bin/python eval/run.py reproduce --data DIR [EXPERIMENT ...]
+    .venv/bin/python eval/run.py reproduce --data DIR [--baseline-links DIR] [EXPERIMENT ...]
 
 Experiments are in eval/experiments.toml. Each prints four tables and writes them, with heat maps, to eval/results/:
 AER by layer (mean and sd over the models, which differ in their seed), layer and head by rules, scores and positions
-paired, and systems. An experiment whose files are missing is named and left out, unless it was asked for.
+paired, and systems. An experiment whose files are missing is named and left out, unless it was asked for. Statistical
+aligners may take hours: their links can be kept, so that a command that was stopped goes on with the next one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from baselines import Baselines
 from common import PERMUTATIONS, files_of, find_experiment, read_config, read_text, write_table
 from reproduce_systems import load_models, system_rows, systems
 from reproduce_tables import comparison_rows, layer_rows, rule_rows
@@ -28,7 +30,9 @@ from align.types import THRESHOLD
 from align.view.sweep_tables import draw
 
 
-def run(data: Path, config: Path, experiments: list[str], format: str, output: Path) -> None:
+def run(
+    data: Path, config: Path, experiments: list[str], baseline_links: Path | None, format: str, output: Path
+) -> None:
     """Run the experiments that were asked for, or all whose files are there.
 
     Raises:
@@ -47,12 +51,12 @@ def run(data: Path, config: Path, experiments: list[str], format: str, output: P
                 raise ValueError(message)
             print(message, file=sys.stderr)
             continue
-        reproduce(name, settings, data, format, output)
+        reproduce(name, settings, Baselines(data, baseline_links), format, output)
 
 
-def reproduce(name: str, config: dict[str, Any], data: Path, format: str, output: Path) -> None:
+def reproduce(name: str, config: dict[str, Any], baselines: Baselines, format: str, output: Path) -> None:
     """One experiment: its tables printed and written, its heat maps drawn."""
-    experiment = find_experiment(config, name)
+    experiment, data = find_experiment(config, name), baselines.data
     text = read_text(config, experiment["gold"], data)
     models, sweeps = [], []
     reverse_models = experiment.get("reverse_models") or [None] * len(experiment["models"])
@@ -60,7 +64,7 @@ def reproduce(name: str, config: dict[str, Any], data: Path, format: str, output
         models.append(load_models(*names, data))
         sweeps.append(sweep(models[-1].forward, text.pairs, text.gold, models[-1].reverse))
     tools = dict(describe_tools(name, experiment["baselines"]))
-    counted = list(systems({**experiment, "baselines": list(tools)}, config, data, text, models, sweeps))
+    counted = list(systems({**experiment, "baselines": list(tools)}, config, baselines, text, models, sweeps))
     last = f"norm, both, {SOFT if experiment.get('reverse_models') else f'threshold {THRESHOLD:g}'}"
     default = next(system for system, _ in counted if last in system)
     tables = {

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from baselines import tool_links
+from baselines import Baselines
 from common import Text, chosen_cell, load_model, score_columns, score_row, swapped
 
 from align import Aligner, Alignment, TwoWayAligner
@@ -49,7 +49,7 @@ def load_models(name: str, reverse_name: str | None, data: Path) -> Models:
 def systems(
     experiment: dict[str, Any],
     config: dict[str, Any],
-    data: Path,
+    baselines: Baselines,
     text: Text,
     models: Sequence[Models],
     sweeps: Sequence[Sweep],
@@ -62,13 +62,13 @@ def systems(
             yield from two_ways(some, some.reverse, text)
     for tool, trained in product(experiment["baselines"], experiment["train"]):
         about = config["train"][trained]
-        yield from of_tool(tool, trained, about, data, text, None)
+        yield from of_tool(tool, trained, about, baselines, text, None)
         if trained in experiment.get("pieces", ()):
-            yield from of_tool(tool, trained, about, data, text, models[0].forward.recorder)
+            yield from of_tool(tool, trained, about, baselines, text, models[0].forward.recorder)
 
 
 def of_tool(
-    tool: str, trained: str, about: dict[str, Any], data: Path, text: Text, recorder: Recorder | None
+    tool: str, trained: str, about: dict[str, Any], baselines: Baselines, text: Text, recorder: Recorder | None
 ) -> Iterator[System]:
     """A statistical aligner, on tokens or on a model's pieces: each direction, and both symmetrised.
 
@@ -76,11 +76,11 @@ def of_tool(
         tool: its name.
         trained: the name of its training text.
         about: what experiments.toml says of that.
-        data: the folder that its files are in.
+        baselines: which run it.
         text: what to align.
         recorder: of the model whose pieces it gets; None for tokens in lower case.
     """
-    both = tool_links(tool, about, data, text, recorder)
+    both = baselines.links(tool, about, text, recorder)
     directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [r for _, r in both]}
     directions |= {method: [METHODS[method](f, r) for f, r in both] for method in SYMMETRIZED}
     for name, links in directions.items():

@@ -1,4 +1,4 @@
-"""What links are worth to those who use them: eval/results/worth.*.
+"""What links are worth to those who use them: eval/results/EXPERIMENT.worth.*.
 
     .venv/bin/python eval/run.py worth --data DIR
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from baselines import tool_links
+from baselines import Baselines
 from common import Text, find_experiment, load_directions, read_config, read_text, read_train, write_table
 from numpy.typing import NDArray
 from worth_parts import PARTS
@@ -186,7 +186,7 @@ def columns(*names: str) -> list[Column]:
     return [Column(name, name, None if name in words else places.get(name, 1)) for name in names]
 
 
-def run(data: Path, config: Path, experiment: str, output: Path) -> None:
+def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, output: Path) -> None:
     """Measure, print, write, draw.
 
     Raises:
@@ -197,7 +197,7 @@ def run(data: Path, config: Path, experiment: str, output: Path) -> None:
     text = read_text(settings, about["gold"], data)
     train = settings["train"][about["train"][0]]
     scored = model_links(about, data, text)
-    both = tool_links(TOOL, train, data, text)
+    both = Baselines(data, baseline_links).links(TOOL, train, text)
     heuristics = {name: [METHODS[name](*links) for links in both] for name in HEURISTICS}
     systems: dict[str, Sequence[Links]] = {name: above(links, THRESHOLD) for name, links in scored.items()}
     systems[TOOL] = heuristics["grow-diag-final-and"]
@@ -220,7 +220,7 @@ def run(data: Path, config: Path, experiment: str, output: Path) -> None:
     }
     for name, (heads, rows) in tables.items():
         print(f"\n{name}\n")
-        write_table(heads, rows, sign, output / f"{name}.tsv")
+        write_table(heads, rows, sign, output / f"{experiment}.{name}.tsv")
     points = [count_all(links, text.gold).sum(0) for links in heuristics.values()]
     curves = {name: Curve(some, text.gold)(np.ones(len(text.gold), np.int64)) for name, some in scored.items()}
-    plot(curves, {TOOL: points}, tables["worth.scores"][1], tables["worth.parts"][1], output / "worth")
+    plot(curves, {TOOL: points}, tables["worth.scores"][1], tables["worth.parts"][1], output / f"{experiment}.worth")

@@ -257,7 +257,7 @@ def speed_in_short() -> str:
 
 def thresholds_table() -> str:
     """What other thresholds are good for."""
-    sign, rows = read_speed("worth")
+    sign, rows = read_speed("bundled.worth")
     lines = [
         [row["system"], row["what"], rate(row["value"], row["interval"]), f"{float(row['threshold']):.2f}"]
         for row in rows
@@ -267,7 +267,7 @@ def thresholds_table() -> str:
 
 def reliability_table() -> str:
     """How often a link is right, by its score and by system."""
-    _, rows = read_speed("worth.scores")
+    _, rows = read_speed("bundled.worth.scores")
     systems = list(dict.fromkeys(row["system"] for row in rows))
     found = {(row["from"], row["to"], row["system"]): row for row in rows}
     lines = []
@@ -281,7 +281,7 @@ def reliability_table() -> str:
 
 def markup_table() -> str:
     """Tags that came to stand where gold links have them, by system and rule: around spans, and at places."""
-    sign, rows = read_speed("markup")
+    sign, rows = read_speed("bundled.markup")
     found = {(row["system"], row["rule"], row["gold"], row["kind"]): row for row in rows}
     lines = []
     for system, rule in dict.fromkeys((row["system"], row["rule"]) for row in rows):

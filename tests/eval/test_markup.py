@@ -51,7 +51,7 @@ def test_points_are_places_that_no_link_crosses(markup: Any, links: frozenset[tu
 def test_a_table_of_rules_and_one_of_systems(data: Path, command: Callable[..., Result]) -> None:
     result = command("markup", "--data", data, "--config", data / "experiments.toml", "--experiment", "toy")
     assert result.code == 0, result.err
-    sign, rows = read_table(data / "results" / "markup.tsv")
+    sign, rows = read_table(data / "results" / "toy.markup.tsv")
     assert sign.startswith("# markup|fairseq:de-en@")
     assert sign[2:] in result.out
     systems = list(dict.fromkeys((row["system"], row["rule"]) for row in rows))
@@ -60,4 +60,4 @@ def test_a_table_of_rules_and_one_of_systems(data: Path, command: Callable[..., 
     eflomal = next(row for row in rows if row["system"].startswith("eflomal") and row["kind"] == "spans")
     assert float(eflomal["exact"]) > 80  # words are translated one by one, in order
     assert [row["p"] for row in rows[:5]] == ["n/a"] * 5
-    assert read_table(data / "results" / "markup_rule.tsv")[1]
+    assert read_table(data / "results" / "toy.markup_rule.tsv")[1]

@@ -63,6 +63,25 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     assert drawn == {f"toy.{name}.{kind}" for name in ("layers", "heads") for kind in ("png", "pdf")}
 
 
+@needs_fast_align
+def test_links_of_statistical_aligners_are_kept(data: Path, door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    baselines, common = (importlib.import_module(name) for name in ("baselines", "common"))
+    config = common.read_config(data / "experiments.toml")
+    text, about = common.read_text(config, ["toy"], data), config["train"]["toy"]
+    kept = baselines.Baselines(data, data / "kept" / "here")
+    links = kept.links("fast_align", about, text)
+    assert links == baselines.Baselines(data).links("fast_align", about, text)
+    (file,) = (data / "kept" / "here").iterdir()
+    assert (file.name[:11], file.suffix) == ("fast_align-", ".links")
+    monkeypatch.setattr(baselines, "align_with", lambda *_, **__: iter([]))
+    assert kept.links("fast_align", about, text) == links
+    other = common.load_model("models/one", data).recorder
+    assert kept.links("fast_align", about, text, other) == []  # of pieces: another file
+    (data / "train.source").write_text("good-2\n" * 600, encoding="utf-8")
+    assert kept.links("fast_align", about, text) == []
+    assert len(list((data / "kept" / "here").iterdir())) == 3
+
+
 def test_an_experiment_that_was_asked_for_must_be_there(data: Path, reproduce: Callable[..., Result]) -> None:
     result = reproduce("absent")
     assert (result.code, result.out) == (1, "")

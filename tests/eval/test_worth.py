@@ -82,7 +82,7 @@ def test_tables_and_a_plot(data: Path, command: Callable[..., Result]) -> None:
     assert result.code == 0, result.err
     found = {}
     for name in ("worth", "worth.scores", "worth.parts"):
-        sign, found[name] = read_table(data / "results" / f"{name}.tsv")
+        sign, found[name] = read_table(data / "results" / f"toy.{name}.tsv")
         assert sign.startswith("# worth|")
         assert sign[2:] in result.out
     assert [row["system"] for row in found["worth"]] == ["one model"] * 2 + ["two models"] * 2
@@ -90,4 +90,4 @@ def test_tables_and_a_plot(data: Path, command: Callable[..., Result]) -> None:
     assert sum(int(row["sure"]) for row in counted if row["system"] == "eflomal") == sum(
         len(line.split()) for line in (data / "gold.talp").read_text(encoding="utf-8").splitlines()
     )
-    assert {path.name for path in (data / "results").iterdir()} >= {"worth.png", "worth.pdf"}
+    assert {path.name for path in (data / "results").iterdir()} >= {"toy.worth.png", "toy.worth.pdf"}
