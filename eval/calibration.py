@@ -1,4 +1,4 @@
-"""How many lines choosing layer and head takes, and by which rule: eval/results/calibration.tsv.
+"""How many lines choosing layer and head takes, and by which rule: eval/results/EXPERIMENT.calibration.tsv.
 
     .venv/bin/python eval/run.py calibration --data DIR
 
@@ -192,4 +192,4 @@ def run(data: Path, config: Path, experiment: str, lines: int, output: Path) -> 
         "seed": SEED,
     }
     sign = signature(parts, "calibration")
-    write_table(COLUMNS, table, sign, output / "calibration.tsv")
+    write_table(COLUMNS, table, sign, output / f"{experiment}.calibration.tsv")

@@ -1,4 +1,4 @@
-"""What lexical consistency picks in hard cases, beside the best there is: eval/results/choosing.tsv.
+"""What lexical consistency picks in hard cases, beside the best there is: eval/results/EXPERIMENT.choosing.tsv.
 
     .venv/bin/python eval/run.py choosing --data DIR [--models MODEL ...]
 
@@ -148,4 +148,6 @@ def run(data: Path, config: Path, experiment: str, models: list[str], output: Pa
         aligner = Aligner(loaded.recorder, Settings(), calibration=loaded.calibration, too_long="blank")
         names.append(aligner.recorder.name)
         rows += rows_of(Path(name).name, aligner, text, aligner.recorder.languages != tuple(train["languages"]), valid)
-    write_table(COLUMNS, rows, signature({"model": names, "seed": SEED}, "choosing"), output / "choosing.tsv")
+    write_table(
+        COLUMNS, rows, signature({"model": names, "seed": SEED}, "choosing"), output / f"{experiment}.choosing.tsv"
+    )

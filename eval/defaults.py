@@ -89,4 +89,4 @@ def run(data: Path, config: Path, experiment: str, output: Path) -> None:
         model = load_model(about[key][0], data, "cpu")
         names.append(model.recorder.name)
         rows += [{"model": about[key][0], **row} for row in rows_of(model, text, key == "reverse_models")]
-    write_table(columns, rows, signature({"model": names}, "defaults"), output / "defaults.tsv")
+    write_table(columns, rows, signature({"model": names}, "defaults"), output / f"{experiment}.defaults.tsv")

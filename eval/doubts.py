@@ -147,4 +147,4 @@ def run(data: Path, config: Path, experiment: str, output: Path) -> None:
         rows += rows_of(name, aligner, some, swapped(other) if turn else other)
     rows += rows_of(f"{names[0]}, at random", at_random(forward), texts, other)
     sign = signature({"model": [forward.recorder.name, reverse.recorder.name], "seed": SEED}, "doubts")
-    write_table(COLUMNS, rows, sign, output / "doubts.tsv")
+    write_table(COLUMNS, rows, sign, output / f"{experiment}.doubts.tsv")

@@ -131,4 +131,4 @@ def run(data: Path, config: Path, experiment: str, lines: int, output: Path) -> 
     columns += [Column(f"{what} changed", f"{what} changed, %", 2) for what in ("lines", "links")]
     rows = list(rows_of([ways(names[0], data, one), ways(names[1], data, back)], text, more))
     sign = signature({"model": [one.recorder.name, back.recorder.name], "lines": lines}, "dtypes")
-    write_table([*columns, *score_columns(text)], rows, sign, output / "dtypes.tsv")
+    write_table([*columns, *score_columns(text)], rows, sign, output / f"{experiment}.dtypes.tsv")

@@ -181,4 +181,9 @@ def run(data: Path, config: Path, experiment: str, models: list[str], pairs: int
         variants = changed(recorder, text, turned, lessons) if name in own else [("", recorder)]
         for change, one in variants:
             rows += [{"model": f"{Path(name).name}{change}", **row} for row in rows_of(one, text, turned, runs)]
-    write_table(COLUMNS, rows, signature({"model": names, "trained": pairs}, "positions"), output / "positions.tsv")
+    write_table(
+        COLUMNS,
+        rows,
+        signature({"model": names, "trained": pairs}, "positions"),
+        output / f"{experiment}.positions.tsv",
+    )

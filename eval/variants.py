@@ -1,4 +1,4 @@
-"""What was tried with two models in the input position, and what it came to on gold: eval/results/variants.*.
+"""What two models in the input position come to on gold, in many ways: eval/results/EXPERIMENT.variants.*.
 
     .venv/bin/python eval/run.py variants --data DIR
 
@@ -137,4 +137,4 @@ def run(data: Path, config: Path, experiment: str, pairs: int, output: Path) -> 
     }
     for name, (columns, rows) in tables.items():
         print(f"\n{name}\n")
-        write_table(columns, rows, sign, output / f"{name}.tsv")
+        write_table(columns, rows, sign, output / f"{experiment}.{name}.tsv")

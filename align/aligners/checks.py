@@ -40,7 +40,7 @@ MIN_STRANGERS, STRANGERS = 100, 200
 """As many pairs are needed, and are taken, to compare with sentences that do not belong together."""
 
 RELATED = 2.0
-"""Sentences that belong together have so many times the consistency of others: eval/results/doubts.tsv."""
+"""Sentences that belong together have so many times the consistency of others: eval/results/bundled.doubts.tsv."""
 
 
 def doubts_about_text(recorder: Recorder, first: Sequence[Encoded], terms: Terms | None = None) -> list[str]:

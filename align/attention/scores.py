@@ -95,7 +95,7 @@ def both_positions(read: Tensor, predicted: Tensor) -> Tensor:
     """Word scores of the input and the output position combined: `a b^0.5` of a row's shares.
 
     What a model attends to when it predicts a word is a worse guide than what it attends to when it reads it, but errs
-    in other places. The exponent was chosen on gold of German and English; eval/results/variants.tsv has others.
+    in other places. The exponent was chosen on German–English gold; eval/results/bundled.variants.tsv has others.
 
     Args:
         read: the input position's word scores `[..., J, I+1]`, the last column being `</s>`.

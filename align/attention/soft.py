@@ -16,7 +16,7 @@ def soft_scores(forward: Tensor, reverse: Tensor | None = None) -> Tensor:
     that a link of two words that have nothing but each other scores 1 however unsure the models are. This is ours.
 
     One model speaks for both directions: `p = f f`. By f itself, which is less sharp, a threshold that suits a head
-    that is sure of its word leaves hardly a link where attention is spread out (eval/results/defaults.tsv).
+    that is sure of its word leaves hardly a link where attention is spread out (eval/results/bundled.defaults.tsv).
 
     Args:
         forward: f, for each target word the shares of the source words `[B, J, I]`.

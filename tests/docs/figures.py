@@ -178,7 +178,7 @@ def against_table() -> str:
 
 def dtypes_table() -> str:
     """What narrower products change; those of all layers alike."""
-    sign, rows = read_speed("dtypes")
+    sign, rows = read_speed("bundled.dtypes")
     heads = ["", "arithmetic", "lines changed", "links changed", "AER", "p"]
     lines = [
         [

@@ -173,7 +173,7 @@ def test_narrower_arithmetic(data: Path, command: Callable[..., Result]) -> None
         *("dtypes", "--data", data, "--config", data / "experiments.toml", "--experiment", "toy", "--lines", "60")
     )
     assert result.code == 0, result.err
-    rows = read_table(data / "results" / "dtypes.tsv")[1]
+    rows = read_table(data / "results" / "toy.dtypes.tsv")[1]
     assert [(row["models"], row["products"]) for row in rows[:6]] == [
         (models, dtype) for dtype in DTYPES for models in ("one", "two")
     ]

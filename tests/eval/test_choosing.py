@@ -27,7 +27,7 @@ def test_what_is_picked_and_the_best_there_is(data: Path, command: Callable[...,
     options = ("--data", data, "--config", data / "experiments.toml", "--experiment", "toy")
     result = command("choosing", *options, "--models", "models/two")
     assert result.code == 0, result.err
-    sign, rows = read_table(data / "results" / "choosing.tsv")
+    sign, rows = read_table(data / "results" / "toy.choosing.tsv")
     assert sign.startswith("# choosing|fairseq:de-en@")
     assert sign[2:] in result.out
     assert list(dict.fromkeys(row["model"] for row in rows)) == ["one", "back", "two"]

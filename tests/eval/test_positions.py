@@ -37,7 +37,7 @@ def test_rates_are_the_library_s_own(data: Path, command: Callable[..., Result])
     options = ("--data", data, "--config", data / "experiments.toml", "--experiment", "toy")
     result = command("positions", *options, "--models", "models/two", "--pairs", "100")
     assert result.code == 0, result.err
-    sign, rows = read_table(data / "results" / "positions.tsv")
+    sign, rows = read_table(data / "results" / "toy.positions.tsv")
     assert sign.startswith("# positions|fairseq:de-en@")
     assert sign[2:] in result.out
     changes = ("", ", copied head", ", copied head alone", ", trained head")

@@ -58,7 +58,7 @@ def test_variants_that_the_library_has_are_its_own(
         "variants", "--data", data, "--config", data / "experiments.toml", "--experiment", "toy", "--pairs", "100"
     )
     assert result.code == 0, result.err
-    sign, rows = read_table(data / "results" / "variants.tsv")
+    sign, rows = read_table(data / "results" / "toy.variants.tsv")
     assert sign.startswith("# variants|fairseq:de-en@")
     assert sign[2:] in result.out
     rates = {(row["part"], row["variant"], row["threshold"]): row["aer_toy"] for row in rows}
@@ -79,7 +79,7 @@ def test_variants_that_the_library_has_are_its_own(
     for (part, variant), change in changes.items():
         one, two = (Aligner(model.recorder, change(settings)) for model, settings in directions)
         assert rates[part, variant, "0.5"] == rate(TwoWayAligner(one, two)(text)), variant
-    curve = read_table(data / "results" / "variants.curve.tsv")[1]
+    curve = read_table(data / "results" / "toy.variants.curve.tsv")[1]
     assert {row["links"]: row["aer"] for row in curve}["soft 0.5"] == rates["soft", "reference", "0.5"]
 
 
@@ -111,7 +111,7 @@ def test_calibration_draws_choose_and_are_judged(
         "calibration", "--data", data, "--config", data / "experiments.toml", "--experiment", "toy", "--lines", "100"
     )
     assert result.code == 0, result.err
-    sign, rows = read_table(data / "results" / "calibration.tsv")
+    sign, rows = read_table(data / "results" / "toy.calibration.tsv")
     assert sign.startswith("# calibration|fairseq:de-en@")
     assert "|lines:100|seed:12345|v:" in sign
     assert sign[2:] in result.out
