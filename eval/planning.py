@@ -217,8 +217,8 @@ def simulate(cost: Cost, dealt: str, workers: int, file_rows: int) -> Times:
 
 
 def summary(dealt: str, workers: int, file_rows: int, times: Times) -> dict[str, Value]:
-    """A row of the table: days, what share of all workers' time is work, and what the rest goes to."""
+    """A row of the table: days, what per cent of all workers' time is work, what the rest goes to, and most of it."""
     shares = {name: round(100 * getattr(times, name) / times.all, 2) for name in ("work", *LOSSES)}
     most = max(LOSSES, key=lambda name: getattr(times, name))
     days = round(times.all / workers / DAY, 2)
-    return {"file_rows": file_rows, "dealt": dealt, "workers": workers, "days": days, **shares, "bottleneck": most}
+    return {"file_rows": file_rows, "dealt": dealt, "workers": workers, "days": days, **shares, "largest_loss": most}
