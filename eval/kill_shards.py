@@ -2,14 +2,13 @@
 
     .venv/bin/python eval/run.py kill-shards -s SOURCE -t TARGET [--files 64] [--rows 5000] [--kills 20]
 
-The text is cut into files, over and over if it is too short, and each is aligned by a run of extract-align of its own,
-which reads where the model's model.toml says.
-Then `extract-align --input` does them all, with both engines and two workers: once in peace, which is timed, and then
-killed at random moments, all of which come within about the time of one job: two workers in turn, and the program
-itself, after which the same command is given again. A job that ends before all kills are done is looked at, and another
-one begun. Every file of every job is
-compared with that of the run by itself, byte for byte. "Done twice" counts finished files that were written again,
-"left" names in the folder that are not results, and processes that have not ended.
+The text is cut into files, over and over if it is too short, and each file is aligned by a run of extract-align of its
+own, which reads where the model's model.toml says. Then `extract-align --input` aligns them all, with both engines and
+two workers: once undisturbed, which is timed, and then with kills at random moments, all of which come within about
+the time of one job: a worker, another worker, and the program itself, after which the same command is given again. A
+job that ends before all kills are done is compared, and another one begun. Every file of every job is compared with
+that of the run by itself, byte for byte. "Done twice" counts finished files that were written again, "left" names in
+the folder that are not results, and processes that have not ended.
 """
 
 from __future__ import annotations
@@ -29,14 +28,18 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from benchmark_against import cell_options
+from benchmark_shards import write_files
 from common import write_table
 from programs import EXTRACT, ROOT, absolute, machine, run_program
 from timing import read
 
-from align import load
+from align import Pair, load
 from align.view.tables import Column, Value
 
 WORKERS = 2
+BLANK = 100
+"""One pair in so many is blank."""
+
 ACTOR = b"ray::MapWorker"
 PATIENCE = 30.0
 """Seconds in which the processes of a program that was killed must have ended."""
@@ -175,15 +178,6 @@ def left_over(sessions: set[int]) -> list[int]:
     return found
 
 
-def write_files(source: str, target: str, files: int, rows: int, folder: Path) -> None:
-    """A text as so many files of so many rows each, of which every hundredth is blank."""
-    pairs = cycle([" ".join(pair.source) + "\t" + " ".join(pair.target) for pair in read(source, target, files * rows)])
-    folder.mkdir()
-    for n in range(files):
-        lines = ["\t" if row % 100 == 99 else pair for row, pair in enumerate(islice(pairs, rows))]
-        (folder / f"{n:05}.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
 def run(
     source: str, target: str, model: str, files: int, rows: int, kills: int, seed: int, engines: list[str], output: Path
 ) -> None:
@@ -196,7 +190,9 @@ def run(
     sign = f"{command} --rows {rows} --kills {kills} --seed {seed}; {aligner.recorder.name}; {machine(WORKERS)}"
     with tempfile.TemporaryDirectory() as name:
         folder, expected = Path(name), {}
-        write_files(source, target, files, rows, folder / "in")
+        pairs = enumerate(read(source, target, files * rows), 1)
+        some_blank = [pair if n % BLANK else Pair((), (), pair.id) for n, pair in pairs]
+        write_files(some_blank, files, rows, folder / "in")
         for path in sorted((folder / "in").iterdir()):
             run_program(EXTRACT, *options, path, "-o", folder / "links")
             expected[path.name] = (folder / "links").read_bytes()
