@@ -4,7 +4,7 @@
 
 Starts `extract-align serve` and asks it for links of pairs of the text, one to eight of them in a request: first one
 client by itself, then as many as are asked for, each of which sends its next request when it has its answer. Every
-answer is held against what the same model finds in the text in this process: status, links, and scores to a thousandth.
+answer is compared with what the same model finds in this process: status, links, and scores to a thousandth.
 Whoever is refused (429) waits as long as it is told to. Memory is what the service says of itself at the start, halfway
 and at the end. Clients run in this process and take a core of their own.
 """
@@ -128,10 +128,15 @@ def _read(log: Any) -> str:
     return str(log.read().decode())
 
 
+def client_of(url: str) -> httpx.AsyncClient:
+    """A client that loads no certificates: what is asked is plain HTTP, and hundreds of clients would take a while."""
+    return httpx.AsyncClient(base_url=url, timeout=WAIT, verify=False, trust_env=False)
+
+
 async def ask(url: str, known: Sequence[Known], seed: int, end: float, tally: Tally) -> None:
     """Be a client until it is time."""
     draw = random.Random(seed)
-    async with httpx.AsyncClient(base_url=url, timeout=WAIT, verify=False, trust_env=False) as client:
+    async with client_of(url) as client:
         while time.monotonic() < end:
             chosen = draw.choices(known, k=draw.randint(1, MOST_PAIRS))
             body = {"pairs": [one.sent for one in chosen], "format": "pairs", "scores": True}
@@ -163,7 +168,7 @@ def _note(tally: Tally, what: str) -> None:
 
 async def watch(url: str, seconds: float, tally: Tally) -> None:
     """Note the service's memory at the start, halfway and at the end."""
-    async with httpx.AsyncClient(base_url=url, timeout=WAIT, verify=False, trust_env=False) as client:
+    async with client_of(url) as client:
         for pause in (0, seconds / 2, seconds / 2):
             await asyncio.sleep(pause)
             text = (await client.get("/metrics")).text

@@ -25,7 +25,7 @@ def serve(options: Options) -> None:
         from align.service.server import address_of, bind
         from align.service.server import serve as answer
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"{error.name} is not installed: pip install fastapi uvicorn") from None
+        raise ModuleNotFoundError(f"{error.name} is not installed: pip install '.[serve]'") from None
     from align.service.work import work_of
 
     keep_freed_memory()

@@ -44,8 +44,9 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         408: "A body that takes too long",
         413: "More than is taken of one request",
         422: "JSON that is not as described here",
-        429: "Too many pairs are waiting; try again after Retry-After seconds",
-        503: "The service ends, and could not wait for this answer",
+        429: "Too many pairs are waiting, or too many requests are under way; try again after Retry-After seconds",
+        500: "An error of the service's own",
+        503: "The service is stopping, and could not wait for this answer",
     }.items()
 }
 

@@ -39,7 +39,7 @@ class Door:
     """An ASGI application around another one.
 
     Args:
-        app: answers what is let in.
+        app: answers the requests that are let in.
         limits: of bodies, and of requests at a time.
         token: what a request must name; empty where anyone may ask.
         metrics: where requests are counted.

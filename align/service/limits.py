@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """What is refused beyond, and how requests share the model.
+    """Limits beyond which requests are refused, and how requests share the model.
 
     Attributes:
         body_bytes: of a request.

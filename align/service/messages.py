@@ -14,7 +14,7 @@ Status = Literal["ok", "blank", "too long", "failed"]
 
 
 class _Request(BaseModel):
-    """Nothing is converted, and nothing unknown is let pass."""
+    """Types are not converted, and unknown names are refused."""
 
     model_config = ConfigDict(strict=True)
 

@@ -422,7 +422,7 @@ def test_health_and_description() -> None:
             described = (await client.get("/openapi.json")).json()
             assert [*described["paths"]] == ["/align", "/transfer", "/health", "/metrics"]
             assert set(described["paths"]["/align"]["post"]["responses"]) == {
-                *("200", "400", "401", "408", "413", "422", "429", "503")
+                *("200", "400", "401", "408", "413", "422", "429", "500", "503")
             }
             for path in ("/docs", "/redoc"):  # whose scripts would come from elsewhere
                 assert (await client.get(path)).json() == {"error": "Not Found"}

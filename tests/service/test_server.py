@@ -23,7 +23,9 @@ import httpx
 
 from align.cli import extract
 from align.cli.manual import manual_page
+from align.cli.serve_options import build_parser, read_options
 from align.errors import DataError
+from align.service.limits import Limits
 from align.service.server import address_of, bind, serve
 from tests.cli.conftest import Result, failed
 from tests.cli.conftest import run_main as run_main
@@ -143,6 +145,23 @@ def test_wrong_usage(arguments: Sequence[str], reason: str, run_main: Callable[.
     usage(run_main(extract.main, "serve", *arguments), reason)
 
 
+def test_limits_are_those_of_the_options() -> None:
+    assert read_options(build_parser(), []).limits == Limits()
+    others = Limits(
+        body_bytes=11,
+        body_seconds=12,
+        request_pairs=13,
+        line_characters=14,
+        requests=15,
+        queue_pairs=16,
+        round_pairs=17,
+        round_wait=0.018,
+    )
+    given = {**vars(others), "round_wait": 18}  # milliseconds
+    arguments = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    assert read_options(build_parser(), arguments).limits == others
+
+
 @pytest.mark.parametrize("token", ["", "short", "x" * 257, "0123456789 abcdef", "0123456789abcdéf", "a" * 16 + "\nb"])
 def test_a_file_that_holds_no_token(token: str, tmp_path: Path, run_main: Callable[..., Result]) -> None:
     (tmp_path / "token").write_text(token)
@@ -192,7 +211,7 @@ def test_without_fastapi(monkeypatch: pytest.MonkeyPatch, run_main: Callable[...
     for name in [name for name in sys.modules if name.startswith(("fastapi", "align.service."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    failed(run_main(extract.main, "serve"), "fastapi is not installed: pip install fastapi uvicorn")
+    failed(run_main(extract.main, "serve"), "fastapi is not installed: pip install '.[serve]'")
 
 
 def test_the_manual_page_is_of_these_options() -> None:
