@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class Server:
     """A server whose objects stay when it stops."""
 
     def __init__(self) -> None:
+        import_module("moto.s3.urls")  # else with the first request, for which Arrow's client waits three seconds
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -65,6 +67,7 @@ def bucket(server: Server) -> Any:
     store = fs.S3FileSystem(
         endpoint_override=f"127.0.0.1:{server.port}",
         scheme="http",
+        request_timeout=60,  # of a busy machine
         allow_bucket_creation=True,
         allow_bucket_deletion=True,
     )
@@ -105,19 +108,17 @@ def test_a_job_in_a_store_has_the_same_bytes_and_goes_on(run: Callable[..., Resu
     assert (result.code, links(bucket)) == (0, expected), result.err
     bucket.delete_file("bucket/out/_run/1.tsv.json")  # as if killed between the two
     put(bucket, "out/1.tsv", b"half")
-    result = run(*JOB)
-    assert (result.code, "3 of 3 files (2 before)" in result.err) == (0, True)
-    assert links(bucket) == expected
     put(bucket, "in/2.tsv", lines(sentences(21, 9)))
-    result = run("-q", *JOB)
-    assert result.code == 1
+    result = run(*JOB)
+    assert (result.code, "2 of 3 files (1 before); 20 rows" in result.err) == (1, True), result.err
     assert "s3://bucket/in/2.tsv: is not what s3://bucket/out/2.tsv was made of" in result.err
+    assert links(bucket) == expected
 
 
 def test_when_the_server_is_back_the_same_command_goes_on(
     run: Callable[..., Result], server: Server, bucket: Any
 ) -> None:
-    expected = expect(run, bucket, 3000, 2000, 20)
+    expected = expect(run, bucket, 20, 20)  # for each of which a worker asks in vain for some seconds
 
     def stop() -> None:
         while not bucket.get_file_info("bucket/out/_run/run.json").is_file:
@@ -131,7 +132,7 @@ def test_when_the_server_is_back_the_same_command_goes_on(
     assert result.code == 1
     assert "error: s3://bucket/" in result.err
     assert "AWS Error NETWORK_CONNECTION" in result.err
-    assert "of 3 files not done: " in result.err
+    assert "of 2 files not done: " in result.err
     server.start()
     result = run(*JOB)
     assert (result.code, links(bucket)) == (0, expected), result.err
