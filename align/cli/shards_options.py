@@ -117,7 +117,7 @@ def _file_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--input",
         nargs="*",
-        default=[],
+        action="extend",
         metavar="FILE",
         help="names, with *, ? and [abc] as in a shell; .parquet, .jsonl, or .tsv or .txt with lines `source ||| "
         "target` or `source TAB target`; but for .parquet .gz, .xz or .zst may follow",
