@@ -72,7 +72,7 @@ class Shards:
         progress, aligner = self._progress, load_aligner(PROGRAM, options)
         progress.begin(0, 1, self._expected, "choosing layer and head …", self._beside)
         note = open_job(options, aligner)
-        aligner = read_where(aligner, note, options.output)
+        aligner = read_where(aligner, note, options)
         for direction, choice in zip(names_of(aligner), note.choices, strict=True):
             progress.write(f"{PROGRAM}: {direction}{choice}")
         job = Job(
@@ -185,11 +185,11 @@ def open_job(options: Options, aligner: Aligner | TwoWayAligner) -> Run:
         )
 
 
-def read_where(aligner: Aligner | TwoWayAligner, note: Run, folder: str) -> Aligner | TwoWayAligner:
+def read_where(aligner: Aligner | TwoWayAligner, note: Run, options: Options) -> Aligner | TwoWayAligner:
     """The same aligner, but reading where a note in a folder of results says.
 
     Raises:
-        DataError: there is no such place.
+        DataError: there is no such place, or its signature is another.
     """
     from align.aligners.two_way import reading_at
     from align.scale.files import join
@@ -198,9 +198,12 @@ def read_where(aligner: Aligner | TwoWayAligner, note: Run, folder: str) -> Alig
     try:
         if not note.choices:
             raise ValueError("no layer and no head")
-        return reading_at(aligner, note.choices)
+        aligner = reading_at(aligner, note.choices)
+        if note.signature != sign(aligner, options, note.choices):
+            raise ValueError("its signature is not that of its settings and choices")
     except ValueError as error:
-        raise DataError(f"is none of ours, or damaged ({one_line(error)})", file=join(folder, NOTE)) from None
+        raise DataError(f"is none of ours, or damaged ({one_line(error)})", file=join(options.output, NOTE)) from None
+    return aligner
 
 
 def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str, Any]:

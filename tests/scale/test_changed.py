@@ -54,6 +54,7 @@ def test_notes_that_are_none_of_ours_are_refused(run: Callable[..., Result], don
     hostile += copy.deepcopy([run_, run_])
     hostile[-2]["choices"][0]["consistency"] = 10**400
     hostile[-1]["choices"][0]["place"] = {"input": None, "output": None}
+    hostile += [{**run_, "signature": other} for other in ("align|another", "\ud800")]
     for content in hostile:
         rewrite(note, content)
         result = run(*JOB)
