@@ -140,20 +140,25 @@ def find(patterns: Sequence[str]) -> list[InputFile]:
 
 
 def _match(pattern: str) -> list[InputFile]:
+    """The files that a pattern names, folder by folder: links in a circle are followed no further than it says."""
     parts = pattern.split("/")
     first = next(n for n, part in enumerate(parts) if _WILD & {*part})
-    folder, wanted = "/".join(parts[:first]), parts[first:]
-    filesystem, path = locate(folder or ("/" if first else "."))
-    with cannot_read(folder or pattern):
-        selector = fs.FileSelector(path, allow_not_found=True, recursive=len(wanted) > 1)
-        entries = [(entry, entry.path) for entry in filesystem.get_file_info(selector)]
-    matching = []
-    for entry, found in entries:
-        names = os.path.relpath(found, path).split("/")
-        if entry.type == fs.FileType.File and len(names) == len(wanted) and all(map(_fits, names, wanted)):
-            place = "/".join([*parts[:first], *names])
-            matching.append(InputFile(place, entry.size, entry.mtime_ns or 0))
-    return matching
+    folders = ["".join(f"{part}/" for part in parts[:first])]
+    for part in parts[first:-1]:
+        folders = [f"{place}/" for place, about in _named(part, folders) if about.type == fs.FileType.Directory]
+    found = [(place, about) for place, about in _named(parts[-1], folders) if about.type == fs.FileType.File]
+    return [InputFile(place, about.size, about.mtime_ns or 0) for place, about in found]
+
+
+def _named(pattern: str, folders: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """What is in folders under names that fit: its place, and what it is."""
+    for folder in folders:
+        shown = folder[:-1] or folder or "."
+        filesystem, path = locate(shown)
+        with cannot_read(shown):
+            entries = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
+            names = [entry.base_name for entry in entries]
+        yield from ((folder + name, entry) for name, entry in zip(names, entries, strict=True) if _fits(name, pattern))
 
 
 def _fits(name: str, pattern: str) -> bool:
