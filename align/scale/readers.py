@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -193,7 +194,10 @@ def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
     if rows.columns.id is not None:
         if rows.columns.id not in record:
             raise ValueError("wrong fields", f"no field {rows.columns.id!r}")
-        rows.ids[number] = record[rows.columns.id]
+        id = record[rows.columns.id]
+        if isinstance(id, float) and not math.isfinite(id):
+            raise ValueError("wrong fields", f"{rows.columns.id!r} is {id}, which JSON has no number for")
+        rows.ids[number] = id
     sides = []
     for name in filter(None, rows.columns[:2]):
         if name not in record:
@@ -237,18 +241,22 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
             yield make_pair(source, target, number)
         before += batch.num_rows
         rows.share = before / total
+    if before != table.metadata.num_rows:
+        raise DataError(f"{before:,} rows, where it says {table.metadata.num_rows:,}", file=rows.file.place)
 
 
 def _ids(column: Any, rows: Rows) -> Any:
-    """What tells rows from others.
+    """What tells rows from others, each an array of one: Python has no values for some of Arrow's, such as late dates.
 
     Raises:
-        DataError: it calls itself strings, and is not UTF-8.
+        DataError: it calls itself strings, and is not UTF-8, or the like.
     """
     try:
-        return column.to_pylist()
-    except UnicodeDecodeError:
-        raise DataError(f"column {rows.columns.id!r} is not UTF-8", file=rows.file.place) from None
+        column.validate(full=True)
+    except pa.ArrowException as error:
+        what = f"column {rows.columns.id!r} cannot be read: {one_line(error)}"
+        raise DataError(what, file=rows.file.place) from None
+    return (column.slice(n, 1) for n in range(len(column)))
 
 
 def _open_table(stream: Any, file: InputFile, columns: Columns) -> Any:

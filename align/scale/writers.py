@@ -25,7 +25,7 @@ class Result(NamedTuple):
     Attributes:
         alignment: its links.
         status: why there are none: "blank", "too long", or why the row could not be read; "" where it was aligned.
-        id: what tells it from others: its number, from 1, or what its file says.
+        id: what tells it from others: its number, from 1, or what its file says; of Parquet an Arrow array of one.
     """
 
     alignment: Alignment
@@ -76,7 +76,7 @@ def write_parquet(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
     with pq.ParquetWriter(out, schema) as writer:
         for group in chunks(results, GROUP):
             batch = batch_of([result.alignment for result in group], [result.status for result in group], found)
-            columns = [pa.array([result.id for result in group], field.type) for field in ids]
+            columns = [pa.concat_arrays([result.id for result in group]) for _ in ids]
             writer.write_batch(pa.RecordBatch.from_arrays([*columns, *batch.columns], schema=schema))
 
 

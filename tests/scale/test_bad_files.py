@@ -43,6 +43,7 @@ NONE = pa.array([], pa.string())
 WORDS = ["das haus", "wir sehen"]
 GZ, XZ, ZST = gzip.compress(GOOD), lzma.compress(GOOD), zst(GOOD)
 TABLE = table(de=WORDS * 50, en=WORDS * 50, id=WORDS * 50)
+COUNT = b"\x16\xc8\x01\x19\x1c"  # in its footer: 100 rows, and a list of one row group
 
 DAMAGED = {
     "half.tsv.gz": (GZ[: len(GZ) // 2], "damaged compressed data"),
@@ -55,6 +56,7 @@ DAMAGED = {
     "half.parquet": (TABLE[: len(TABLE) // 2], "no Parquet file"),
     "wrong.parquet": (TABLE[:30] + b"\xff" * 60 + TABLE[90:], "cannot be read"),
     "empty.parquet": (b"", "no Parquet file"),
+    "count.parquet": (TABLE.replace(COUNT, COUNT.replace(b"\xc8", b"\xca")), "100 rows, where it says 101"),
     "column.parquet": (
         table(de=WORDS, fr=WORDS, id=WORDS),
         "no column 'en': the table has 'de', 'fr', 'id'",
@@ -63,7 +65,7 @@ DAMAGED = {
         table(de=WORDS, en=[1, 2], id=WORDS),
         "column 'en' is of type int64, where",
     ),
-    "ids.parquet": (table(de=WORDS, en=WORDS, id=strings([b"a", b"\xff"])), "column 'id' is not UTF-8"),
+    "ids.parquet": (table(de=WORDS, en=WORDS, id=strings([b"a", b"\xff"])), "column 'id' cannot be read: Invalid UTF8"),
 }
 """What files hold, and why they cannot be read, whatever is said of rows."""
 

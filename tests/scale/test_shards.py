@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.scale.files import InputFile
+from align.scale.files import InputFile, find
 from align.scale.local import share_of
 from tests.cli.conftest import Result
 from tests.scale.jobs import lines, sentences, tree
@@ -56,6 +56,51 @@ def test_tables_and_json_have_the_same_links_as_lines(run: Callable[..., Result]
     records = [json.loads(line) for line in written]
     assert [" ".join(f"{i}-{j}" for i, j in record["links"]) for record in records] == expected
     assert [record["id"] for record in records] == [*range(40)]
+
+
+IDS = {
+    "late": pa.array([2**30, -(2**30)], pa.date32()),
+    "fine": pa.array([1, 2], pa.time64("ns")),
+    "far": pa.array([1, 2], pa.timestamp("us", "Mars/Olympus")),
+    "words": pa.array(["a", "b"]).dictionary_encode(),
+    "map": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())),
+    "nested": pa.array([{"a": 1, "b": [None]}, None]),
+}
+"""Columns, of some of which Python has no values, or not all of them."""
+
+
+def test_ids_of_tables_come_out_as_they_are(run: Callable[..., Result]) -> None:
+    for name, ids in IDS.items():
+        table = pa.table({"de": ["das haus"] * 2, "en": ["the house"] * 2, "id": ids})
+        pq.write_table(table, f"in/{name}.parquet")
+    named = ("--source-column", "de", "--target-column", "en", "--id-column", "id")
+    assert run("-q", "--input", "in/*.parquet", *named, "--output", "out").code == 0
+    for name, ids in IDS.items():
+        assert pq.read_table(f"out/{name}.parquet")["id"].combine_chunks().equals(ids), name
+    for number in ("nan", "-inf"):
+        Path("in/a.jsonl").write_text(json.dumps({"de": "das haus", "en": "the house", "id": float(number)}) + "\n")
+        result = run("-q", "--input", "in/a.jsonl", *named, "--output", "out")
+        assert (result.code, f"'id' is {number}, which JSON has no number for" in result.err) == (1, True)
+    assert run("-q", "--input", "in/a.jsonl", *named, "--output", "out", "--bad-rows", "keep").code == 0
+    assert json.loads(Path("out/a.jsonl").read_text())["id"] is None
+
+
+def test_files_are_found_by_patterns_whatever_lies_beside_them(run: Callable[..., Result]) -> None:
+    for name in ("x/a.tsv", "y/b.tsv", ".h/c.tsv", "x/.d.tsv", "x/e.tsv/f.tsv", "g.tsv"):
+        Path("in", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("in", name).write_bytes(lines(sentences(5, 1)))
+    for n in range(3):
+        os.symlink(".", f"in/x/circle{n}")  # of which there are 3 ** 40 ways down
+    here = os.getcwd()
+    for folder in ("in", "./in", here, f"file://{here}"):
+        place = folder if folder.endswith("in") else f"{folder}/in"
+        for pattern, names in (("*/*.tsv", ["x/a.tsv", "y/b.tsv"]), ("[x]/?.tsv", ["x/a.tsv"]), ("*.tsv", ["g.tsv"])):
+            assert [file.place for file in find([f"{place}/{pattern}"])] == [f"{place}/{name}" for name in names]
+    assert [file.place for file in find(["i*/x/*/a.tsv"])] == [f"in/x/circle{n}/a.tsv" for n in range(3)]
+    assert find(["/et*/passwd"])[0].place == "/etc/passwd"
+    job = ("-q", "--input", "in/x/a.tsv", "--input", "in/y/*", "in/*.tsv", "--output", "out")
+    assert run(*job).code == 0
+    assert {*tree("out")} == {"a.tsv", "b.tsv", "g.tsv"}
 
 
 def test_what_is_finished_is_left_alone_and_what_has_changed_is_refused(run: Callable[..., Result]) -> None:
