@@ -163,9 +163,9 @@ def test_names_with_odd_characters(run: Callable[..., Result]) -> None:
     assert (result.code, "Traceback" in result.err, "\x1b" in result.err) == (1, False, False)
     assert set(tree("out").values()) == {tree("out")["Ünï.tsv"]}
     Path("in", "y" * 251 + ".tsv").write_bytes(text)
-    assert f"in/{'y' * 251}.tsv" not in tree("out")
     result = run("-q", "--input", "in/y*", "--output", "out")
     assert (result.code, "tsv.json: cannot be read: File name too long" in result.err) == (1, True)
+    assert f"{'y' * 251}.tsv" not in tree("out")
     Path(os.fsdecode(b"in/\xff.tsv")).write_bytes(text)
     for name in ("in/*.tsv", os.fsdecode(b"in/\xff.tsv")):
         result = run("-q", "--input", name, "--output", "out")
