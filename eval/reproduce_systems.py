@@ -82,7 +82,7 @@ def of_tool(
     """
     both = baselines.links(tool, about, text, recorder)
     directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [r for _, r in both]}
-    directions |= {method: [METHODS[method](f, r) for f, r in both] for method in SYMMETRIZED}
+    directions |= {method: [METHODS[method](f, r) for f, r in both] for method in ("intersection", *SYMMETRIZED)}
     for name, links in directions.items():
         yield f"{tool} ({trained} text{', pieces' if recorder else ''}): {name}", count_all(links, text.gold)
 

@@ -6,6 +6,7 @@ import csv
 import re
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -14,19 +15,19 @@ RESULTS = ROOT / "eval" / "results"
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "results.md"
 WORTH = ROOT / "docs" / "worth.md"
 MARKUP = ROOT / "docs" / "markup.md"
-TABLES = {
-    README: re.compile(r"^\| \| AER \|\n(?:\|.*\n)*", re.MULTILINE),
-    PAGE: re.compile(r"^\| one direction.*?(?=^\(`python)", re.MULTILINE | re.DOTALL),
-}
-"""Where the tables are."""
+PAIRS = {"bundled": ("German–English", "all"), "hansards": ("French–English", "hansards447")}
+"""Experiments of README's table: the languages, and the gold that counts."""
+
+GOLDS = {"all": "both, 184 sentences", "hansards447": "447 sentences"}
+"""What pages call sets of gold, if not by their names."""
 
 SHORT = {
     "two models (`--reverse-model`)": " and .*: norm, both, soft",
-    "one model": "de-en: norm, both, threshold",
+    "one model": r"^\S+: norm, both, threshold",
     "two models, `--position input`": " and .*: norm, input, soft",
-    "one model, `--position input`": "de-en: norm, input, threshold",
-    "eflomal, its best direction or symmetrisation": r"eflomal \(bundled text\)",
-    "fast_align, its best direction or symmetrisation": r"fast_align \(bundled text\)",
+    "one model, `--position input`": r"^\S+: norm, input, threshold",
+    "eflomal, its best direction or symmetrisation": r"eflomal \((bundled|hansards) text\)",
+    "fast_align, its best direction or symmetrisation": r"fast_align \((bundled|hansards) text\)",
 }
 """What README calls the best of the systems whose names match."""
 
@@ -36,40 +37,53 @@ def rate(value: str, interval: str) -> str:
     return f"{value} ({interval.replace(' to ', '–')})"
 
 
-def read(name: str) -> tuple[str, list[dict[str, str]]]:
-    """A table of results: its signature, and its rows."""
-    return read_tsv(RESULTS / f"bundled.{name}.tsv")
-
-
 def read_tsv(path: Path) -> tuple[str, list[dict[str, str]]]:
     """The signature and the rows of a file."""
     signature, *lines = path.read_text(encoding="utf-8").splitlines()
     return signature.removeprefix("# "), list(csv.DictReader(lines, delimiter="\t"))
 
 
-def long_table() -> str:
+def long_table(experiment: str) -> str:
     """All systems, and the signature below them."""
-    signature, systems = read("systems")
-    rows = ["| one direction, or both symmetrised | dev84 | bicici100 | both, 184 sentences | P | R | p |"]
-    rows.append("|---" * 7 + "|")
-    for row in systems:
-        rates = [rate(row[f"aer_{name}"], row[f"interval_{name}"]) for name in ("dev84", "bicici100", "all")]
-        rows.append(f"| {' | '.join([row['system'], *rates, row['precision'], row['recall'], row['p']])} |")
-    return "\n".join([*rows, "", f"`{signature}`", "", ""])
+    signature, systems = read_result(f"{experiment}.systems")
+    golds = [key.removeprefix("aer_") for key in systems[0] if key.startswith("aer_")] if systems else []
+    rows = [
+        [
+            row["system"],
+            *(rate(row[f"aer_{gold}"], row[f"interval_{gold}"]) for gold in golds),
+            *(row[key] for key in ("precision", "recall", "p")),
+        ]
+        for row in systems
+    ]
+    heads = [GOLDS.get(gold, gold) for gold in golds]
+    return table_of(["one direction, or both symmetrised", *heads, "P", "R", "p"], rows, signature)
 
 
 def short_table() -> str:
-    """The few that README has, best first."""
-    shown: list[tuple[float, str, str]] = []
+    """The few that README has, best first, a column for each pair of languages."""
+    columns = [short_column(experiment, gold) for experiment, (_, gold) in PAIRS.items()]
+    if not all(columns):
+        return ""
+    names = sorted(columns[0], key=lambda name: columns[0][name][0])
+    lines = [[name, *(column[name][1] for column in columns)] for name in names]
+    return table_of(["", *(f"AER, {languages}" for languages, _ in PAIRS.values())], lines)
+
+
+def short_column(experiment: str, gold: str) -> dict[str, tuple[float, str]]:
+    """The best error rate of each of the few, and how it is shown."""
+    _, systems = read_result(f"{experiment}.systems")
+    if not systems:
+        return {}
+    shown: dict[str, tuple[float, str]] = {}
     for name, pattern in SHORT.items():
-        found = [row for row in read("systems")[1] if re.search(pattern, row["system"])]
-        best = min(found, key=lambda row: float(row["aer_all"]))
-        shown.append((float(best["aer_all"]), name, rate(best["aer_all"], best["interval_all"])))
-    paper, *_ = (row for row in read("comparisons")[1] if row["what"] == "norm and weight, input")
+        found = [row for row in systems if re.search(pattern, row["system"])]
+        best = min(found, key=lambda row: float(row[f"aer_{gold}"]))
+        shown[name] = float(best[f"aer_{gold}"]), rate(best[f"aer_{gold}"], best[f"interval_{gold}"])
+    _, compared = read_result(f"{experiment}.comparisons")
+    paper, *_ = (row for row in compared if row["what"] == "norm and weight, input")
     for name, which in (("the paper's way: all heads of a layer, by norm", "first"), ("the same by weight", "second")):
-        aer = paper[f"{which}_aer"]
-        shown.append((float(aer), name, rate(aer, paper[f"{which}_interval"])))
-    return "\n".join(["| | AER |", "|---|---|", *(f"| {name} | {aer} |" for _, name, aer in sorted(shown)), ""])
+        shown[name] = float(paper[f"{which}_aer"]), rate(paper[f"{which}_aer"], paper[f"{which}_interval"])
+    return shown
 
 
 SELF_TOLD = [
@@ -99,17 +113,13 @@ def told_table(mark: re.Match[str]) -> str:
 def current(page: Path) -> str:
     """What a page should be, with the tables of today."""
     text = page.read_text(encoding="utf-8")
-    if page in SELF_TOLD:
-        return SHOWN.sub(told_table, text)
-    if page in TABLES:
-        table = short_table() if page == README else long_table()
-        text = TABLES[page].sub(lambda _: table, text)
-    for name, make in SPEED[page].items():
+    text = SHOWN.sub(told_table, text)
+    for name, make in MARKED[page].items():
         text = between(name).sub(lambda match, make=make: f"{match[1]}{make()}{match[2]}", text)  # type: ignore[misc]
     return text
 
 
-# How long what takes. A table that has not been measured yet is empty.
+# Between the marks of a page. A table that has not been measured yet is empty.
 
 
 def between(name: str) -> re.Pattern[str]:
@@ -117,8 +127,8 @@ def between(name: str) -> re.Pattern[str]:
     return re.compile(rf"(<!-- {name} -->\n)(?:.*\n)*?(<!-- end of {name} -->\n)")
 
 
-def read_speed(name: str) -> tuple[str, list[dict[str, str]]]:
-    """A table of speeds: its signature, and its rows; none where it has not been measured."""
+def read_result(name: str) -> tuple[str, list[dict[str, str]]]:
+    """A table of results: its signature, and its rows; none where it has not been measured."""
     path = RESULTS / f"{name}.tsv"
     return read_tsv(path) if path.exists() else ("", [])
 
@@ -139,7 +149,7 @@ def table_of(heads: list[str], rows: list[list[str]], *signatures: str) -> str:
 
 def peers_table() -> str:
     """Seconds by system and number of pairs; for what was measured on a sample, its rate alone."""
-    sign, rows = read_speed("benchmark_peers")
+    sign, rows = read_result("benchmark_peers")
     names = list(dict.fromkeys(row["name"] for row in rows))
     found = {(row["name"], int(row["pairs"])): row for row in rows}
     sizes = sorted({int(row["pairs"]) for row in rows if not is_sample(row)})
@@ -161,7 +171,7 @@ def is_sample(row: dict[str, str]) -> bool:
 
 def against_table() -> str:
     """How many times as fast this tree is as another commit."""
-    sign, rows = read_speed("benchmark_against")
+    sign, rows = read_result("benchmark_against")
     heads = ["", "commit", "arithmetic", "start-up", "lines/s", "ratio of lines/s (min–max)", "lines with other links"]
     lines = [
         [
@@ -178,7 +188,7 @@ def against_table() -> str:
 
 def dtypes_table() -> str:
     """What narrower products change; those of all layers alike."""
-    sign, rows = read_speed("bundled.dtypes")
+    sign, rows = read_result("bundled.dtypes")
     heads = ["", "arithmetic", "lines changed", "links changed", "AER", "p"]
     lines = [
         [
@@ -197,7 +207,7 @@ def dtypes_table() -> str:
 
 def waiting_table() -> str:
     """Uses of the cores and ways to wait, beside what extract-align does by default."""
-    sign, rows = read_speed("benchmark_waiting")
+    sign, rows = read_result("benchmark_waiting")
     heads = ["", "waiting", "arithmetic", "busy processes beside it", "lines/s", "ratio to the default (min–max)"]
     lines = [
         [
@@ -212,7 +222,7 @@ def waiting_table() -> str:
 
 def view_table() -> str:
     """How fast pages for a browser open."""
-    sign, rows = read_speed("view")
+    sign, rows = read_result("view")
     heads = ["sentences", "MB", "seconds until the first words (slowest)"]
     lines = [[f"{int(row['sentences']):,}", row["megabytes"], f"{row['seconds']} ({row['slowest']})"] for row in rows]
     return table_of(heads, lines, sign)
@@ -225,7 +235,7 @@ def with_unit(row: dict[str, str]) -> str:
 
 def huggingface_table() -> str:
     """Extraction beside transformers' forward pass, a column for each kind of model."""
-    sign, rows = read_speed("benchmark_huggingface")
+    sign, rows = read_result("benchmark_huggingface")
     names = list(dict.fromkeys(row["part"] for row in rows))
     found = {(row["part"], row["what"]): with_unit(row) for row in rows}
     lines = [
@@ -236,15 +246,15 @@ def huggingface_table() -> str:
 
 def parts_table() -> str:
     """Ratios, shares and peaks."""
-    tables = [read_speed(name) for name in ("benchmark", "benchmark_memory")]
+    tables = [read_result(name) for name in ("benchmark", "benchmark_memory")]
     lines = [[row["what"], with_unit(row)] for _, rows in tables for row in rows]
     return table_of(["", ""], lines, *(sign for sign, _ in tables))
 
 
 def speed_in_short() -> str:
     """README's words on the text of the middle size."""
-    _, rows = read_speed("benchmark_peers")
-    rows = [row for row in rows if not is_sample(row)]
+    _, rows = read_result("benchmark_peers")
+    rows = [row for row in rows if not is_sample(row) and not row["system"].endswith("-training")]
     if not rows:
         return ""
     sizes = sorted({int(row["pairs"]) for row in rows})
@@ -255,9 +265,9 @@ def speed_in_short() -> str:
     return textwrap.fill(text, 130, break_on_hyphens=False) + "\n"
 
 
-def thresholds_table() -> str:
+def thresholds_table(experiment: str) -> str:
     """What other thresholds are good for."""
-    sign, rows = read_speed("bundled.worth")
+    sign, rows = read_result(f"{experiment}.worth")
     lines = [
         [row["system"], row["what"], rate(row["value"], row["interval"]), f"{float(row['threshold']):.2f}"]
         for row in rows
@@ -267,7 +277,7 @@ def thresholds_table() -> str:
 
 def reliability_table() -> str:
     """How often a link is right, by its score and by system."""
-    _, rows = read_speed("bundled.worth.scores")
+    _, rows = read_result("bundled.worth.scores")
     systems = list(dict.fromkeys(row["system"] for row in rows))
     found = {(row["from"], row["to"], row["system"]): row for row in rows}
     lines = []
@@ -279,23 +289,28 @@ def reliability_table() -> str:
     return table_of(["score", *(f"{system}: right, %" for system in systems)], lines)
 
 
-def markup_table() -> str:
+def markup_table(experiment: str) -> str:
     """Tags that came to stand where gold links have them, by system and rule: around spans, and at places."""
-    sign, rows = read_speed("bundled.markup")
+    sign, rows = read_result(f"{experiment}.markup")
     found = {(row["system"], row["rule"], row["gold"], row["kind"]): row for row in rows}
+    golds = list(dict.fromkeys(row["gold"] for row in rows))
     lines = []
     for system, rule in dict.fromkeys((row["system"], row["rule"]) for row in rows):
-        cells = [found[system, rule, gold, "spans"] for gold in ("dev84", "bicici100", "all")]
-        point = found[system, rule, "all", "point"]
+        cells = [found[system, rule, gold, "spans"] for gold in golds]
+        point = found[system, rule, golds[-1], "point"]
         shown = [rate(row["exact"], row["interval"]) for row in (*cells, point)]
-        lines.append([f"{system}: {rule}", *shown[:3], cells[2]["p"].replace("n/a", ""), shown[3]])
-    heads = ["", "spans, dev84", "spans, bicici100", "spans, both", "p", "points, both"]
-    return table_of(heads, lines, sign)
+        lines.append([f"{system}: {rule}", *shown[:-1], cells[-1]["p"].replace("n/a", ""), shown[-1]])
+    names = [gold.replace("all", "both") for gold in golds]
+    return table_of(
+        ["", *(f"spans, {name}" for name in names), "p", *(f"points, {name}" for name in names[-1:])], lines, sign
+    )
 
 
-SPEED: dict[Path, dict[str, Callable[[], str]]] = {
-    README: {"speed": speed_in_short},
+MARKED: dict[Path, dict[str, Callable[[], str]]] = {
+    README: {"aer": short_table, "speed": speed_in_short},
     PAGE: {
+        "aer": partial(long_table, "bundled"),
+        "aer of Hansards": partial(long_table, "hansards"),
         "peers": peers_table,
         "against": against_table,
         "dtypes": dtypes_table,
@@ -304,8 +319,12 @@ SPEED: dict[Path, dict[str, Callable[[], str]]] = {
         "parts": parts_table,
         "view": view_table,
     },
-    MARKUP: {"markup": markup_table},
+    MARKUP: {"markup": partial(markup_table, "bundled"), "markup of Hansards": partial(markup_table, "hansards")},
     **{page: {} for page in SELF_TOLD},
-    WORTH: {"thresholds": thresholds_table, "reliability": reliability_table},
+    WORTH: {
+        "thresholds": partial(thresholds_table, "bundled"),
+        "thresholds of Hansards": partial(thresholds_table, "hansards"),
+        "reliability": reliability_table,
+    },
 }
 """By page, what stands between its marks."""

@@ -31,7 +31,7 @@ def update(page: Path) -> bool:
 
 
 if __name__ == "__main__":
-    for page in figures.SPEED:
+    for page in figures.MARKED:
         page.write_text(figures.current(page), encoding="utf-8")
     for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         if update(page):

@@ -44,7 +44,7 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     rates = {row["system"]: float(row["aer_toy"]) for row in tables["systems"]}
     # one direction, also with a threshold and both positions; the reverse and three methods by two scores; these three
     # as they are by default; aligners, on words and on pieces
-    assert len(tables["systems"]) == 2 * (4 + 3) + 2 * (2 * 4 + 3) + 2 * 2 * 4
+    assert len(tables["systems"]) == 2 * (4 + 3) + 2 * (2 * 4 + 3) + 2 * 2 * 5
     assert "models/one and models/back: norm, input, grow-diag" in rates
     assert "models/one and models/back: norm, both, grow-diag of links above 0.5" in rates
     for row in tables["comparisons"]:
