@@ -39,7 +39,7 @@ class Going(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A file is done: now, or by an earlier job."""
+    """A file is done: now, or before, by an earlier job or by a worker that died before it could say so."""
 
     file: InputFile
     record: Record
