@@ -93,6 +93,13 @@ def choosing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", nargs="*", default=[], metavar="FOLDER", help="more models to choose for")
 
 
+def recipes(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser)
+    parser.add_argument("--folder", type=Path, required=True, help="of the models, which are kept")
+    parser.add_argument("recipes", nargs="*", metavar="RECIPE", help="to train first (default: none, only measure)")
+
+
 def marian(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     experiment_options(parser)
@@ -140,6 +147,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "positions": positions,
     "choosing": choosing,
     "worth": baseline_options,
+    "recipes": recipes,
     "marian": marian,
     "quality": quality,
     "markup": baseline_options,

@@ -14,7 +14,7 @@ from tests.eval.conftest import Result
 
 COMMANDS = (
     "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "choosing",
-    "worth", "marian", "quality", "markup", "xml-mt", "analysis",
+    "worth", "recipes", "marian", "quality", "markup", "xml-mt", "analysis",
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface",
     "benchmark-markup", "benchmark-recording", "benchmark-encoder",
     "benchmark-memory", "benchmark-shards", "benchmark-evaluator", "benchmark-training",
