@@ -74,6 +74,12 @@ def variants(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=int, default=100_000, help="of the training text, for the lexicon; 0: none")
 
 
+def learnt(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    experiment_options(parser, several=True)
+    parser.add_argument("--pairs", type=int, default=80_000, help="of the training text, to learn from")
+
+
 def calibration(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     experiment_options(parser)
@@ -143,6 +149,7 @@ COMMANDS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "doubts": doubts,
     "dtypes": dtypes,
     "variants": variants,
+    "learnt": learnt,
     "calibration": calibration,
     "positions": positions,
     "choosing": choosing,

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.eval.conftest import Result
 
 COMMANDS = (
-    "reproduce", "defaults", "doubts", "dtypes", "variants", "calibration", "positions", "choosing",
+    "reproduce", "defaults", "doubts", "dtypes", "variants", "learnt", "calibration", "positions", "choosing",
     "worth", "recipes", "marian", "quality", "markup", "xml-mt", "analysis",
     "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface",
     "benchmark-markup", "benchmark-recording", "benchmark-encoder",
@@ -51,6 +51,7 @@ def test_data_must_be_named(command: Callable[..., Result], monkeypatch: pytest.
         "doubts",
         "dtypes",
         "variants",
+        "learnt",
         "calibration",
         "positions",
         "choosing",

@@ -1,0 +1,227 @@
+"""A small aligner learnt from the models' own links, beside those links: eval/results/EXPERIMENT.learnt.tsv.
+
+    .venv/bin/python eval/run.py learnt --data DIR [EXPERIMENT ...]
+
+The models stay as they are. A network reads the states of their words, means over pieces with `</s>` as NULL: on the
+source side the encoder's output, on the target side what the first decoder layer makes of the step that reads a piece
+(one model), or the encoder's output of the reverse model (two). It learns from the soft links that the same models have
+by default, for one epoch over pairs that these were trained on. Words are linked where the mean of both directions'
+probabilities is above the default threshold. Nothing is chosen on the gold that it is measured on; the network was
+designed on dev84, which is a part of that of `bundled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import torch
+from common import (
+    PERMUTATIONS,
+    Text,
+    find_experiment,
+    letters,
+    load_model,
+    read_config,
+    read_text,
+    read_train,
+    score_columns,
+    score_row,
+    swapped,
+    write_table,
+)
+from learnt_network import Network, Sample, Words, train
+from torch import Tensor
+from torch.nn import functional
+
+from align import Aligner, Pair, Settings, TwoWayAligner
+from align.aligners.reader import Reader
+from align.attention.merging import NULL, collate, merge_targets
+from align.attention.soft import links_above, soft_scores
+from align.backends.base import OpenRecorder
+from align.backends.transformer.layers import Layout
+from align.links.metrics import SAMPLES, SEED, count_all
+from align.signature import signature
+from align.statistical.tools import lower_case
+from align.text.batching import BATCH_TOKENS, cut, encode
+from align.types import THRESHOLD, Batch, CrossAttention, Links, Pieces, Place
+from align.view.tables import Column, Rows, Value
+
+EXPERIMENTS = ("bundled", "hansards")
+SEEDS = (0, 1, 2)
+
+
+class States:
+    """A model that shows its attention, and keeps the states of the pass: an `AttentionRecorder`.
+
+    Args:
+        recorder: the model.
+
+    Attributes:
+        encoder: its output `[B, S, D]`.
+        decoder: what the first decoder layer makes of each step `[B, T+1, D]`.
+    """
+
+    def __init__(self, recorder: OpenRecorder) -> None:
+        self._recorder = recorder
+        self.name, self.layers, self.heads, self.pad = recorder.name, recorder.layers, recorder.heads, recorder.pad
+        self.encoder = self.decoder = torch.empty(0)
+
+    @torch.inference_mode()
+    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
+        """See `AttentionRecorder.record`."""
+        source, steps = self._recorder.padded(batch)
+        columns, rows = Layout.of(source.kept), Layout.of(steps.kept)
+        transformer = self._recorder.transformer
+        encoded = transformer.encode(columns.flatten(source.ids[..., None])[:, 0], columns)
+        x = transformer.decoder.embedding(rows.flatten(steps.ids[..., None])[:, 0], rows)
+        recorded = []
+        for number, layer in enumerate(transformer.decoder.layers[: max(layers)], 1):
+            assert layer.cross
+            assert layer.cross_block
+            x = layer.attend(x, rows)
+            weights, values = layer.cross.weights(layer.cross_block.enter(x), rows, encoded, columns)
+            if number in layers:
+                recorded.append(layer.record(number, weights, values))
+            x = layer.feed(layer.cross_block.leave(layer.cross.context(weights, values, rows), x))
+            if number == 1:
+                self.encoder, self.decoder = columns.pad(encoded), rows.pad(x)
+        return iter(recorded)
+
+
+def words_of(states: Tensor, words: Tensor, pieces: Tensor, piece_words: Tensor, count: int) -> Words:
+    """One side of a batch, as the network reads it.
+
+    Args:
+        states: `[B, L, D]`.
+        words: word of each state `[B, L]`; -1 for NULL, -2 for a pad.
+        pieces: ids `[B, P]`.
+        piece_words: likewise of each `[B, P]`.
+        count: the largest number of words.
+    """
+    places = torch.arange(count + 1)
+    vectors = merge_targets(states[:, None], words + 1, count + 1)[:, 0]
+    there = places <= words.amax(1, keepdim=True) + 1
+    parts = (piece_words[:, None] + 1 == places[:, None]).float()  # [B, N, P]
+    parts /= parts.sum(2, keepdim=True).clamp_(min=1)
+    return Words(vectors.bfloat16(), there, pieces, parts.bfloat16())
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A model, and where its links are read."""
+
+    recorder: OpenRecorder
+    place: Place
+
+    def read(self, batch: Sequence[Pieces]) -> tuple[States, Tensor, Batch]:
+        """Its states, shares of its attention as `Reader` has them, and the batch."""
+        states = States(self.recorder)
+        shares = Reader(states).shares(batch, self.place)
+        return states, shares, collate(batch, self.recorder.pad)
+
+
+def samples(models: Sequence[Direction], pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Sample]]:
+    """Batches of like length, with the numbers of their pairs; not of those that a model cannot read.
+
+    Args:
+        models: the forward one, and the reverse one if there are two.
+        pairs: of the forward model's languages.
+    """
+    sides = pairs, swapped(pairs)
+    encoded = [[encode(m.recorder, p, "blank") for p in side] for m, side in zip(models, sides, strict=False)]
+    readable = [n for n, both in enumerate(zip(*encoded, strict=True)) if all(one.pieces for one in both)]
+    for places, batch in cut([encoded[0][n] for n in readable], BATCH_TOKENS):
+        numbers = [readable[place] for place in places]
+        states, forward, collated = models[0].read(batch)
+        source_words, target_words = collated.source_words, functional.pad(collated.target_words, (1, 0), value=NULL)
+        target_states, reverse = states.decoder, None
+        for model in models[1:]:
+            found, reverse, other = model.read([one.pieces for n in numbers if (one := encoded[1][n]).pieces])
+            target_states, target_words = found.encoder, other.source_words
+        source = words_of(states.encoder, source_words, collated.source, source_words, collated.words[0])
+        target = words_of(target_states, target_words, collated.target, collated.target_words, collated.words[1])
+        yield numbers, Sample(source, target, soft_scores(forward, reverse).bfloat16())
+
+
+def links_of(network: Network, batches: Sequence[tuple[list[int], Sample]], pairs: Sequence[Pair]) -> list[Links]:
+    """Links of a text: where the mean probability is above the default threshold."""
+    links: list[Links] = [frozenset()] * len(pairs)
+    for numbers, sample in batches:
+        scores = network.scores(sample.source, sample.target)
+        for n, found in zip(numbers, links_above(scores, THRESHOLD), strict=True):
+            links[n] = frozenset(found)
+    return links
+
+
+def learnt(models: Sequence[Direction], pairs: Sequence[Pair], text: Text) -> Iterator[list[Links]]:
+    """Links of the text by a network of each seed.
+
+    Args:
+        models: the forward one, and the reverse one if there are two.
+        pairs: to learn from.
+        text: to align.
+    """
+    material = [sample for _, sample in samples(models, pairs)]
+    tests = list(samples(models, text.pairs))
+    transformer, (source, target, _) = models[0].recorder.transformer, material[0]
+    sizes = source.vectors.shape[2], target.vectors.shape[2]
+    pieces = len(transformer.encoder.embedding.pieces), len(transformer.decoder.embedding.pieces)
+    for seed in SEEDS:
+        torch.manual_seed(seed)
+        network = Network(sizes, pieces)
+        train(network, material, seed)
+        yield links_of(network, tests, text.pairs)
+
+
+def draw(about: dict[str, Any], data: Path, text: Text, count: int) -> list[Pair]:
+    """So many pairs of a training text at random, none of which is in the text that is measured."""
+    tested = {letters(lower_case(pair)) for pair in text.pairs}
+    pairs = list(read_train(about, data, tokenize=False))
+    Random(SEED).shuffle(pairs)
+    return list(islice((p for p in pairs if not p.blank and letters(lower_case(p)) not in tested), count))
+
+
+def rows_of(aligners: Sequence[Aligner], pairs: Sequence[Pair], text: Text) -> Rows:
+    """The models' own links, and those of each seed, tested against them."""
+    fixed = [aligner.fixed(side) for aligner, side in zip(aligners, (pairs, swapped(pairs)), strict=False)]
+    reference = TwoWayAligner(aligners[0], aligners[1]) if aligners[1:] else aligners[0]
+    own = count_all([alignment.links for alignment in reference(text.pairs)], text.gold)
+    models = "two" if aligners[1:] else "one"
+    rows: list[dict[str, Value]] = [{"models": models, "links": "default", **score_row(own, text, None)}]
+    directions = [Direction(cast("OpenRecorder", one.recorder), one.choice.place) for one in fixed if one.choice]
+    for seed, links in zip(SEEDS, learnt(directions, pairs, text), strict=True):
+        counts = count_all(links, text.gold)
+        rows.append({"models": models, "links": f"learnt, seed {seed}", **score_row(counts, text, own)})
+    return rows
+
+
+def run(data: Path, config: Path, experiments: list[str], pairs: int, output: Path) -> None:
+    """Learn, measure, print, write.
+
+    Raises:
+        argparse.ArgumentError: there is no such experiment.
+    """
+    settings = read_config(config)
+    for name in experiments or EXPERIMENTS:
+        about = find_experiment(settings, name)
+        text = read_text(settings, about["gold"], data)
+        drawn = draw(settings["train"][about["train"][0]], data, text, pairs)
+        recorders = [load_model(about[key][0], data, "cpu").recorder for key in ("models", "reverse_models")]
+        aligners = [Aligner(recorder, Settings(), too_long="blank") for recorder in recorders]
+        rows = [*rows_of(aligners[:1], drawn, text), *rows_of(aligners, drawn, text)]
+        parts: dict[str, str | int | list[str]] = {
+            "name": name,
+            "gold": "+".join(text.names),
+            "model": [recorder.name for recorder in recorders],
+            "pairs": len(drawn),
+            "ci": f"percentile-{SAMPLES}",
+            "test": f"permutation-{PERMUTATIONS}",
+            "seed": SEED,
+        }
+        columns = [Column("models", "models"), Column("links", "links"), *score_columns(text)]
+        write_table(columns, rows, signature(parts, "learnt"), output / f"{name}.learnt.tsv")
