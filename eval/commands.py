@@ -78,6 +78,7 @@ def learnt(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     experiment_options(parser, several=True)
     parser.add_argument("--pairs", type=int, default=80_000, help="of the training text, to learn from")
+    parser.add_argument("--seeds", type=int, default=3, help="how many networks are trained of a kind")
 
 
 def calibration(parser: argparse.ArgumentParser) -> None:

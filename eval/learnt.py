@@ -12,9 +12,9 @@ designed on dev84, which is a part of that of `bundled`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -25,7 +25,7 @@ from common import (
     Text,
     find_experiment,
     letters,
-    load_model,
+    load_directions,
     read_config,
     read_text,
     read_train,
@@ -52,7 +52,6 @@ from align.types import THRESHOLD, Batch, CrossAttention, Links, Pieces, Place
 from align.view.tables import Column, Rows, Value
 
 EXPERIMENTS = ("bundled", "hansards")
-SEEDS = (0, 1, 2)
 
 
 class States:
@@ -125,30 +124,31 @@ class Direction:
         return states, shares, collate(batch, self.recorder.pad)
 
 
-def samples(models: Sequence[Direction], pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Sample]]:
-    """Batches of like length, with the numbers of their pairs; not of those that a model cannot read.
+def samples(models: Sequence[Direction], pairs: Sequence[Pair]) -> Iterator[tuple[list[int], list[Sample]]]:
+    """Batches of like length: numbers of their pairs, and what one model makes of them, then two.
 
     Args:
-        models: the forward one, and the reverse one if there are two.
-        pairs: of the forward model's languages.
+        models: the forward and the reverse one.
+        pairs: of the forward model's languages; those that either model cannot read are left out.
     """
-    sides = pairs, swapped(pairs)
-    encoded = [[encode(m.recorder, p, "blank") for p in side] for m, side in zip(models, sides, strict=False)]
+    sides = zip(models, (pairs, swapped(pairs)), strict=True)
+    encoded = [[encode(model.recorder, pair, "blank") for pair in side] for model, side in sides]
     readable = [n for n, both in enumerate(zip(*encoded, strict=True)) if all(one.pieces for one in both)]
     for places, batch in cut([encoded[0][n] for n in readable], BATCH_TOKENS):
         numbers = [readable[place] for place in places]
-        states, forward, collated = models[0].read(batch)
-        source_words, target_words = collated.source_words, functional.pad(collated.target_words, (1, 0), value=NULL)
-        target_states, reverse = states.decoder, None
-        for model in models[1:]:
-            found, reverse, other = model.read([one.pieces for n in numbers if (one := encoded[1][n]).pieces])
-            target_states, target_words = found.encoder, other.source_words
-        source = words_of(states.encoder, source_words, collated.source, source_words, collated.words[0])
-        target = words_of(target_states, target_words, collated.target, collated.target_words, collated.words[1])
-        yield numbers, Sample(source, target, soft_scores(forward, reverse).bfloat16())
+        states, forward, there = models[0].read(batch)
+        turned, reverse, back = models[1].read([one.pieces for n in numbers if (one := encoded[1][n]).pieces])
+        source = words_of(states.encoder, there.source_words, there.source, there.source_words, there.words[0])
+        steps = functional.pad(there.target_words, (1, 0), value=NULL)
+        of_one, of_two = (
+            words_of(target, words, there.target, there.target_words, there.words[1])
+            for target, words in ((states.decoder, steps), (turned.encoder, back.source_words))
+        )
+        soft = soft_scores(forward), soft_scores(forward, reverse)
+        yield numbers, [Sample(source, of_one, soft[0].bfloat16()), Sample(source, of_two, soft[1].bfloat16())]
 
 
-def links_of(network: Network, batches: Sequence[tuple[list[int], Sample]], pairs: Sequence[Pair]) -> list[Links]:
+def links_of(network: Network, batches: Iterable[tuple[list[int], Sample]], pairs: Sequence[Pair]) -> list[Links]:
     """Links of a text: where the mean probability is above the default threshold."""
     links: list[Links] = [frozenset()] * len(pairs)
     for numbers, sample in batches:
@@ -158,24 +158,25 @@ def links_of(network: Network, batches: Sequence[tuple[list[int], Sample]], pair
     return links
 
 
-def learnt(models: Sequence[Direction], pairs: Sequence[Pair], text: Text) -> Iterator[list[Links]]:
-    """Links of the text by a network of each seed.
+def learnt(models: Sequence[Direction], pairs: Sequence[Pair], text: Text, seeds: int) -> Iterator[list[Links]]:
+    """Links of the text by a network for one model and by one for two, for each seed.
 
     Args:
-        models: the forward one, and the reverse one if there are two.
+        models: the forward and the reverse one.
         pairs: to learn from.
         text: to align.
+        seeds: how many.
     """
-    material = [sample for _, sample in samples(models, pairs)]
+    material = [both for _, both in samples(models, pairs)]
     tests = list(samples(models, text.pairs))
-    transformer, (source, target, _) = models[0].recorder.transformer, material[0]
-    sizes = source.vectors.shape[2], target.vectors.shape[2]
+    transformer = models[0].recorder.transformer
     pieces = len(transformer.encoder.embedding.pieces), len(transformer.decoder.embedding.pieces)
-    for seed in SEEDS:
+    for seed, n in product(range(seeds), range(2)):
+        source, target, _ = material[0][n]
         torch.manual_seed(seed)
-        network = Network(sizes, pieces)
-        train(network, material, seed)
-        yield links_of(network, tests, text.pairs)
+        network = Network((source.vectors.shape[2], target.vectors.shape[2]), pieces)
+        train(network, [both[n] for both in material], seed)
+        yield links_of(network, ((numbers, both[n]) for numbers, both in tests), text.pairs)
 
 
 def draw(about: dict[str, Any], data: Path, text: Text, count: int) -> list[Pair]:
@@ -186,21 +187,26 @@ def draw(about: dict[str, Any], data: Path, text: Text, count: int) -> list[Pair
     return list(islice((p for p in pairs if not p.blank and letters(lower_case(p)) not in tested), count))
 
 
-def rows_of(aligners: Sequence[Aligner], pairs: Sequence[Pair], text: Text) -> Rows:
+def rows_of(aligners: tuple[Aligner, Aligner], pairs: Sequence[Pair], text: Text, seeds: int) -> Rows:
     """The models' own links, and those of each seed, tested against them."""
-    fixed = [aligner.fixed(side) for aligner, side in zip(aligners, (pairs, swapped(pairs)), strict=False)]
-    reference = TwoWayAligner(aligners[0], aligners[1]) if aligners[1:] else aligners[0]
-    own = count_all([alignment.links for alignment in reference(text.pairs)], text.gold)
-    models = "two" if aligners[1:] else "one"
-    rows: list[dict[str, Value]] = [{"models": models, "links": "default", **score_row(own, text, None)}]
+    fixed = [aligner.fixed(side) for aligner, side in zip(aligners, (pairs, swapped(pairs)), strict=True)]
     directions = [Direction(cast("OpenRecorder", one.recorder), one.choice.place) for one in fixed if one.choice]
-    for seed, links in zip(SEEDS, learnt(directions, pairs, text), strict=True):
-        counts = count_all(links, text.gold)
-        rows.append({"models": models, "links": f"learnt, seed {seed}", **score_row(counts, text, own)})
-    return rows
+    found = (count_all(links, text.gold) for links in learnt(directions, pairs, text, seeds))
+    own = [
+        count_all([alignment.links for alignment in aligner(text.pairs)], text.gold)
+        for aligner in (aligners[0], TwoWayAligner(*aligners))
+    ]
+    models = "one", "two"
+    rows: list[dict[str, Value]] = [
+        {"models": name, "links": "default", **score_row(counts, text, None)}
+        for name, counts in zip(models, own, strict=True)
+    ]
+    for (seed, n), counts in zip(product(range(seeds), range(2)), found, strict=True):
+        rows.append({"models": models[n], "links": f"learnt, seed {seed}", **score_row(counts, text, own[n])})
+    return sorted(rows, key=lambda row: str(row["models"]))
 
 
-def run(data: Path, config: Path, experiments: list[str], pairs: int, output: Path) -> None:
+def run(data: Path, config: Path, experiments: list[str], pairs: int, seeds: int, output: Path) -> None:
     """Learn, measure, print, write.
 
     Raises:
@@ -211,13 +217,12 @@ def run(data: Path, config: Path, experiments: list[str], pairs: int, output: Pa
         about = find_experiment(settings, name)
         text = read_text(settings, about["gold"], data)
         drawn = draw(settings["train"][about["train"][0]], data, text, pairs)
-        recorders = [load_model(about[key][0], data, "cpu").recorder for key in ("models", "reverse_models")]
-        aligners = [Aligner(recorder, Settings(), too_long="blank") for recorder in recorders]
-        rows = [*rows_of(aligners[:1], drawn, text), *rows_of(aligners, drawn, text)]
+        forward, reverse = (replace(one, settings=Settings()) for one in load_directions(about, data, too_long="blank"))
+        rows = rows_of((forward, reverse), drawn, text, seeds)
         parts: dict[str, str | int | list[str]] = {
             "name": name,
             "gold": "+".join(text.names),
-            "model": [recorder.name for recorder in recorders],
+            "model": [forward.recorder.name, reverse.recorder.name],
             "pairs": len(drawn),
             "ci": f"percentile-{SAMPLES}",
             "test": f"permutation-{PERMUTATIONS}",

@@ -144,11 +144,13 @@ def _with_null(links: Tensor, axis: int) -> Tensor:
 
 def train(network: Network, samples: Sequence[Sample], seed: int) -> None:
     """One epoch over shuffled batches, by AdamW; the learning rate rises over a tenth of them and falls to nothing."""
-    optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=0.01, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=len(samples) + 1, pct_start=0.1)
     for sample in Random(seed).sample(samples, len(samples)):
         optimizer.zero_grad()
-        loss(network, sample).backward()  # type: ignore[no-untyped-call]
+        with torch.autocast("cpu", torch.bfloat16):
+            found = loss(network, sample)
+        found.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         schedule.step()

@@ -39,21 +39,26 @@ def models(data: Path) -> tuple[Aligner, Aligner]:
     return one, back
 
 
+@pytest.fixture
+def directions(models: tuple[Aligner, Aligner], learnt: Any) -> list[Any]:
+    return [learnt.Direction(model.recorder, PLACE) for model in models]
+
+
 def test_its_table_has_the_default_and_each_seed(
     data: Path, command: Callable[..., Result], models: tuple[Aligner, Aligner]
 ) -> None:
-    options = ("--data", data, "--config", data / "experiments.toml", "--pairs", "100")
+    options = ("--data", data, "--config", data / "experiments.toml", "--pairs", "100", "--seeds", "2")
     result = command("learnt", *options, "toy")
     assert result.code == 0, result.err
     sign, rows = read_table(data / "results" / "toy.learnt.tsv")
     assert sign.startswith("# learnt|toy|gold:toy|fairseq:de-en@")
     assert "|pairs:100|" in sign
     assert sign[2:] in result.out
-    links = ["default", *(f"learnt, seed {seed}" for seed in range(3))]
+    links = ["default", *(f"learnt, seed {seed}" for seed in range(2))]
     assert [(row["models"], row["links"]) for row in rows] == [(n, link) for n in ("one", "two") for link in links]
     text = corpora.word_by_word(360)[:60]
     assert rows[0]["aer_toy"] == rate(models[0](text))
-    assert rows[4]["aer_toy"] == rate(TwoWayAligner(*models)(text))
+    assert rows[3]["aer_toy"] == rate(TwoWayAligner(*models)(text))
 
 
 def test_no_pair_that_is_measured_is_learnt_from(data: Path, learnt: Any) -> None:
@@ -107,41 +112,40 @@ def test_words_are_means_of_their_pieces(learnt: Any) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_it_learns_the_links_that_it_is_shown(
-    models: tuple[Aligner, Aligner], learnt: Any, network: Any, count: int
-) -> None:
+def test_it_learns_the_links_that_it_is_shown(directions: list[Any], learnt: Any, network: Any, count: int) -> None:
     """Each word with the one in its place, but for `das`, which has none."""
-    directions = [learnt.Direction(model.recorder, PLACE) for model in models[:count]]
     pairs = corpora.word_by_word(900)
     material = []
-    for numbers, sample in learnt.samples(directions, pairs):
+    for numbers, both in learnt.samples(directions, pairs):
+        sample = both[count - 1]
         for n, links in zip(numbers, sample.links, strict=True):
             links.zero_()
             for i, word in enumerate(pairs[n].source):
                 links[i, i] = word != "das"
         material.append(sample)
     torch.manual_seed(0)
-    source, target, _ = material[0]
-    net = network.Network((source.vectors.shape[2], target.vectors.shape[2]), (14, 16))
+    net = network.Network((16, 16), (14, 16))
     network.train(net, material * 15, seed=0)
     text = [*corpora.word_by_word(20, seed=2), Pair((), ("the",), 21)]
-    found = learnt.links_of(net, list(learnt.samples(directions, text)), text)
+    found = learnt.links_of(net, ((n, both[count - 1]) for n, both in learnt.samples(directions, text)), text)
     wanted = [{(i, i) for i, word in enumerate(pair.source) if word != "das"} for pair in text]
     wrong = sum(len(set(a) ^ b) for a, b in zip(found, wanted, strict=True))
     assert wrong <= 0.05 * sum(map(len, wanted))
     assert found[-1] == frozenset()
 
 
-def test_pads_and_neighbours_change_no_score(models: tuple[Aligner, Aligner], learnt: Any, network: Any) -> None:
-    directions = [learnt.Direction(models[0].recorder, PLACE)]
+def test_pads_and_neighbours_change_no_score(directions: list[Any], learnt: Any, network: Any) -> None:
     pairs = corpora.word_by_word(12)
     net = network.Network((16, 16), (14, 16))
-    together = {
-        n: links
-        for numbers, sample in learnt.samples(directions, pairs)
-        for n, links in zip(numbers, net.scores(sample.source, sample.target), strict=True)
-    }
-    for n, pair in enumerate(pairs):
-        ((_, alone),) = learnt.samples(directions, [pair])
-        scores = net.scores(alone.source, alone.target)[0]
-        torch.testing.assert_close(together[n][: len(pair.target), : len(pair.source)], scores, atol=0.02, rtol=0)
+
+    def scores(some: list[Pair]) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
+        found = {}
+        for numbers, both in learnt.samples(directions, some):
+            by_models = [net.scores(sample.source, sample.target) for sample in both]
+            found |= zip(numbers, zip(*by_models, strict=True), strict=True)
+        return found
+
+    for n, together in scores(pairs).items():
+        size = len(pairs[n].target), len(pairs[n].source)
+        for ours, alone in zip(together, scores([pairs[n]])[0], strict=True):
+            torch.testing.assert_close(ours[: size[0], : size[1]], alone, atol=1e-3, rtol=0)
