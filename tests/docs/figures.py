@@ -88,7 +88,7 @@ def short_column(experiment: str, gold: str) -> dict[str, tuple[float, str]]:
 
 SELF_TOLD = [
     *sorted((ROOT / "docs" / "analysis").glob("*.md")),
-    *(ROOT / "docs" / name for name in ("clusters.md", "planning.md", "serve.md", "shards.md")),
+    *(ROOT / "docs" / name for name in ("choices.md", "clusters.md", "planning.md", "serve.md", "shards.md")),
 ]
 """Pages whose tables say themselves which results they show."""
 
