@@ -63,8 +63,10 @@ class Baselines(NamedTuple):
     def _digest(self, tool: str, about: dict[str, Any], text: Text, recorder: Recorder | None) -> str:
         """Of all that the links depend on."""
         digest = blake2b(digest_size=8)
-        settings = [describe_tool(tool), about, recorder.name if recorder else None]
-        digest.update(json.dumps([*settings, [[pair.source, pair.target] for pair in text.pairs]]).encode())
+        settings: list[object] = [describe_tool(tool), about, [[pair.source, pair.target] for pair in text.pairs]]
+        if recorder:  # by its pieces, which are the same after it has been trained further
+            settings.append([(list(cut.source), list(cut.target)) for cut in map(recorder.encode, text.pairs)])
+        digest.update(json.dumps(settings).encode())
         for block in self._bytes(about):
             digest.update(block)
         return digest.hexdigest()

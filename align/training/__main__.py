@@ -18,6 +18,7 @@ from align.training.lock import locked
 from align.training.prepare import Bitext, Prepared, prepare
 from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
 from align.training.run import Machine, read_curve, train, write_curve
+from align.training.start import find_start
 
 PROGRAM = "train_model"
 
@@ -38,6 +39,11 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="RECIPE",
         default=DEFAULT_RECIPE,
         help=f"{' or '.join(sorted(bundled_recipes()))}, which are bundled, or a TOML file",
+    )
+    parser.add_argument(
+        "--finetune-from",
+        metavar="MODEL",
+        help="begin with the weights, pieces and dictionaries of this model: a folder, or a bundled one's name",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="only this seed (default: all of the recipe's)")
     text = parser.add_argument_group("text (UTF-8, a sentence a line; .gz and .xz are unpacked)")
@@ -73,6 +79,7 @@ class Options:
     Attributes:
         folder: gets the model; with several seeds a folder for each.
         recipe: the name of a bundled recipe, or a file.
+        start: the model to begin with; None begins with random weights.
         seed: the only seed to train with; None for all of the recipe's.
         bitext: what to train on.
         device: "auto", "cpu" or "cuda".
@@ -83,6 +90,7 @@ class Options:
 
     folder: Path
     recipe: str
+    start: str | None
     seed: int | None
     bitext: Bitext
     device: str
@@ -111,6 +119,7 @@ def read_options(parser: argparse.ArgumentParser) -> Options:
     return Options(
         folder=args.folder,
         recipe=args.recipe,
+        start=args.finetune_from,
         seed=args.seed,
         bitext=bitext,
         device=args.device,
@@ -130,6 +139,7 @@ class TrainingJob:
         prepared: the text.
         languages: source and target.
         command: the command line, for the model card.
+        start: what the model to begin with is called in signatures; "" where there is none.
     """
 
     recipe: Recipe
@@ -137,6 +147,7 @@ class TrainingJob:
     prepared: Prepared
     languages: tuple[str, str]
     command: str
+    start: str
 
     def run_folder(self, seed: int) -> Path:
         """Where a seed's checkpoints and logs are."""
@@ -172,7 +183,7 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
     write_toml(draft / "model.toml", job.languages, job.recipe, {})  # needed to load it
     cells = choose_cells(draft, prepared.folder, job.languages)
     write_toml(draft / "model.toml", job.languages, job.recipe, cells)
-    card = Card(job.languages, job.recipe, seed, prepared, points, quality, sources, job.command)
+    card = Card(job.languages, job.recipe, seed, prepared, points, quality, sources, job.command, job.start)
     write_card(draft / "README.md", card)
     folder.mkdir(parents=True, exist_ok=True)
     for path in sorted(draft.iterdir(), key=lambda path: path == checkpoint):  # without it the rest is no model
@@ -201,15 +212,21 @@ def train_all(options: Options) -> None:
 
 def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: Callable[[str], None]) -> None:
     """Prepare the text once, then train a model for each seed."""
-    prepared = prepare(options.bitext, recipe, options.folder / "work", tell)
+    from align.loading import load
+
+    languages = options.bitext.languages
+    start = find_start(options.start, languages, recipe.text) if options.start else None
+    name = load(options.start).recorder.name if options.start else ""
+    prepared = prepare(options.bitext, recipe, options.folder / "work", tell, start)
     tell(
         f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "
         + (", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items())) or "none")
     )
-    job = TrainingJob(recipe, machine, prepared, options.bitext.languages, options.command)
+    job = TrainingJob(recipe, machine, prepared, languages, options.command, name)
     for seed in recipe.seeds if options.seed is None else [options.seed]:
         try:
-            train(prepared.folder / "bin", job.languages, recipe, seed, job.run_folder(seed), machine, tell)
+            checkpoint = start.checkpoint if start else None
+            train(prepared.folder / "bin", languages, recipe, seed, job.run_folder(seed), machine, tell, checkpoint)
         except (KeyboardInterrupt, SystemExit):
             tell("stopped; the same command goes on from the last checkpoint")
             raise

@@ -81,6 +81,7 @@ class Card:
         quality: of the finished model.
         checkpoints: those of the run that its weights are from.
         command: the command line that made it.
+        start: the model that its training began with; "" where that was random weights.
     """
 
     languages: tuple[str, str]
@@ -91,6 +92,7 @@ class Card:
     quality: Quality
     checkpoints: Sequence[Path]
     command: str
+    start: str
 
 
 def write_card(path: Path, card: Card) -> None:
@@ -147,6 +149,7 @@ def _figures(card: Card, checkpoint: Path) -> list[str]:
         "| | |",
         "|---|---|",
         f"| recipe, seed | {card.recipe.name}, {card.seed} |",
+        *([f"| begun with | `{card.start}`, its weights and pieces |"] if card.start else []),
         f"| size | {parameters / 1e6:.2f} M parameters, {checkpoint.stat().st_size / 1e6:.1f} MB, half precision |",
         f"| text | {text.case} case, {text.tokenizer} tokens, sentencepiece BPE of "
         f"{text.vocabulary:,} pieces a language |",

@@ -18,6 +18,7 @@ from align.training.corpus import Cleaner, Words, read_pairs
 from align.training.follow import lines_of
 from align.training.pieces import learn_pieces
 from align.training.recipe import Recipe, TextRecipe
+from align.training.start import Start
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ class _Fitting(NamedTuple):
     unfit: int
 
 
-def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Prepared:
+def prepare(
+    bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], None], start: Start | None = None
+) -> Prepared:
     """Prepare a text for training, unless an earlier run has already done so with the same text and recipe.
 
     Args:
@@ -86,6 +89,7 @@ def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], N
         recipe: the data and text tables decide.
         folder: to work in; it is made if missing.
         say: called with what is being done.
+        start: a model whose pieces and dictionaries are taken; without one they are learnt from the text.
 
     Raises:
         ValueError: the text cannot be used, or something else was prepared in the folder; says which.
@@ -93,10 +97,12 @@ def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], N
     """
     done, begun = folder / "prepared.json", folder.with_name(f"{folder.name}.preparing")
     asked = repr((bitext.languages, bitext.take, [_digest(path) for path in _files(bitext)], recipe.data, recipe.text))
+    if start:
+        asked += repr([_digest(path) for path in start.files()])
     if done.is_file():
         stored = json.loads(done.read_text(encoding="utf-8"))
         if stored.pop("asked") != asked:
-            raise ValueError(f"{folder}: was prepared from another text or recipe; name another folder")
+            raise ValueError(f"{folder}: was prepared from another text, recipe or model; name another folder")
         begun.unlink(missing_ok=True)
         return Prepared(folder, **stored)
     if folder.exists() and not begun.exists():
@@ -107,15 +113,20 @@ def prepare(bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], N
     folder.mkdir()
     say(f"cleaning {bitext.train[0]} and {bitext.train[1]}")
     cleaner = _clean(bitext, recipe, folder)
-    for language in bitext.languages:
+    for side, language in enumerate(bitext.languages):
+        if start:
+            shutil.copyfile(start.pieces[side], folder / f"{language}.spm")
+            continue
         say(f"learning {recipe.text.vocabulary:,} pieces of {language}")
         learn_pieces(folder / f"train.tokens.{language}", folder / f"{language}.spm", language, recipe.text)
     say("cutting into pieces")
     fitting = _cut(bitext.languages, recipe.text, folder)
     say("binarising")
     rare = recipe.text.min_count
-    texts = {"train": "train.cut", "valid": "valid.cut"}
-    binarise(bitext.languages, folder, texts, ["--thresholdsrc", rare, "--thresholdtgt", rare])
+    options: list[object] = ["--thresholdsrc", rare, "--thresholdtgt", rare]
+    if start:
+        options = ["--srcdict", start.dictionaries[0], "--tgtdict", start.dictionaries[1]]
+    binarise(bitext.languages, folder, {"train": "train.cut", "valid": "valid.cut"}, options)
     dropped = dict(cleaner.dropped)
     if fitting.unfit:
         dropped[f"a side has no piece, or {recipe.text.max_pieces} and more"] = fitting.unfit

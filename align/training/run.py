@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -78,6 +79,7 @@ def train(
     folder: Path,
     machine: Machine,
     say: Callable[[str], None],
+    start: Path | None = None,
 ) -> None:
     """Train until the recipe's end; where there is a checkpoint_last.pt, go on from it.
 
@@ -89,29 +91,52 @@ def train(
         folder: gets checkpoints and `log`.
         machine: where.
         say: called with a line on progress at every point of the curve.
+        start: a checkpoint whose weights to begin with; without one they are random.
 
     Raises:
         TrainingError: fairseq failed.
+        ValueError: the checkpoint to begin with cannot be used.
     """
     from align.backends.fairseq.checkpoint import load_checkpoint
 
     folder.mkdir(parents=True, exist_ok=True)
-    if start := last_whole_checkpoint(folder):
-        if is_finished(load_checkpoint(start), recipe):
+    first = folder / "start.pt"
+    if last := last_whole_checkpoint(folder):
+        if is_finished(load_checkpoint(last), recipe):
             return
-        say(f"going on from {start}")
+        say(f"going on from {last}")
+    elif start:
+        save_start(start, first)
     longest = recipe.text.max_pieces
     arguments: list[object] = [
         binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,
         "--max-source-positions", longest, "--max-target-positions", longest, "--skip-invalid-size-inputs-valid-test",
         "--log-format", "json", "--log-interval", 100, "--num-workers", 0 if machine.device == "cpu" else 2,
         "--distributed-world-size", 1,
-        *machine.flags(training=True), *recipe.flags(),
+        *machine.flags(training=True), *recipe.flags(), *(["--finetune-from-model", first] if start else []),
     ]  # fmt: skip
     with fairseq("train", arguments, machine, folder / "log") as lines:
         for line in lines:
             if point := read_point(line):
                 say(describe_point(point))
+
+
+def save_start(checkpoint: Path, path: Path) -> None:
+    """Write a checkpoint's weights, and nothing else, as what fairseq begins a training with.
+
+    Raises:
+        ValueError: it is not a fairseq checkpoint.
+        OSError: the file cannot be written.
+    """
+    import torch
+
+    from align.backends.fairseq.checkpoint import load_checkpoint
+
+    history = {"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}  # fairseq fails without them
+    weights = load_checkpoint(checkpoint)["model"]
+    content = io.BytesIO()  # torch raises errors of its own where a disk is full
+    torch.save({"model": weights, "optimizer_history": [history], "extra_state": {}}, content)
+    path.write_bytes(content.getvalue())
 
 
 def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:

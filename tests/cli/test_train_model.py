@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from align import load
+from align.backends.fairseq.checkpoint import load_checkpoint
 from align.training.__main__ import main
 from align.training.lock import locked
 from tests.cli.conftest import Result
@@ -117,7 +119,7 @@ def test_another_recipe_for_the_same_folder_is_refused(folder: Path, run_main: o
     first = prepare(bitext, read_recipe(recipe), folder / "work", print)
     assert prepare(bitext, read_recipe(recipe), folder / "work", print) == first
     recipe.write_text(tiny_recipe(2).replace("120", "121"), encoding="utf-8")
-    with pytest.raises(ValueError, match="prepared from another text or recipe; name another folder"):
+    with pytest.raises(ValueError, match="prepared from another text, recipe or model; name another folder"):
         prepare(bitext, read_recipe(recipe), folder / "work", print)
 
 
@@ -126,6 +128,58 @@ def test_a_second_run_in_the_same_folder_is_refused(folder: Path, run_main: obje
         result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
     assert result.code == 1
     assert f"another run is still at work there (process {os.getpid()}, or what it has started)" in result.err
+
+
+def test_a_model_is_trained_on_with_its_pieces_and_weights(folder: Path, run_main: object) -> None:
+    def train(updates: int) -> Result:
+        result: Result = run_main(main, *arguments(folder, updates))  # type: ignore[operator]
+        return result
+
+    assert train(40).code == 0
+    first = (folder / "model").rename(folder / "first")
+    (folder / "text.en").write_text((folder / "text.en").read_text(encoding="utf-8").replace("e", "a"))  # other pieces
+    command = [*arguments(folder, 2), "--finetune-from", str(first)]
+    content = tiny_recipe(2).replace("lr = 0.01", "lr = 0.00001").replace('"average"', '"last"')
+    (folder / "tiny.toml").write_text(content, encoding="utf-8")
+    result: Result = run_main(main, *command)  # type: ignore[operator]
+    assert result.code == 0, result.err
+    assert "learning" not in result.err
+
+    model = folder / "model"
+    for name in ("de.spm", "en.spm", "dict.de.txt", "dict.en.txt"):
+        assert (model / name).read_bytes() == (first / name).read_bytes()
+    old, new = (load_checkpoint(place / "checkpoint.pt")["model"] for place in (first, model))
+    assert old.keys() == new.keys()
+    for name, weight in old.items():
+        torch.testing.assert_close(new[name], weight, atol=1e-3, rtol=1e-2)
+    assert any(not torch.equal(new[name], weight) for name, weight in old.items())
+    name = load(str(first)).recorder.name
+    assert f"| begun with | `{name}`, its weights and pieces |" in (model / "README.md").read_text(encoding="utf-8")
+
+    without: Result = run_main(main, *command[:-2])  # type: ignore[operator]
+    assert without.code == 1
+    assert "was prepared from another text, recipe or model" in without.err
+
+
+@pytest.mark.parametrize(
+    ("change", "model", "message"),
+    [
+        ("", "nothing", "nothing: no such file or folder, nor a bundled model"),
+        ("", "en-de", "en-de: translates en to de, not de to en"),
+        ("", "de-en", "please ensure that the architectures match"),
+        ('[text]\ncase = "keep"', "de-en", "de-en: its text is de (lower case, moses tokens, sentencepiece pieces)"),
+    ],
+)
+def test_a_model_that_cannot_be_trained_on_is_refused(
+    folder: Path, run_main: object, change: str, model: str, message: str
+) -> None:
+    command = arguments(folder, 2)
+    recipe = folder / "tiny.toml"
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace("[text]", change or "[text]"), encoding="utf-8")
+    result: Result = run_main(main, *command, "--finetune-from", model)  # type: ignore[operator]
+    assert result.code == 1
+    assert message in result.err
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize(

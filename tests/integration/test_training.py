@@ -188,5 +188,5 @@ def test_text_that_is_the_same_elsewhere_is_not_prepared_again(tmp_path: Path) -
     assert len(said) == 5
     assert not (tmp_path / "work.preparing").exists()
     bitexts[0].train[0].write_text("das haus ist neu\nder hund\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="work: was prepared from another text or recipe; name another folder"):
+    with pytest.raises(ValueError, match="work: was prepared from another text, recipe or model; name another folder"):
         prepare(bitexts[0], recipe, tmp_path / "work", said.append)
