@@ -20,7 +20,7 @@ _DEAD = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bi
 
 _PLAIN = {
     "arch": "transformer", "task": "translation", "criterion": "label_smoothed_cross_entropy", "data": ".",
-    "save_dir": "checkpoints", "user_dir": None, "log_file": None,
+    "save_dir": "checkpoints", "user_dir": None, "log_file": None, "finetune_from_model": None,
 }  # fmt: skip
 """Settings that meant something only where and how the model was trained, and what to put in their place."""
 

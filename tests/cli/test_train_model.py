@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,7 @@ def test_a_model_is_trained_on_with_its_pieces_and_weights(folder: Path, run_mai
     for name, weight in old.items():
         torch.testing.assert_close(new[name], weight, atol=1e-3, rtol=1e-2)
     assert any(not torch.equal(new[name], weight) for name, weight in old.items())
+    assert os.fsencode(folder) not in zipfile.ZipFile(model / "checkpoint.pt").read("archive/data.pkl")
     name = load(str(first)).recorder.name
     assert f"| begun with | `{name}`, its weights and pieces |" in (model / "README.md").read_text(encoding="utf-8")
 
