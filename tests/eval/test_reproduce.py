@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,6 +78,9 @@ def test_links_of_statistical_aligners_are_kept(data: Path, door: Any, monkeypat
     assert kept.links("fast_align", about, text) == links
     other = common.load_model("models/one", data).recorder
     assert kept.links("fast_align", about, text, other) == []  # of pieces: another file
+    trained_on = SimpleNamespace(encode=other.encode)
+    kept.links("fast_align", about, text, trained_on)
+    assert len(list((data / "kept" / "here").iterdir())) == 2  # the same pieces: the same file
     (data / "train.source").write_text("good-2\n" * 600, encoding="utf-8")
     assert kept.links("fast_align", about, text) == []
     assert len(list((data / "kept" / "here").iterdir())) == 3
