@@ -53,7 +53,7 @@ def test_tables_of_the_bundled_model(run: Callable[..., Result], tmp_path: Path)
     result = run("mixing", "-q", "-f", "json", TEXT, "--plots", str(tmp_path / "a"))
     found = json.loads(result.out)
     assert (result.code, result.err) == (0, "")
-    assert found["signature"].startswith("analysis|mixing|fairseq:de-en@3c5b075|n:20|seed:1|v:")
+    assert found["signature"].startswith("analysis|mixing|fairseq:de-en@f9bf75b|n:20|seed:1|v:")
     assert {(row["part"], row["category"]) for row in found["categories"]} == {
         (part, kind) for part in ("encoder", "decoder", "cross") for kind in ("rest", ". and ,", "</s>")
     }

@@ -23,7 +23,7 @@ def test_tables_of_the_bundled_model(run_main: Callable[..., Result], tmp_path: 
     assert (result.code, result.err) == (0, "")
     shown = result.out.decode()
     assert shown.startswith(SHARES)
-    assert shown.splitlines()[-1].startswith("analysis|patterns|fairseq:de-en@3c5b075|n:20|threshold:0.5|seed:1|v:")
+    assert shown.splitlines()[-1].startswith("analysis|patterns|fairseq:de-en@f9bf75b|n:20|threshold:0.5|seed:1|v:")
     assert " head " not in shown
     assert sorted(path.name for path in tmp_path.glob("*.png")) == ["p.cross.examples.png", "p.cross.shares.png"]
 
