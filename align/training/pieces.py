@@ -1,11 +1,38 @@
-"""Learning a language's pieces: sentencepiece BPE on its training text."""
+"""The pieces of both languages: sentencepiece BPE, learnt on the training text or taken from a model."""
 
 from __future__ import annotations
 
 import io
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from align.training.recipe import TextRecipe
+
+
+def make_pieces(
+    folder: Path, languages: Sequence[str], text: TextRecipe, say: Callable[[str], None], given: Sequence[Path] | None
+) -> None:
+    """Write LANG.spm for each language.
+
+    Args:
+        folder: holds train.tokens.LANG, and gets LANG.spm.
+        languages: source and target.
+        text: how many pieces, and whether with a dummy prefix.
+        say: called with what is being done.
+        given: the sentencepiece models to take, a language each; None learns them.
+
+    Raises:
+        ValueError: the text is too small for so many pieces.
+        OSError: a file cannot be read or written.
+    """
+    for side, language in enumerate(languages):
+        path = folder / f"{language}.spm"
+        if given:
+            shutil.copyfile(given[side], path)
+        else:
+            say(f"learning {text.vocabulary:,} pieces of {language}")
+            learn_pieces(folder / f"train.tokens.{language}", path, language, text)
 
 
 def learn_pieces(tokens: Path, path: Path, language: str, text: TextRecipe) -> None:

@@ -16,7 +16,7 @@ from align.text.lines import split_words
 from align.text.preprocess import Preprocessor, TextRules
 from align.training.corpus import Cleaner, Words, read_pairs
 from align.training.follow import lines_of
-from align.training.pieces import learn_pieces
+from align.training.pieces import make_pieces
 from align.training.recipe import Recipe, TextRecipe
 from align.training.start import Start
 
@@ -113,12 +113,7 @@ def prepare(
     folder.mkdir()
     say(f"cleaning {bitext.train[0]} and {bitext.train[1]}")
     cleaner = _clean(bitext, recipe, folder)
-    for side, language in enumerate(bitext.languages):
-        if start:
-            shutil.copyfile(start.pieces[side], folder / f"{language}.spm")
-            continue
-        say(f"learning {recipe.text.vocabulary:,} pieces of {language}")
-        learn_pieces(folder / f"train.tokens.{language}", folder / f"{language}.spm", language, recipe.text)
+    make_pieces(folder, bitext.languages, recipe.text, say, start.pieces if start else None)
     say("cutting into pieces")
     fitting = _cut(bitext.languages, recipe.text, folder)
     say("binarising")
