@@ -17,40 +17,55 @@ from align.statistical.tools import align_with, describe_tool, lower_case
 from align.types import Links
 
 
+class Baseline(NamedTuple):
+    """What a statistical aligner links.
+
+    Attributes:
+        tool: which it is, for signatures: `align.statistical.tools.describe_tool`.
+        links: the links of both directions of each pair.
+    """
+
+    tool: str
+    links: list[tuple[Links, Links]]
+
+
 class Baselines(NamedTuple):
     """Statistical aligners, some of which take hours.
 
     Attributes:
         data: the folder that the texts are in.
-        kept: a folder where links are kept, and looked for: a file for each aligner, text and pieces; None for none.
+        kept: a folder where links are kept, and looked for: a file for each aligner, text and pieces, whose first line
+            names the tool; None for none.
     """
 
     data: Path
     kept: Path | None = None
 
-    def links(
-        self, tool: str, about: dict[str, Any], text: Text, recorder: Recorder | None = None
-    ) -> list[tuple[Links, Links]]:
-        """The links of both directions of each pair.
+    def align(self, tool: str, about: dict[str, Any], text: Text, recorder: Recorder | None = None) -> Baseline:
+        """The links of a text: those that are kept, unless another version of the tool is installed, or new ones.
 
         Args:
             tool: the aligner's name.
             about: what experiments.toml says of the training text, of which pairs of the text are left out.
             text: what to align.
             recorder: of the model whose pieces it gets; None for tokens in lower case.
+
+        Raises:
+            ModuleNotFoundError: the tool is not installed, and no links of it are kept.
         """
-        if not self.kept:
-            return self._run(tool, about, text, recorder)
-        path = self.kept / f"{tool}-{self._digest(tool, about, text, recorder)}.links"
-        if not path.exists():
-            lines = ["\t".join(map(_as_text, both)) for both in self._run(tool, about, text, recorder)]
-            self.kept.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
-            part.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
-            os.replace(part, path)
-        with path.open(encoding="ascii") as file:
-            found = [line.rstrip("\n").split("\t") for line in file]
-        return [(parse_pharaoh(forward), parse_pharaoh(reverse)) for forward, reverse in found]
+        path = self.kept / f"{tool}-{self._digest(about, text, recorder)}.links" if self.kept else None
+        found = _read(path) if path and path.exists() else None
+        try:
+            described = describe_tool(tool)
+        except ModuleNotFoundError:
+            if found is None:
+                raise
+            return found
+        if found is None or found.tool != described:
+            found = Baseline(described, self._run(tool, about, text, recorder))
+            if path:
+                _write(found, path)
+        return found
 
     def _run(
         self, tool: str, about: dict[str, Any], text: Text, recorder: Recorder | None
@@ -60,10 +75,10 @@ class Baselines(NamedTuple):
         pairs = text.pairs if recorder else map(lower_case, text.pairs)
         return list(align_with(tool, pairs, train=train, append=True, cut=recorder.encode if recorder else None))
 
-    def _digest(self, tool: str, about: dict[str, Any], text: Text, recorder: Recorder | None) -> str:
-        """Of all that the links depend on."""
+    def _digest(self, about: dict[str, Any], text: Text, recorder: Recorder | None) -> str:
+        """Of all that the links depend on, beside the tool."""
         digest = blake2b(digest_size=8)
-        settings: list[object] = [describe_tool(tool), about, [[pair.source, pair.target] for pair in text.pairs]]
+        settings: list[object] = [about, [[pair.source, pair.target] for pair in text.pairs]]
         if recorder:  # by its pieces, which are the same after it has been trained further
             settings.append([(list(cut.source), list(cut.target)) for cut in map(recorder.encode, text.pairs)])
         digest.update(json.dumps(settings).encode())
@@ -75,6 +90,22 @@ class Baselines(NamedTuple):
         for key in ("source", "target", "labels"):
             for path in paths_of(about, key, self.data):
                 yield path.read_bytes()
+
+
+def _read(path: Path) -> Baseline:
+    first, *lines = path.read_text(encoding="ascii").splitlines()
+    both = (line.split("\t") for line in lines)
+    return Baseline(
+        first.removeprefix("# "), [(parse_pharaoh(forward), parse_pharaoh(reverse)) for forward, reverse in both]
+    )
+
+
+def _write(found: Baseline, path: Path) -> None:
+    lines = [f"# {found.tool}", *("\t".join(map(_as_text, both)) for both in found.links)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+    os.replace(part, path)
 
 
 def _as_text(links: Links) -> str:

@@ -249,8 +249,8 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
         systems[f"{name}, soft scores", "window"] = above(scores, FLOOR)
     for name, scores in models.items():
         systems[f"{name}, links", "window"] = systems[f"{name}, links", "outermost links"] = links_of(scores)
-    both = Baselines(data, baseline_links).links(TOOL, settings["train"][about["train"][0]], text)
-    given = [dict.fromkeys(METHODS[SYMMETRIZED](*links), 1.0) for links in both]
+    baseline = Baselines(data, baseline_links).align(TOOL, settings["train"][about["train"][0]], text)
+    given = [dict.fromkeys(METHODS[SYMMETRIZED](*links), 1.0) for links in baseline.links]
     systems[f"{TOOL}, {SYMMETRIZED}", "window"] = systems[f"{TOOL}, {SYMMETRIZED}", "outermost links"] = given
     rows: list[dict[str, Value]] = []
     first: dict[str, list[Counts]] = {}

@@ -5,27 +5,26 @@
 Experiments are in eval/experiments.toml. Each prints four tables and writes them, with heat maps, to eval/results/:
 AER by layer (mean and sd over the models, which differ in their seed), layer and head by rules, scores and positions
 paired, and systems. An experiment whose files are missing is named and left out, unless it was asked for. Statistical
-aligners may take hours: their links can be kept, so that a command that was stopped goes on with the next one.
+aligners may take hours: their links can be kept, so that a command that was stopped goes on with the next one, and one
+without these tools has their rows.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from baselines import Baselines
 from common import PERMUTATIONS, files_of, find_experiment, read_config, read_text, write_table
-from reproduce_systems import load_models, system_rows, systems
+from reproduce_systems import load_models, of_baselines, of_models, system_rows
 from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
 from align.aligners.sweep import sweep
 from align.links.metrics import SAMPLES, SEED
 from align.links.symmetrize import SOFT
 from align.signature import signature
-from align.statistical.tools import describe_tool
 from align.types import THRESHOLD
 from align.view.sweep_tables import draw
 
@@ -63,8 +62,8 @@ def reproduce(name: str, config: dict[str, Any], baselines: Baselines, format: s
     for names in zip(experiment["models"], reverse_models, strict=True):
         models.append(load_models(*names, data))
         sweeps.append(sweep(models[-1].forward, text.pairs, text.gold, models[-1].reverse))
-    tools = dict(describe_tools(name, experiment["baselines"]))
-    counted = list(systems({**experiment, "baselines": list(tools)}, config, baselines, text, models, sweeps))
+    statistical, tools = of_baselines(experiment, config, baselines, text, models[0].forward.recorder)
+    counted = [*of_models(models, text, sweeps), *statistical]
     last = f"norm, both, {SOFT if experiment.get('reverse_models') else f'threshold {THRESHOLD:g}'}"
     default = next(system for system, _ in counted if last in system)
     tables = {
@@ -78,7 +77,7 @@ def reproduce(name: str, config: dict[str, Any], baselines: Baselines, format: s
         "name": name,
         "gold": "+".join(text.names),
         "model": used,
-        "tool": list(tools.values()),
+        "tool": tools,
         "pieces": used[0] if tools and experiment.get("pieces") else None,
         "trained": "train+test",
         "ci": f"percentile-{SAMPLES}",
@@ -92,12 +91,3 @@ def reproduce(name: str, config: dict[str, Any], baselines: Baselines, format: s
     mean = np.mean([100 * found.rates() for found in sweeps], axis=0)
     forward = [some.forward.recorder.name for some in models]
     draw(mean, "AER", sweeps[0].cells[-1].layer, output / name, forward, len(text.pairs))
-
-
-def describe_tools(name: str, tools: list[str]) -> Iterator[tuple[str, str]]:
-    """The statistical aligners that are there, for the signature; the others are named on stderr."""
-    for tool in tools:
-        try:
-            yield tool, describe_tool(tool)
-        except ModuleNotFoundError as error:
-            print(f"{name}: without {tool}: {error}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -46,45 +47,44 @@ def load_models(name: str, reverse_name: str | None, data: Path) -> Models:
     return Models(name, load_model(name, data), reverse_name, reverse)
 
 
-def systems(
-    experiment: dict[str, Any],
-    config: dict[str, Any],
-    baselines: Baselines,
-    text: Text,
-    models: Sequence[Models],
-    sweeps: Sequence[Sweep],
-) -> Iterator[System]:
-    """All systems: models at the cell that lexical consistency takes, then statistical aligners."""
+def of_models(models: Sequence[Models], text: Text, sweeps: Sequence[Sweep]) -> Iterator[System]:
+    """The models at the cell that lexical consistency takes, one by one and, with reverse models, by two."""
     for some, found in zip(models, sweeps, strict=True):
         yield from at_best_cells(some.name, found)
         yield from one_way(some, text)
         if some.reverse:
             yield from two_ways(some, some.reverse, text)
-    for tool, trained in product(experiment["baselines"], experiment["train"]):
-        about = config["train"][trained]
-        yield from of_tool(tool, trained, about, baselines, text, None)
-        if trained in experiment.get("pieces", ()):
-            yield from of_tool(tool, trained, about, baselines, text, models[0].forward.recorder)
 
 
-def of_tool(
-    tool: str, trained: str, about: dict[str, Any], baselines: Baselines, text: Text, recorder: Recorder | None
-) -> Iterator[System]:
-    """A statistical aligner, on tokens or on a model's pieces: each direction, and both symmetrised.
+def of_baselines(
+    experiment: dict[str, Any], config: dict[str, Any], baselines: Baselines, text: Text, recorder: Recorder
+) -> tuple[list[System], list[str]]:
+    """Statistical aligners on words and, where the experiment says so, on a model's pieces; and which tools they are.
 
-    Args:
-        tool: its name.
-        trained: the name of its training text.
-        about: what experiments.toml says of that.
-        baselines: which run it.
-        text: what to align.
-        recorder: of the model whose pieces it gets; None for tokens in lower case.
+    One that is neither installed nor has its links kept is named on stderr.
     """
-    both = baselines.links(tool, about, text, recorder)
-    directions: dict[str, list[Links]] = {"forward": [f for f, _ in both], "reverse": [r for _, r in both]}
-    directions |= {method: [METHODS[method](f, r) for f, r in both] for method in ("intersection", *SYMMETRIZED)}
-    for name, links in directions.items():
-        yield f"{tool} ({trained} text{', pieces' if recorder else ''}): {name}", count_all(links, text.gold)
+    found: list[System] = []
+    tools: list[str] = []
+    for tool, trained in product(experiment["baselines"], experiment["train"]):
+        for cut in (None, recorder) if trained in experiment.get("pieces", ()) else (None,):
+            name = f"{tool} ({trained} text{', pieces' if cut else ''})"
+            try:
+                described, links = baselines.align(tool, config["train"][trained], text, cut)
+            except ModuleNotFoundError as error:
+                print(f"without {name}: {error}", file=sys.stderr)
+                continue
+            tools.append(described)
+            found += ((f"{name}: {way}", count_all(some, text.gold)) for way, some in symmetrized(links).items())
+    return found, list(dict.fromkeys(tools))
+
+
+def symmetrized(links: Sequence[tuple[Links, Links]]) -> dict[str, list[Links]]:
+    """Each direction, and what heuristics make of both."""
+    directions = {"forward": [forward for forward, _ in links], "reverse": [reverse for _, reverse in links]}
+    return directions | {
+        method: [METHODS[method](forward, reverse) for forward, reverse in links]
+        for method in ("intersection", *SYMMETRIZED)
+    }
 
 
 def counted(alignments: Iterable[Alignment], text: Text) -> Counts:

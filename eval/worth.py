@@ -29,7 +29,6 @@ from align import Aligner, Settings, TwoWayAligner
 from align.links.metrics import CONFIDENCE, SAMPLES, SEED, Counts, count_all, estimate
 from align.links.symmetrize import METHODS
 from align.signature import signature
-from align.statistical.tools import describe_tool
 from align.types import THRESHOLD, Gold, Links
 from align.view.tables import Column, Value, interval, percent
 
@@ -197,14 +196,14 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
     text = read_text(settings, about["gold"], data)
     train = settings["train"][about["train"][0]]
     scored = model_links(about, data, text)
-    both = Baselines(data, baseline_links).links(TOOL, train, text)
-    heuristics = {name: [METHODS[name](*links) for links in both] for name in HEURISTICS}
+    baseline = Baselines(data, baseline_links).align(TOOL, train, text)
+    heuristics = {name: [METHODS[name](*links) for links in baseline.links] for name in HEURISTICS}
     systems: dict[str, Sequence[Links]] = {name: above(links, THRESHOLD) for name, links in scored.items()}
     systems[TOOL] = heuristics["grow-diag-final-and"]
     parts: dict[str, str | list[str]] = {
         "model": [*about["models"][:1], *about["reverse_models"][:1]],
         "gold": "+".join(text.names),
-        "tool": describe_tool(TOOL),
+        "tool": baseline.tool,
     }
     sign = signature(parts, "worth")
     tables = {

@@ -30,7 +30,7 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     result = reproduce("-f", "markdown")
     assert result.code == 0, result.err
     assert "absent: missing" in result.err
-    assert "toy: without giza: GIZA++ is not installed" in result.err
+    assert "without giza (toy text): GIZA++ is not installed" in result.err
     tables = {}
     for name in ("layers", "rules", "comparisons", "systems"):
         sign, tables[name] = read_table(data / "results" / f"toy.{name}.tsv")
@@ -69,21 +69,46 @@ def test_links_of_statistical_aligners_are_kept(data: Path, door: Any, monkeypat
     baselines, common = (importlib.import_module(name) for name in ("baselines", "common"))
     config = common.read_config(data / "experiments.toml")
     text, about = common.read_text(config, ["toy"], data), config["train"]["toy"]
-    kept = baselines.Baselines(data, data / "kept" / "here")
-    links = kept.links("fast_align", about, text)
-    assert links == baselines.Baselines(data).links("fast_align", about, text)
-    (file,) = (data / "kept" / "here").iterdir()
+    folder = data / "kept" / "here"
+    kept = baselines.Baselines(data, folder)
+    found = kept.align("fast_align", about, text)
+    assert found.tool.startswith("fast_align:")
+    assert found == baselines.Baselines(data).align("fast_align", about, text)
+    (file,) = folder.iterdir()
     assert (file.name[:11], file.suffix) == ("fast_align-", ".links")
+    assert file.read_text(encoding="ascii").startswith(f"# {found.tool}\n")
     monkeypatch.setattr(baselines, "align_with", lambda *_, **__: iter([]))
-    assert kept.links("fast_align", about, text) == links
+    assert kept.align("fast_align", about, text) == found
     other = common.load_model("models/one", data).recorder
-    assert kept.links("fast_align", about, text, other) == []  # of pieces: another file
+    assert kept.align("fast_align", about, text, other).links == []  # of pieces: another file
     trained_on = SimpleNamespace(encode=other.encode)
-    kept.links("fast_align", about, text, trained_on)
-    assert len(list((data / "kept" / "here").iterdir())) == 2  # the same pieces: the same file
+    kept.align("fast_align", about, text, trained_on)
+    assert len(list(folder.iterdir())) == 2  # the same pieces: the same file
     (data / "train.source").write_text("good-2\n" * 600, encoding="utf-8")
-    assert kept.links("fast_align", about, text) == []
-    assert len(list((data / "kept" / "here").iterdir())) == 3
+    assert kept.align("fast_align", about, text).links == []
+    assert len(list(folder.iterdir())) == 3
+
+
+@needs_fast_align
+def test_kept_links_are_for_the_version_that_is_installed_or_for_none(
+    data: Path, door: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baselines, common = (importlib.import_module(name) for name in ("baselines", "common"))
+    config = common.read_config(data / "experiments.toml")
+    text, about = common.read_text(config, ["toy"], data), config["train"]["toy"]
+    kept = baselines.Baselines(data, data / "kept")
+    found = kept.align("fast_align", about, text)
+
+    def not_installed(tool: str) -> str:
+        raise ModuleNotFoundError(f"{tool} is not installed")
+
+    monkeypatch.setattr(baselines, "describe_tool", not_installed)
+    assert kept.align("fast_align", about, text) == found
+    with pytest.raises(ModuleNotFoundError, match="eflomal is not installed"):
+        kept.align("eflomal", about, text)
+    monkeypatch.setattr(baselines, "describe_tool", lambda tool: f"{tool}:newer")
+    monkeypatch.setattr(baselines, "align_with", lambda *_, **__: iter([]))
+    assert kept.align("fast_align", about, text) == ("fast_align:newer", [])
 
 
 def test_an_experiment_that_was_asked_for_must_be_there(data: Path, reproduce: Callable[..., Result]) -> None:
