@@ -52,9 +52,10 @@ class Baselines(NamedTuple):
 
         Raises:
             ModuleNotFoundError: the tool is not installed, and no links of it are kept.
+            ValueError: a file of kept links is not what this writes.
         """
         path = self.kept / f"{tool}-{self._digest(about, text, recorder)}.links" if self.kept else None
-        found = _read(path) if path and path.exists() else None
+        found = _read(path, len(text.pairs)) if path and path.exists() else None
         try:
             described = describe_tool(tool)
         except ModuleNotFoundError:
@@ -92,12 +93,16 @@ class Baselines(NamedTuple):
                 yield path.read_bytes()
 
 
-def _read(path: Path) -> Baseline:
-    first, *lines = path.read_text(encoding="ascii").splitlines()
-    both = (line.split("\t") for line in lines)
-    return Baseline(
-        first.removeprefix("# "), [(parse_pharaoh(forward), parse_pharaoh(reverse)) for forward, reverse in both]
-    )
+def _read(path: Path, pairs: int) -> Baseline:
+    try:
+        first, *lines = path.read_text(encoding="ascii").splitlines()
+        if len(lines) != pairs:
+            raise ValueError(f"links of {len(lines):,} pairs, where the text has {pairs:,}")
+        both = (line.split("\t") for line in lines)
+        links = [(parse_pharaoh(forward), parse_pharaoh(reverse)) for forward, reverse in both]
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be used ({error}): remove it to have it made again") from None
+    return Baseline(first.removeprefix("# "), links)
 
 
 def _write(found: Baseline, path: Path) -> None:

@@ -77,15 +77,16 @@ def test_links_of_statistical_aligners_are_kept(data: Path, door: Any, monkeypat
     (file,) = folder.iterdir()
     assert (file.name[:11], file.suffix) == ("fast_align-", ".links")
     assert file.read_text(encoding="ascii").startswith(f"# {found.tool}\n")
-    monkeypatch.setattr(baselines, "align_with", lambda *_, **__: iter([]))
+    without = [(frozenset(), frozenset())] * len(text.pairs)
+    monkeypatch.setattr(baselines, "align_with", lambda *_, **__: iter(without))
     assert kept.align("fast_align", about, text) == found
     other = common.load_model("models/one", data).recorder
-    assert kept.align("fast_align", about, text, other).links == []  # of pieces: another file
+    assert kept.align("fast_align", about, text, other).links == without  # of pieces: another file
     trained_on = SimpleNamespace(encode=other.encode)
     kept.align("fast_align", about, text, trained_on)
     assert len(list(folder.iterdir())) == 2  # the same pieces: the same file
     (data / "train.source").write_text("good-2\n" * 600, encoding="utf-8")
-    assert kept.align("fast_align", about, text).links == []
+    assert kept.align("fast_align", about, text).links == without
     assert len(list(folder.iterdir())) == 3
 
 
@@ -109,6 +110,31 @@ def test_kept_links_are_for_the_version_that_is_installed_or_for_none(
     monkeypatch.setattr(baselines, "describe_tool", lambda tool: f"{tool}:newer")
     monkeypatch.setattr(baselines, "align_with", lambda *_, **__: iter([]))
     assert kept.align("fast_align", about, text) == ("fast_align:newer", [])
+
+
+@pytest.mark.parametrize(
+    ("head", "line", "more", "why"),
+    [
+        ("", "", 0, "not enough values"),
+        ("# fast_align:1\n", "0-0\t0-0\n", 1, "the text has"),
+        ("# fast_align:1\n", "0-0\n", 0, "not enough values"),
+        ("# fast_align:1\n", "0-0\t0 1\n", 0, "'0'"),
+        ("# \u20ac\n", "0-0\t0-0\n", 0, "codec"),
+    ],
+)
+def test_kept_links_that_cannot_be_used_are_named(
+    data: Path, door: Any, head: str, line: str, more: int, why: str
+) -> None:
+    baselines, common = (importlib.import_module(name) for name in ("baselines", "common"))
+    config = common.read_config(data / "experiments.toml")
+    text, about = common.read_text(config, ["toy"], data), config["train"]["toy"]
+    kept = baselines.Baselines(data, data)
+    path = data / f"fast_align-{kept._digest(about, text, None)}.links"
+    path.write_text(head + line * (len(text.pairs) + more), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"cannot be used \(.*\): remove it") as raised:
+        kept.align("fast_align", about, text)
+    assert str(path) in str(raised.value)
+    assert why in str(raised.value)
 
 
 def test_an_experiment_that_was_asked_for_must_be_there(data: Path, reproduce: Callable[..., Result]) -> None:
