@@ -31,8 +31,8 @@ from align.aligners.reader import each_cell
 from align.aligners.sweep import Linked, link_all
 from align.aligners.swept import POSITIONS, SCORES
 from align.attention.consistency import Vocabulary, lexical_consistency
-from align.attention.scores import both_positions, shares
-from align.attention.soft import links_above, soft_scores
+from align.attention.scores import both_positions
+from align.attention.soft import links_above, sharpen, soft_scores
 from align.backends.base import Recorder
 from align.links.metrics import SEED, aer, count_all
 from align.signature import signature
@@ -93,7 +93,7 @@ def rates_of(recorder: Recorder, text: Text, turned: bool) -> NDArray[np.float64
         }
         for (a, read), (b, predicted) in product(enumerate(cells), enumerate(cells)):
             joined = both_positions(words["input", read], words["output", predicted])
-            found = [frozenset(links) for links in links_above(soft_scores(shares(joined, "eos")), THRESHOLD)]
+            found = [frozenset(links) for links in links_above(soft_scores(sharpen(joined, "eos")), THRESHOLD)]
             counts[a, b] += count_all(turn(found) if turned else found, gold).sum(0)
     return 100 * aer(counts)
 

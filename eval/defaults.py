@@ -2,12 +2,13 @@
 
 Each model by itself reads where lexical consistency on the test text says, without gold: at any head, or at all heads
 of a layer together, in the input position or in both. Links are each target word's best word, or all words with a soft
-score above a threshold: of the shares f that the model gives, or of f f, as if one of the other direction agreed.
+score above a threshold: of the shares f that the model gives, of f f, as if one of the other direction agreed, or of
+f f where f is sharpened first, as it is by default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -24,11 +25,12 @@ from common import (
     swapped,
     write_table,
 )
+from torch import Tensor
 from variants_scores import best
 
 from align import Aligner, Pair, Settings
 from align.attention.scores import shares
-from align.attention.soft import links_above, soft_scores
+from align.attention.soft import links_above, sharpen, soft_scores
 from align.links.metrics import count_all
 from align.signature import signature
 from align.text.batching import encode
@@ -37,8 +39,13 @@ from align.view.tables import Column, Value
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
 
-POWERS = {"f": 0.5, "f f": 1.0}
-"""Soft scores are made of f f; of f by itself if they get its root."""
+DEFAULT = "sharpened"
+MADE_OF: dict[str, Callable[[Tensor], Tensor]] = {
+    "f": lambda words: shares(words, "eos").sqrt(),
+    "f f": lambda words: shares(words, "eos"),
+    DEFAULT: lambda words: sharpen(words, "eos"),
+}
+"""What soft scores, which square it, are made of, out of word scores `[B, J, I+1]`."""
 
 
 def links_of(aligner: Aligner, pairs: Sequence[Pair]) -> Iterator[tuple[str, str, list[Links]]]:
@@ -49,8 +56,8 @@ def links_of(aligner: Aligner, pairs: Sequence[Pair]) -> Iterator[tuple[str, str
     if len(words) < len(pairs):
         raise ValueError("a pair of the gold has nothing to align")
     yield "best words", "", best(words)
-    for (name, power), threshold in product(POWERS.items(), THRESHOLDS):
-        scores = (soft_scores(shares(one, "eos") ** power) for one in words)
+    for (name, rows), threshold in product(MADE_OF.items(), THRESHOLDS):
+        scores = (soft_scores(rows(one)) for one in words)
         yield name, f"{threshold:g}", [frozenset(links_above(one, threshold)[0]) for one in scores]
 
 
@@ -65,7 +72,7 @@ def rows_of(model: Aligner, text: Text, reverse: bool) -> Iterator[dict[str, Val
             turned = [frozenset((i, j) for j, i in some) for some in links] if reverse else links
             key = (score, "any" if head == "auto" else "all together", position, made_of, threshold)
             found.append((key, count_all(turned, text.gold)))
-    default = dict(found)["norm", "any", "both", "f f", f"{THRESHOLD:g}"]
+    default = dict(found)["norm", "any", "both", DEFAULT, f"{THRESHOLD:g}"]
     for (score_name, heads, where, made_of, threshold), counts in found:
         row: dict[str, Value] = {"score": score_name, "heads": heads, "position": where}
         row |= {"links": made_of, "threshold": threshold}

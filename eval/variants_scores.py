@@ -18,7 +18,7 @@ from align.attention.consistency import LinkedWords
 from align.attention.merging import collate, merge_words
 from align.attention.norms import gram, head_norms, head_products
 from align.attention.scores import TINY, best_words, cell_scores, hide_eos, shares, target_rows
-from align.attention.soft import soft_scores
+from align.attention.soft import sharpen, soft_scores
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.types import Batch, Cell, CrossAttention, Links, Null, Position
 
@@ -119,8 +119,12 @@ class Way:
         null: Null = "eos",
         merge: Merge = MERGE,
     ) -> Scores:
-        """What each source word holds of its target word's row."""
-        return [shares(words, null) for words in self.word_scores(score, cell, position, null, merge)]
+        """What each source word holds of its target word's row, sharpened."""
+        return [sharpen(words, null) for words in self.word_scores(score, cell, position, null, merge)]
+
+    def rows(self, cell: Cell | None = None, position: Position = "input") -> Scores:
+        """What each source word, and `</s>`, holds of its target word's row, not sharpened `[1, J, I+1]`."""
+        return [with_null(shares(words, "eos")) for words in self.word_scores(cell=cell, position=position)]
 
     def word_scores(
         self,
@@ -181,11 +185,6 @@ def best(word_scores: Sequence[Tensor]) -> list[Links]:
     """Each target word's best source word, unless `</s>` has more than it."""
     index = [best_words(words, "eos")[0][0].tolist() for words in word_scores]  # J each
     return [frozenset((i, j) for j, i in enumerate(row) if i >= 0) for row in index]
-
-
-def both_positions(read: Tensor, predicted: Tensor, power: float) -> Tensor:
-    """Shares of both positions merged, the second to the power of this `[1, J, I]`."""
-    return shares(with_null(read) * with_null(predicted) ** power, "eos")
 
 
 FORMULAS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -9,10 +9,10 @@ from functools import cached_property, partial
 import torch
 from common import Text
 from variants_lexicon import Lexicon
-from variants_scores import FORMULAS, SCORES, Scores, Way, best, both_positions, soft, with_null
+from variants_scores import FORMULAS, SCORES, Scores, Way, best, soft, with_null
 
 from align import Pair
-from align.attention.soft import links_above, soft_scores
+from align.attention.soft import links_above, sharpen, soft_scores
 from align.links.metrics import count_all, estimate
 from align.links.symmetrize import METHODS
 from align.types import THRESHOLD, Cell, Links, Null
@@ -48,6 +48,11 @@ class Material:
     def reverse(self) -> Scores:
         """Likewise."""
         return self.ways[1].shares()
+
+    @cached_property
+    def rows(self) -> tuple[Scores, Scores]:
+        """What is sharpened to make these, `</s>` last."""
+        return self.ways[0].rows(), self.ways[1].rows()
 
     @cached_property
     def best(self) -> tuple[list[Links], list[Links]]:
@@ -92,9 +97,12 @@ def heuristics(of: Material) -> Iterator[Variant]:
 
 
 def formulas(of: Material) -> Iterator[Variant]:
-    """Soft scores, and other scores out of both directions' shares."""
+    """Soft scores, these of rows that are as sharp as they come, and other scores out of both directions' shares."""
     yield "reference", of.reference, f"{THRESHOLD:g}"
     yield by_gold("reference", soft(of.forward, of.reverse), of.text)
+    plain = soft(*([words[..., :-1] for words in rows] for rows in of.rows))
+    yield at_reference("not sharpened", plain)
+    yield by_gold("not sharpened", plain, of.text)
     for name, formula in FORMULAS.items():
         scores = [formula(f, r.mT) for f, r in zip(of.forward, of.reverse, strict=True)]
         yield by_gold(name, scores, of.text)
@@ -109,11 +117,11 @@ def scores_at(of: Material, all_heads: bool) -> Iterator[Variant]:
 
 def second_heads(of: Material) -> Iterator[Variant]:
     """A mean of two heads' shares."""
-    seconds = [way.shares(cell=way.second_head()) for way in of.ways]
+    seconds = [way.rows(way.second_head()) for way in of.ways]
     for weight in (0.1, 0.2, 0.3):
         mixed = [
-            [(1 - weight) * a + weight * b for a, b in zip(first, second, strict=True)]
-            for first, second in zip((of.forward, of.reverse), seconds, strict=True)
+            [sharpen((1 - weight) * a + weight * b, "eos") for a, b in zip(first, second, strict=True)]
+            for first, second in zip(of.rows, seconds, strict=True)
         ]
         yield by_gold(f"{weight} of the scores", soft(*mixed), of.text)
 
@@ -148,11 +156,11 @@ def punctuation(of: Material) -> Iterator[Variant]:
 
 def positions(of: Material) -> Iterator[Variant]:
     """The next layer's output position too."""
-    outputs = [way.shares(cell=way.next_layer, position="output") for way in of.ways]
+    outputs = [way.rows(way.next_layer, "output") for way in of.ways]
     for power in (0.3, 0.5, 0.7, 1):
         forward, reverse = (
-            [both_positions(a, b, power) for a, b in zip(read, predicted, strict=True)]
-            for read, predicted in zip((of.forward, of.reverse), outputs, strict=True)
+            [sharpen(a * b**power, "eos") for a, b in zip(read, predicted, strict=True)]
+            for read, predicted in zip(of.rows, outputs, strict=True)
         )
         name = f"output position of the next layer to the power of {power}"
         yield at_reference(name, soft(forward, reverse))

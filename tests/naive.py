@@ -83,6 +83,26 @@ def shares(scores: list[list[float]], null: str) -> list[list[float]]:
     return found
 
 
+def sharpen(scores: list[list[float]], null: str) -> list[list[float]]:
+    """Shares `[J][I]` of rows raised to the power, from 1/2 to 4, at which their largest ones are 0.6 in the mean."""
+
+    def raised(power: float) -> list[list[float]]:
+        rows = [[max(score, 0.0) for score in row] for row in scores]
+        tops = [max(row if null == "eos" else row[:-1]) or 1.0 for row in rows]
+        return [[(score / top) ** power for score in row] for row, top in zip(rows, tops, strict=True)]
+
+    def sharpness(power: float) -> float:
+        rows = [row if null == "eos" else row[:-1] for row in raised(power)]
+        largest = [max(row) / sum(row) for row in rows if sum(row)]
+        return sum(largest) / len(largest) if largest else 0.6
+
+    low, high = 0.5, 4.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sharpness(middle) < 0.6 else (low, middle)
+    return shares(raised(low), null)
+
+
 def soft_scores(forward: list[list[float]], reverse: list[list[float]] | None = None) -> list[list[float]]:
     """Soft scores `[J][I]`: `forward` is `[J][I]`, `reverse` is `[I][J]`."""
     target_count, source_count = len(forward), len(forward[0])

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from align.attention.merging import collate, merge_sources, merge_targets
-from align.attention.scores import best_words, both_positions, cell_scores, hide_eos, shares, target_rows
-from align.attention.soft import links_above, soft_scores
+from align.attention.scores import best_words, both_positions, cell_scores, hide_eos, target_rows
+from align.attention.soft import links_above, sharpen, soft_scores
 from align.backends.base import AttentionRecorder
 from align.types import Batch, Cell, CrossAttention, Null, Pieces, Place, Position, Score
 
@@ -114,8 +114,8 @@ class Reader:
         return next(iter(words.values()))
 
     def shares(self, batch: Sequence[Pieces], place: Place) -> Tensor:
-        """What each source word holds of its row's scores, of B pairs `[B, J, I]`."""
-        return shares(self.scores(batch, place), self.null)
+        """What each source word holds of its row's scores, sharpened, of B pairs `[B, J, I]`."""
+        return sharpen(self.scores(batch, place), self.null)
 
     def links(self, batch: Sequence[Pieces], place: Place) -> list[LinkScores]:
         """The links of each pair of a batch.

@@ -5,8 +5,70 @@ Letters: B batch, J target words, I source words.
 
 from __future__ import annotations
 
+from math import log
+
 import torch
 from torch import Tensor
+
+from align.attention.scores import TINY
+from align.types import Null
+
+SHARPNESS = 0.6
+"""What the best source word of a target word holds of its row, in the mean over a pair. docs/choices.md says how it was
+chosen."""
+
+POWERS = 0.5, 4.0
+"""The powers that rows may be raised to: a pair of a few words says too little for more."""
+
+_ODDS = log(SHARPNESS / (1 - SHARPNESS))
+_STEPS = 5
+"""Newton's, from 1: what is left to the power that is looked for is then below what float32 can tell."""
+
+
+def sharpen(scores: Tensor, null: Null) -> Tensor:
+    """Shares of rows that are as sharp in one pair as in another: each pair's rows to the power that does this.
+
+    One head puts nearly all of its attention on one word, another spreads it out, and so do the norm and the weight of
+    the same head, and the same head in a short sentence and in a long one. What is a large share then differs, and no
+    threshold suits them all. The rows of a pair are raised to the one power at which the largest share of a row is
+    SHARPNESS in the mean. The best word of each row stays the best. This is ours; figures are in
+    eval/results/bundled.defaults.tsv.
+
+    Args:
+        scores: word scores `[B, J, I+1]`, the last column being `</s>`; rows without a score count for nothing.
+        null: with "eos" `</s>` has its share, otherwise it has none.
+
+    Returns:
+        `[B, J, I]`, between 0 and 1; 0 where a row has no score at all.
+    """
+    rows = scores.nan_to_num(nan=0.0).clamp_(min=0)
+    words = rows.shape[-1] - 1
+    rows = rows if null == "eos" else rows[..., :words]
+    top = rows.amax(-1, keepdim=True)
+    scored = top > 0
+    logs = (rows / top.clamp(min=TINY)).clamp_(min=TINY).log_().masked_fill_(~scored, 0)  # parts of a row's largest
+    raised = logs.mul_(_powers(logs, scored[..., 0])[:, None, None]).exp_() * (rows > 0)
+    return raised[..., :words] / raised.sum(-1, keepdim=True).clamp_(min=TINY)
+
+
+def _powers(logs: Tensor, scored: Tensor) -> Tensor:
+    """The power of each pair `[B]`.
+
+    Args:
+        logs: of each score's part of its row's largest `[B, J, I]`.
+        scored: the rows that count `[B, J]`.
+    """
+    count = scored.sum(1).clamp_(min=1)
+    power = torch.ones_like(count, dtype=logs.dtype)
+    for _ in range(_STEPS):  # on the mean's log odds, which are nearly a straight line
+        raised = (logs * power[:, None, None]).exp_()
+        total = raised.sum(-1)  # the largest share of a row is one part of this
+        mean = (scored / total).sum(1) / count
+        growth = -(scored * raised.mul_(logs).sum(-1) / total**2).sum(1) / count
+        odds = mean / (1 - mean).clamp_(min=TINY)
+        step = (odds.clamp_(min=TINY).log_() - _ODDS) * mean * (1 - mean) / growth.clamp_(min=TINY)
+        power = (power - step).clamp_(*POWERS)
+    return power
 
 
 def soft_scores(forward: Tensor, reverse: Tensor | None = None) -> Tensor:
@@ -15,8 +77,7 @@ def soft_scores(forward: Tensor, reverse: Tensor | None = None) -> Tensor:
     The product asks both directions to agree; what it is divided by asks what else either word has a claim to, so
     that a link of two words that have nothing but each other scores 1 however unsure the models are. This is ours.
 
-    One model speaks for both directions: `p = f f`. By f itself, which is less sharp, a threshold that suits a head
-    that is sure of its word leaves hardly a link where attention is spread out (eval/results/bundled.defaults.tsv).
+    One model speaks for both directions: `p = f f`.
 
     Args:
         forward: f, for each target word the shares of the source words `[B, J, I]`.

@@ -62,8 +62,8 @@ def soft_by_hand(singles: list[Aligner], pair: Pair) -> dict[tuple[int, int], fl
     forward, reverse = singles
     if pair.blank:
         return {}
-    f = naive.shares(forward.word_scores(pair.source, pair.target), forward.settings.null)
-    r = naive.shares(reverse.word_scores(pair.target, pair.source), reverse.settings.null)
+    f = naive.sharpen(forward.word_scores(pair.source, pair.target), forward.settings.null)
+    r = naive.sharpen(reverse.word_scores(pair.target, pair.source), reverse.settings.null)
     rows = naive.soft_scores(f, r)
     return {(i, j): score for j, row in enumerate(rows) for i, score in enumerate(row) if score > 0}
 

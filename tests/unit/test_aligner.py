@@ -241,7 +241,7 @@ def test_a_threshold_links_all_words_above_it(threshold: float, score: Any, null
     count = most = 0
     for alignment in aligner(pairs(20)):
         source, target = alignment.pair.source, alignment.pair.target
-        rows = naive.soft_scores(naive.shares(aligner.word_scores(source, target), null))
+        rows = naive.soft_scores(naive.sharpen(aligner.word_scores(source, target), null))
         expected = {(i, j): value for j, row in enumerate(rows) for i, value in enumerate(row) if value > threshold}
         assert alignment.scores == pytest.approx(expected, abs=1e-5)
         count += len(expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf, nan, sqrt
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from align.attention.scores import best_words, shares
-from align.attention.soft import links_above, soft_scores
+from align.attention.soft import POWERS, SHARPNESS, links_above, sharpen, soft_scores
 from tests import naive
 
 # unlikely words have shares that underflow where they are multiplied
@@ -25,6 +26,67 @@ def two_directions(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
     count = size * targets * sources
     forward, reverse = (torch.tensor(draw(st.lists(some_shares, min_size=count, max_size=count))) for _ in "fr")
     return forward.view(size, targets, sources), reverse.view(size, sources, targets)
+
+
+# Shares as sharp in one pair as in another
+
+
+@st.composite
+def word_scores(draw: st.DrawFn, least: float = 0.0) -> Tensor:
+    """Word scores of a batch of pairs `[B, J, I+1]`."""
+    size, targets, sources = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    count = size * targets * (sources + 1)
+    some = st.floats(least, 1, width=32, allow_subnormal=False)
+    drawn = draw(st.lists(st.one_of(some, st.just(least)), min_size=count, max_size=count))
+    return torch.tensor(drawn).view(size, targets, sources + 1)
+
+
+@given(word_scores(2**-10), st.sampled_from(["eos", "mask", "none"]))
+def test_sharpened_shares_equal_naive_bisection(scores: Tensor, null: Any) -> None:
+    for one, ours in zip(scores, sharpen(scores, null), strict=True):
+        torch.testing.assert_close(ours, torch.tensor(naive.sharpen(one.tolist(), null)), atol=2e-5, rtol=1e-4)
+
+
+@given(word_scores(), st.sampled_from(["eos", "none"]), st.integers(0, 3), st.integers(0, 3))
+def test_padding_changes_no_sharpened_share(scores: Tensor, null: Any, rows: int, columns: int) -> None:
+    words, eos = scores[..., :-1], scores[..., -1:]
+    wide = torch.cat([torch.nn.functional.pad(words, (0, columns)), eos], -1)
+    padded = sharpen(torch.nn.functional.pad(wide, (0, 0, 0, rows)), null)
+    targets, sources = words.shape[1:]
+    torch.testing.assert_close(padded[:, :targets, :sources], sharpen(scores, null), atol=1e-5, rtol=1e-4)
+    assert not padded[:, targets:].any()
+    assert not padded[:, :, sources:].any()
+
+
+@given(word_scores(), st.sampled_from(["eos", "none"]))
+def test_sharpened_shares_are_shares_and_keep_the_order_of_a_row(scores: Tensor, null: Any) -> None:
+    before, found = shares(scores, null), sharpen(scores, null)
+    assert found.dtype == torch.float32
+    assert found.min() >= 0
+    assert found.sum(-1).max() <= 1 + 1e-6
+    assert torch.equal(found > 0, scores[..., :-1] > 0)
+    for row, sharpened in zip(before.flatten(0, 1), found.flatten(0, 1), strict=True):
+        assert (sharpened[row.argsort()].diff() >= -1e-6).all()
+
+
+@pytest.mark.parametrize(("spread", "limit"), [(0.3, POWERS[1]), (0.5, None), (1, None), (2, None), (4, POWERS[0])])
+def test_rows_end_up_equally_sharp_within_limits(spread: float, limit: float | None) -> None:
+    rows = torch.tensor([[[0.7, 0.1, 0.1, 0.1], [0.1, 0.5, 0.3, 0.1], [0.2, 0.2, 0.4, 0.2]]]) ** spread
+    found = sharpen(torch.nn.functional.pad(rows, (0, 1)), "none")
+    if limit:
+        raised = rows**limit
+        torch.testing.assert_close(found, raised / raised.sum(-1, keepdim=True))
+    else:
+        assert found.amax(-1).mean().item() == pytest.approx(SHARPNESS, abs=1e-5)
+
+
+def test_rows_without_any_score_count_for_nothing() -> None:
+    scores = torch.tensor([[0.9, 0.05, 0.05], [0.0, 0.0, 0.0], [-1.0, nan, 0.0], [0.2, 0.3, 0.5]])
+    found = sharpen(scores[None], "eos")[0]
+    torch.testing.assert_close(found[[0, 3]], sharpen(scores[None, [0, 3]], "eos")[0])
+    assert not found[1:3].any()
+    assert not sharpen(torch.zeros(2, 3, 4), "eos").any()
+    assert not sharpen(torch.tensor([[[inf, inf, 1.0]]]), "eos").isnan().any()
 
 
 # Soft scores
@@ -106,6 +168,7 @@ def test_arguments_stay_what_they_are() -> None:
     soft_scores(forward)
     links_above(forward, 0.5)
     shares(forward - 0.5, "eos")
+    sharpen(forward, "eos")
     assert torch.equal(forward, copies[0])
     assert torch.equal(reverse, copies[1])
 
