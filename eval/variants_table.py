@@ -167,6 +167,20 @@ def positions(of: Material) -> Iterator[Variant]:
         yield at_reference(f"{name}, forward", [soft_scores(f) for f in forward])
 
 
+def sharpness(of: Material) -> Iterator[Variant]:
+    """Rows of both positions more and less sharp than by default."""
+    outputs = [way.rows(way.next_layer, "output") for way in of.ways]
+    joined = [
+        [a * b**0.5 for a, b in zip(read, predicted, strict=True)]
+        for read, predicted in zip(of.rows, outputs, strict=True)
+    ]
+    for mean in (0.5, 0.55, 0.6, 0.65, 0.7):
+        forward, reverse = ([sharpen(rows, "eos", mean) for rows in some] for some in joined)
+        yield at_reference(f"{mean:g}", soft(forward, reverse))
+        yield at_reference(f"{mean:g}, forward", [soft_scores(f) for f in forward])
+        yield at_reference(f"{mean:g}, reverse", [soft_scores(r.mT) for r in reverse])
+
+
 def lexical(of: Material) -> Iterator[Variant]:
     """Shares times how much more often two words are linked in the text than chance would have it."""
     for power in (0.1, 0.3, 0.5) if of.lexicon else ():
@@ -190,6 +204,7 @@ PARTS: dict[str, Callable[[Material], Iterator[Variant]]] = {
     "NULL": nulls,
     "punctuation": punctuation,
     "both positions": positions,
+    "sharpness, both positions": sharpness,
     "lexicon": lexical,
 }
 """The parts of the table, in its order."""

@@ -20,23 +20,23 @@ chosen."""
 POWERS = 0.5, 4.0
 """The powers that rows may be raised to: a pair of a few words says too little for more."""
 
-_ODDS = log(SHARPNESS / (1 - SHARPNESS))
 _STEPS = 5
 """Newton's, from 1: what is left to the power that is looked for is then below what float32 can tell."""
 
 
-def sharpen(scores: Tensor, null: Null) -> Tensor:
+def sharpen(scores: Tensor, null: Null, sharpness: float = SHARPNESS) -> Tensor:
     """Shares of rows that are as sharp in one pair as in another: each pair's rows to the power that does this.
 
     One head puts nearly all of its attention on one word, another spreads it out, and so do the norm and the weight of
     the same head, and the same head in a short sentence and in a long one. What is a large share then differs, and no
-    threshold suits them all. The rows of a pair are raised to the one power at which the largest share of a row is
-    SHARPNESS in the mean. The best word of each row stays the best. This is ours; figures are in
+    threshold suits them all. The rows of a pair are raised to the one power, within POWERS, at which the largest share
+    of a row has a given mean. The best word of each row stays the best. This is ours; figures are in
     eval/results/bundled.defaults.tsv.
 
     Args:
         scores: word scores `[B, J, I+1]`, the last column being `</s>`; rows without a score count for nothing.
         null: with "eos" `</s>` has its share, otherwise it has none.
+        sharpness: that mean, between 0 and 1.
 
     Returns:
         `[B, J, I]`, between 0 and 1; 0 where a row has no score at all.
@@ -47,17 +47,19 @@ def sharpen(scores: Tensor, null: Null) -> Tensor:
     top = rows.amax(-1, keepdim=True)
     scored = top > 0
     logs = (rows / top.clamp(min=TINY)).clamp_(min=TINY).log_().masked_fill_(~scored, 0)  # parts of a row's largest
-    raised = logs.mul_(_powers(logs, scored[..., 0])[:, None, None]).exp_() * (rows > 0)
+    raised = logs.mul_(_powers(logs, scored[..., 0], sharpness)[:, None, None]).exp_() * (rows > 0)
     return raised[..., :words] / raised.sum(-1, keepdim=True).clamp_(min=TINY)
 
 
-def _powers(logs: Tensor, scored: Tensor) -> Tensor:
+def _powers(logs: Tensor, scored: Tensor, sharpness: float) -> Tensor:
     """The power of each pair `[B]`.
 
     Args:
         logs: of each score's part of its row's largest `[B, J, I]`.
         scored: the rows that count `[B, J]`.
+        sharpness: what their largest shares are to have for a mean.
     """
+    wanted = log(sharpness / (1 - sharpness))
     count = scored.sum(1).clamp_(min=1)
     power = torch.ones_like(count, dtype=logs.dtype)
     for _ in range(_STEPS):  # on the mean's log odds, which are nearly a straight line
@@ -66,7 +68,7 @@ def _powers(logs: Tensor, scored: Tensor) -> Tensor:
         mean = (scored / total).sum(1) / count
         growth = -(scored * raised.mul_(logs).sum(-1) / total**2).sum(1) / count
         odds = mean / (1 - mean).clamp_(min=TINY)
-        step = (odds.clamp_(min=TINY).log_() - _ODDS) * mean * (1 - mean) / growth.clamp_(min=TINY)
+        step = (odds.clamp_(min=TINY).log_() - wanted) * mean * (1 - mean) / growth.clamp_(min=TINY)
         power = (power - step).clamp_(*POWERS)
     return power
 
