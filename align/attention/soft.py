@@ -20,6 +20,9 @@ chosen."""
 POWERS = 0.5, 4.0
 """The powers that rows may be raised to: a pair of a few words says too little for more."""
 
+_LEAST = 1e-6
+"""Nearer to 0 and 1 a mean has no log odds worth the name."""
+
 _STEPS = 5
 """Newton's, from 1: what is left to the power that is looked for is then below what float32 can tell."""
 
@@ -45,9 +48,9 @@ def sharpen(scores: Tensor, null: Null, sharpness: float = SHARPNESS) -> Tensor:
     words = rows.shape[-1] - 1
     rows = rows if null == "eos" else rows[..., :words]
     top = rows.amax(-1, keepdim=True)
-    scored = top > 0
+    scored = top >= TINY
     logs = (rows / top.clamp(min=TINY)).clamp_(min=TINY).log_().masked_fill_(~scored, 0)  # parts of a row's largest
-    raised = logs.mul_(_powers(logs, scored[..., 0], sharpness)[:, None, None]).exp_() * (rows > 0)
+    raised = logs.mul_(_powers(logs, scored[..., 0], sharpness)[:, None, None]).exp_() * ((rows > 0) & scored)
     return raised[..., :words] / raised.sum(-1, keepdim=True).clamp_(min=TINY)
 
 
@@ -65,10 +68,9 @@ def _powers(logs: Tensor, scored: Tensor, sharpness: float) -> Tensor:
     for _ in range(_STEPS):  # on the mean's log odds, which are nearly a straight line
         raised = (logs * power[:, None, None]).exp_()
         total = raised.sum(-1)  # the largest share of a row is one part of this
-        mean = (scored / total).sum(1) / count
+        mean = ((scored / total).sum(1) / count).clamp_(_LEAST, 1 - _LEAST)
         growth = -(scored * raised.mul_(logs).sum(-1) / total**2).sum(1) / count
-        odds = mean / (1 - mean).clamp_(min=TINY)
-        step = (odds.clamp_(min=TINY).log_() - wanted) * mean * (1 - mean) / growth.clamp_(min=TINY)
+        step = (mean.logit() - wanted) * mean * (1 - mean) / growth.clamp_(min=TINY)
         power = (power - step).clamp_(*POWERS)
     return power
 

@@ -87,6 +87,15 @@ def test_rows_without_any_score_count_for_nothing() -> None:
     assert not found[1:3].any()
     assert not sharpen(torch.zeros(2, 3, 4), "eos").any()
     assert not sharpen(torch.tensor([[[inf, inf, 1.0]]]), "eos").isnan().any()
+    least = torch.tensor([[[1e-40, 1e-41, 0.0], [0.6, 0.3, 0.1]]])  # smaller than float32 can tell well
+    torch.testing.assert_close(sharpen(least, "eos")[:, 1:], sharpen(least[:, 1:], "eos"))
+
+
+@pytest.mark.parametrize("spread", [5, 40, 200])
+def test_rows_as_sharp_as_can_be_become_no_sharper(spread: float) -> None:
+    rows = torch.tensor([[[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]]]) ** spread
+    flat = rows / rows.amax(-1, keepdim=True)
+    torch.testing.assert_close(sharpen(rows, "eos"), shares(flat ** POWERS[0], "eos"), atol=1e-6, rtol=1e-4)
 
 
 # Soft scores
