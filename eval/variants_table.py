@@ -55,6 +55,19 @@ class Material:
         return self.ways[0].rows(), self.ways[1].rows()
 
     @cached_property
+    def next_rows(self) -> tuple[Scores, Scores]:
+        """Likewise, of the next layer in the output position."""
+        forward, reverse = self.ways
+        return forward.rows(forward.next_layer, "output"), reverse.rows(reverse.next_layer, "output")
+
+    def both_positions(self, power: float) -> list[Scores]:
+        """Rows of either direction in both positions, the output position's to this power."""
+        return [
+            [a * b**power for a, b in zip(read, predicted, strict=True)]
+            for read, predicted in zip(self.rows, self.next_rows, strict=True)
+        ]
+
+    @cached_property
     def best(self) -> tuple[list[Links], list[Links]]:
         """Best words of the forward and the reverse direction, as (source, target)."""
         return best(self.ways[0].word_scores()), turned(best(self.ways[1].word_scores()))
@@ -156,12 +169,8 @@ def punctuation(of: Material) -> Iterator[Variant]:
 
 def positions(of: Material) -> Iterator[Variant]:
     """The next layer's output position too."""
-    outputs = [way.rows(way.next_layer, "output") for way in of.ways]
     for power in (0.3, 0.5, 0.7, 1):
-        forward, reverse = (
-            [sharpen(a * b**power, "eos") for a, b in zip(read, predicted, strict=True)]
-            for read, predicted in zip(of.rows, outputs, strict=True)
-        )
+        forward, reverse = ([sharpen(rows, "eos") for rows in some] for some in of.both_positions(power))
         name = f"output position of the next layer to the power of {power}"
         yield at_reference(name, soft(forward, reverse))
         yield at_reference(f"{name}, forward", [soft_scores(f) for f in forward])
@@ -169,11 +178,7 @@ def positions(of: Material) -> Iterator[Variant]:
 
 def sharpness(of: Material) -> Iterator[Variant]:
     """Rows of both positions more and less sharp than by default."""
-    outputs = [way.rows(way.next_layer, "output") for way in of.ways]
-    joined = [
-        [a * b**0.5 for a, b in zip(read, predicted, strict=True)]
-        for read, predicted in zip(of.rows, outputs, strict=True)
-    ]
+    joined = of.both_positions(0.5)
     for mean in (0.5, 0.55, 0.6, 0.65, 0.7):
         forward, reverse = ([sharpen(rows, "eos", mean) for rows in some] for some in joined)
         yield at_reference(f"{mean:g}", soft(forward, reverse))

@@ -10,7 +10,7 @@ from math import log
 import torch
 from torch import Tensor
 
-from align.attention.scores import TINY
+from align.attention.scores import TINY, shares
 from align.types import Null
 
 SHARPNESS = 0.6
@@ -45,13 +45,13 @@ def sharpen(scores: Tensor, null: Null, sharpness: float = SHARPNESS) -> Tensor:
         `[B, J, I]`, between 0 and 1; 0 where a row has no score at all.
     """
     rows = scores.nan_to_num(nan=0.0).clamp_(min=0)
-    words = rows.shape[-1] - 1
-    rows = rows if null == "eos" else rows[..., :words]
+    if null != "eos":
+        rows[..., -1] = 0
     top = rows.amax(-1, keepdim=True)
     scored = top >= TINY
     logs = (rows / top.clamp(min=TINY)).clamp_(min=TINY).log_().masked_fill_(~scored, 0)  # parts of a row's largest
     raised = logs.mul_(_powers(logs, scored[..., 0], sharpness)[:, None, None]).exp_() * ((rows > 0) & scored)
-    return raised[..., :words] / raised.sum(-1, keepdim=True).clamp_(min=TINY)
+    return shares(raised, null)
 
 
 def _powers(logs: Tensor, scored: Tensor, sharpness: float) -> Tensor:
