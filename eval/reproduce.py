@@ -4,9 +4,9 @@
 
 Experiments are in eval/experiments.toml. Each prints four tables and writes them, with heat maps, to eval/results/:
 AER by layer (mean and sd over the models, which differ in their seed), layer and head by rules, scores and positions
-paired, and systems. An experiment whose files are missing is named and left out, unless it was asked for. Statistical
-aligners may take hours: their links can be kept, so that a command that was stopped goes on with the next one, and one
-without these tools has their rows.
+paired, and systems; with several models a fifth, of systems over seeds. An experiment whose files are missing is named
+and left out, unless it was asked for. Statistical aligners may take hours: their links can be kept, so that a command
+that was stopped goes on with the next one, and one without these tools has their rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from baselines import Baselines
 from common import PERMUTATIONS, files_of, find_experiment, read_config, read_text, write_table
-from reproduce_systems import load_models, of_baselines, of_models, system_rows
+from reproduce_systems import load_models, of_baselines, of_models, seed_rows, system_rows
 from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
 from align.aligners.sweep import sweep
@@ -65,12 +65,13 @@ def reproduce(name: str, config: dict[str, Any], baselines: Baselines, format: s
     statistical, tools = of_baselines(experiment, config, baselines, text, models[0].forward.recorder)
     counted = [*of_models(models, text, sweeps), *statistical]
     last = f"norm, both, {SOFT if experiment.get('reverse_models') else f'threshold {THRESHOLD:g}'}"
-    default = next(system for system, _ in counted if last in system)
+    default = next(system.name for system in counted if last in system.name)
     tables = {
         "layers": layer_rows(sweeps),
         "rules": rule_rows(sweeps),
         "comparisons": comparison_rows(sweeps),
         "systems": system_rows(counted, default, text),
+        **({"seeds": seed_rows(counted)} if len(models) > 1 else {}),
     }
     used = [part for some in models for part in some.signature()]
     parts: dict[str, str | int | list[str] | None] = {

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from statistics import mean, stdev
+from typing import Any, NamedTuple
 
 from baselines import Baselines
 from common import Text, chosen_cell, load_model, score_columns, score_row, swapped
@@ -16,15 +17,26 @@ from align import Aligner, Alignment, TwoWayAligner
 from align.aligners.rules import apply_rules
 from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.backends.base import Recorder
-from align.links.metrics import Counts, count_all
+from align.links.metrics import Counts, count_all, estimate
 from align.links.symmetrize import METHODS, SOFT
 from align.types import Links, Settings
-from align.view.tables import Column, Rows, Value
+from align.view.tables import Column, Rows, Value, percent
 
 SYMMETRIZED = ("grow-diag", "grow-diag-final-and")
 
-System = tuple[str, Counts]
-"""A name and the counts `[N, 4]`."""
+
+class System(NamedTuple):
+    """A system and its links' counts.
+
+    Attributes:
+        name: with the models' names and where attention was read.
+        counts: against the gold `[N, 4]`.
+        kind: the same for models that differ in their seed alone; nothing for a statistical aligner.
+    """
+
+    name: str
+    counts: Counts
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,7 @@ def of_baselines(
                 print(f"without {name}: {error}", file=sys.stderr)
                 continue
             tools.append(described)
-            found += ((f"{name}: {way}", count_all(some, text.gold)) for way, some in symmetrized(links).items())
+            found += (System(f"{name}: {way}", count_all(some, text.gold)) for way, some in symmetrized(links).items())
     return found, list(dict.fromkeys(tools))
 
 
@@ -98,8 +110,9 @@ def at_best_cells(model: str, sweep: Sweep) -> Iterator[System]:
     for choice in apply_rules(sweep):
         if choice.rule == "lexical consistency, heads":
             s, p = SCORES.index(choice.score), POSITIONS.index(choice.position)
-            cell = sweep.cells[choice.cell]
-            yield f"{model}: {choice.score}, {choice.position}, {cell}", sweep.counts[:, s, p, choice.cell]
+            setting = f"{choice.score}, {choice.position}"
+            counts = sweep.counts[:, s, p, choice.cell]
+            yield System(f"{model}: {setting}, {sweep.cells[choice.cell]}", counts, f"one model: {setting}")
 
 
 def one_way(models: Models, text: Text) -> Iterator[System]:
@@ -107,7 +120,8 @@ def one_way(models: Models, text: Text) -> Iterator[System]:
     for settings in (Settings(position="input"), Settings(threshold=None), Settings()):
         aligner = Aligner(models.forward.recorder, settings)
         threshold = "" if settings.threshold is None else f", threshold {settings.threshold:g}"
-        yield f"{models.name}: norm, {settings.position}{threshold}", counted(aligner(text.pairs), text)
+        setting = f"norm, {settings.position}{threshold}"
+        yield System(f"{models.name}: {setting}", counted(aligner(text.pairs), text), f"one model: {setting}")
 
 
 def two_ways(models: Models, reverse_model: Aligner, text: Text) -> Iterator[System]:
@@ -119,20 +133,34 @@ def two_ways(models: Models, reverse_model: Aligner, text: Text) -> Iterator[Sys
     ]:
         forward, reverse = (Aligner(some.recorder, settings) for some in (models.forward, reverse_model))
         counts = counted(TwoWayAligner(forward, reverse, method)(text.pairs), text)
+        setting = f"{settings.score}, {settings.position}"
         if method == "reverse":
             cell = chosen_cell(reverse, swapped(text.pairs))
-            yield f"{models.reverse_name} (reverse): {settings.score}, input, {cell}", counts
+            yield System(f"{models.reverse_name} (reverse): {setting}, {cell}", counts, f"reverse model: {setting}")
         else:
-            names = f"{models.name} and {models.reverse_name}"
             above = "" if method == SOFT or settings.threshold is None else f" of links above {settings.threshold:g}"
-            yield f"{names}: {settings.score}, {settings.position}, {method}{above}", counts
+            way = f"{setting}, {method}{above}"
+            yield System(f"{models.name} and {models.reverse_name}: {way}", counts, f"two models: {way}")
 
 
 def system_rows(found: Sequence[System], default: str, text: Text) -> tuple[list[Column], Rows]:
     """Error rates of every system, each tested against the default."""
-    base = dict(found)[default]
+    base = next(counts for system, counts, _ in found if system == default)
     rows = []
-    for system, counts in found:
+    for system, counts, _ in found:
         row: dict[str, Value] = {"system": f"{system} (default)" if system == default else system}
         rows.append(row | score_row(counts, text, None if system == default else base))
     return [Column("system", "system"), *score_columns(text)], rows
+
+
+def seed_rows(found: Sequence[System]) -> tuple[list[Column], Rows]:
+    """Error rates of models that differ in their seed: mean and standard deviation, and one by one in their order."""
+    rates: dict[str, list[float]] = {}
+    for _, counts, kind in found:
+        if kind:
+            rates.setdefault(kind, []).append(percent(estimate(counts, samples=0).value) or 0.0)
+    columns = [Column("system", "system"), Column("mean", "mean AER", 1), Column("sd", "sd", 1), Column("each", "each")]
+    return columns, [
+        {"system": kind, "mean": mean(some), "sd": stdev(some), "each": " ".join(f"{x:.1f}" for x in some)}
+        for kind, some in rates.items()
+    ]

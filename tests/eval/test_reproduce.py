@@ -32,7 +32,7 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     assert "absent: missing" in result.err
     assert "without giza (toy text): GIZA++ is not installed" in result.err
     tables = {}
-    for name in ("layers", "rules", "comparisons", "systems"):
+    for name in ("layers", "rules", "comparisons", "systems", "seeds"):
         sign, tables[name] = read_table(data / "results" / f"toy.{name}.tsv")
         assert sign.startswith("# reproduce|toy|gold:toy|fairseq:de-en@")
         assert "|pieces:fairseq:de-en@" in sign
@@ -60,6 +60,13 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
     assert [(row["system"], row["p"]) for row in default] == [
         ("models/one and models/back: norm, both, soft (default)", "n/a")
     ]
+    seeds = {row["system"]: row for row in tables["seeds"]}
+    assert len(seeds) == (4 + 3) + (2 * 4 + 3)
+    both = seeds["two models: norm, both, soft"]
+    one, two = (rate for name, rate in rates.items() if "norm, both, soft" in name)
+    assert both["each"] == f"{one:.1f} {two:.1f}"
+    assert float(both["mean"]) == pytest.approx((one + two) / 2, abs=0.11)
+    assert float(both["sd"]) == pytest.approx(abs(one - two) / 2**0.5, abs=0.11)
     drawn = {path.name for path in (data / "results").iterdir() if path.suffix != ".tsv"}
     assert drawn == {f"toy.{name}.{kind}" for name in ("layers", "heads") for kind in ("png", "pdf")}
 
