@@ -16,6 +16,9 @@ from align.links.formats import parse_pharaoh
 from align.statistical.tools import align_with, describe_tool, lower_case
 from align.types import Links
 
+_THREADS = {"giza": 2}
+"""One for each direction of GIZA++; others get a single one, so that links depend on no number of threads."""
+
 
 class Baseline(NamedTuple):
     """What a statistical aligner links.
@@ -74,7 +77,8 @@ class Baselines(NamedTuple):
         tested = {letters(pair) for pair in map(lower_case, text.pairs)}
         train = (pair for pair in read_train(about, self.data, not recorder) if letters(lower_case(pair)) not in tested)
         pairs = text.pairs if recorder else map(lower_case, text.pairs)
-        return list(align_with(tool, pairs, train=train, append=True, cut=recorder.encode if recorder else None))
+        cut = recorder.encode if recorder else None
+        return list(align_with(tool, pairs, train=train, append=True, threads=_THREADS.get(tool, 1), cut=cut))
 
     def _digest(self, about: dict[str, Any], text: Text, recorder: Recorder | None) -> str:
         """Of all that the links depend on, beside the tool."""

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from align.links.formats import parse_a3
-from align.statistical.process import Files, Job, find_program, run_program
+from align.statistical.process import Files, Job, find_program, run_side_by_side
 
 _OPTIONS = (
     *("-m1", "5", "-m2", "0", "-mh", "5", "-m3", "3", "-m4", "3"),
@@ -32,35 +32,30 @@ def find_giza() -> Callable[[Job], Files]:
 
 
 def _giza(giza: str, mkcls: str, snt2cooc: str, job: Job) -> Files:
-    """Make vocabularies, word classes and co-occurrences, and train and align in both directions."""
+    """Make vocabularies, word classes and co-occurrences, and train and align, both directions side by side."""
     multi = Path(giza).name == "mgiza"
     vocabularies = [_vocabulary(path) for path in job.text]
-    for path, vocabulary in zip(job.text, vocabularies, strict=True):
-        run_program("mkcls", [mkcls, "-c50", "-n2", f"-p{path}", f"-V{vocabulary}.classes", "opt"], job)
+    classes = [
+        [mkcls, "-c50", "-n2", f"-p{path}", f"-V{vocabulary}.classes", "opt"]
+        for path, vocabulary in zip(job.text, vocabularies, strict=True)
+    ]
+    run_side_by_side("mkcls", classes, job)
     output = job.folder / "forward", job.folder / "reverse"
-    for reverse, path in enumerate(output):
+    cooccurrences = [path.with_suffix(".cooc") for path in output]
+    counting: list[list[str | Path]] = []
+    training: list[list[str | Path]] = []
+    for reverse, (path, counts) in enumerate(zip(output, cooccurrences, strict=True)):
         source, target = vocabularies[reverse], vocabularies[1 - reverse]
-        text, cooccurrences = path.with_suffix(".snt"), path.with_suffix(".cooc")
+        text = path.with_suffix(".snt")
         with open(job.text[reverse]) as sources, open(job.text[1 - reverse]) as targets, open(text, "w") as stream:
             stream.writelines(f"1\n{source_line}{line}" for source_line, line in zip(sources, targets, strict=True))
-        if multi:
-            run_program("snt2cooc", [snt2cooc, cooccurrences, source, target, text], job)
-        else:
-            run_program("snt2cooc.out", [snt2cooc, source, target, text], job, cooccurrences)
-        options = [*_OPTIONS, *(["-ncpus", str(job.threads)] if multi else [])]
-        files: list[str | Path] = [
-            "-S",
-            source,
-            "-T",
-            target,
-            "-C",
-            text,
-            "-CoocurrenceFile",
-            cooccurrences,
-            "-o",
-            f"{path}.giza",
-        ]
-        run_program(Path(giza).name, [giza, *files, *options], job)
+        counting.append([snt2cooc, *([counts] if multi else []), source, target, text])
+        files: list[str | Path] = ["-S", source, "-T", target, "-C", text, "-CoocurrenceFile", counts]
+        threads = ["-ncpus", str(max(1, job.threads // 2))] if multi else []
+        training.append([giza, *files, "-o", f"{path}.giza", *_OPTIONS, *threads])
+    run_side_by_side(Path(snt2cooc).name, counting, job, None if multi else cooccurrences)
+    run_side_by_side(Path(giza).name, training, job)
+    for reverse, path in enumerate(output):
         _collect(path, bool(reverse))
     return output
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,12 +28,19 @@ class Job(NamedTuple):
     threads: int
 
 
-def run_program(tool: str, command: Sequence[str | Path], job: Job, output: Path | None = None) -> str:
+Command = Sequence[str | Path]
+"""A program and its arguments."""
+
+_POLL = 0.02
+"""Seconds between two looks at whether programs have ended."""
+
+
+def run_program(tool: str, command: Command, job: Job, output: Path | None = None) -> str:
     """Run a program in the job's folder, with its stdout written to a file or thrown away.
 
     Args:
         tool: what to call it in errors.
-        command: the program and its arguments.
+        command: what to run.
         job: gives the folder and the number of threads.
         output: gets its stdout; None for none.
 
@@ -41,17 +50,53 @@ def run_program(tool: str, command: Sequence[str | Path], job: Job, output: Path
     Raises:
         ValueError: the program failed; says how, with the last lines of its stderr.
     """
-    log = job.folder / "stderr"
-    environment = os.environ | {"OMP_NUM_THREADS": str(job.threads), "TMPDIR": str(job.folder)}
-    with open(log, "wb") as errors, open(output or os.devnull, "wb") as stream:
-        code = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=stream, stderr=errors, cwd=job.folder, env=environment
-        ).returncode
-    messages = log.read_text(encoding="utf-8", errors="replace")
-    if code:
-        how = f"exit code {code}" if code > 0 else f"signal {-code}: memory may have run out"
-        raise ValueError(f"{tool} failed ({how}):\n" + "\n".join(messages.strip().splitlines()[-5:]))
+    return run_side_by_side(tool, [command], job, [output])[0]
+
+
+def run_side_by_side(
+    tool: str, commands: Sequence[Command], job: Job, outputs: Sequence[Path | None] | None = None
+) -> list[str]:
+    """Run programs as `run_program` does, all at once if the job has a thread for each, or else one after another.
+
+    The first that fails ends the others.
+    """
+    together = len(commands) if job.threads >= len(commands) else 1
+    environment = os.environ | {"OMP_NUM_THREADS": str(job.threads // together), "TMPDIR": str(job.folder)}
+    runs = list(zip(commands, outputs or [None] * len(commands), strict=True))
+    messages = []
+    for first in range(0, len(runs), together):
+        with ExitStack() as stack:
+            programs = []
+            for number, (command, output) in enumerate(runs[first : first + together]):
+                log = job.folder / f"stderr.{number}"
+                errors = stack.enter_context(open(log, "wb"))
+                stream = stack.enter_context(open(output or os.devnull, "wb"))
+                program = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=stream, stderr=errors, cwd=job.folder, env=environment
+                )
+                stack.callback(_end, program)
+                programs.append((program, log))
+            while None in (codes := [program.poll() for program, _ in programs]) and not any(codes):
+                time.sleep(_POLL)
+            for code, (_, log) in zip(codes, programs, strict=True):
+                if code:
+                    raise ValueError(f"{tool} failed ({_how(code)}):\n" + "\n".join(_read(log).splitlines()[-5:]))
+            messages += [_read(log) for _, log in programs]
     return messages
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code > 0 else f"signal {-code}: memory may have run out"
+
+
+def _read(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace").strip()
+
+
+def _end(program: subprocess.Popen[bytes]) -> None:
+    """Let no program outlive the one that started it."""
+    program.kill()
+    program.wait()
 
 
 def find_program(name: str) -> str | None:

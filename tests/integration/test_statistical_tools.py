@@ -492,11 +492,13 @@ for number in reversed(range(len(snt) // 3)):
 """
 
 
-def put_giza(put: Callable[..., None], multi: bool = True, skip: int = -1, more: str = "") -> None:
+def put_giza(put: Callable[..., None], multi: bool = True, skip: int = -1, more: str = "", cpus: int = 1) -> None:
     parts = [".A3.final.part000", ".A3.final.part001"] if multi else [".A3.final"]
     put("mkcls", MKCLS)
     put("snt2cooc" if multi else "snt2cooc.out", SNT2COOC.replace("PRE", "[names[0]]" if multi else "[]"))
-    giza = GIZA.replace("CPUS", "'3'" if multi else "None").replace("PARTS", repr(parts)).replace("SKIP", str(skip))
+    giza = (
+        GIZA.replace("CPUS", f"'{cpus}'" if multi else "None").replace("PARTS", repr(parts)).replace("SKIP", str(skip))
+    )
     put("mgiza" if multi else "GIZA++", giza + more)
 
 
@@ -509,6 +511,49 @@ def test_giza(put: Callable[..., None], multi: bool) -> None:
     assert aligned == [(two, two), (frozenset(), frozenset()), (two, two), (one, one), (two, two)]
     appended = align_with("giza", text[2:], train=text[:2], append=True, threads=3)
     assert list(appended) == aligned[2:]
+
+
+TOGETHER = """
+import time
+own = os.path.basename(at["-o"])
+open("at." + own, "w").close()
+other = "at." + {"forward.giza": "reverse.giza", "reverse.giza": "forward.giza"}[own]
+end = time.monotonic() + 60
+while not os.path.exists(other):
+    assert time.monotonic() < end, "alone"
+    time.sleep(0.01)
+"""
+
+
+def test_the_directions_of_giza_run_side_by_side(put: Callable[..., None]) -> None:
+    put_giza(put, more=TOGETHER, cpus=2)
+    assert len(list(align_with("giza", pairs("a b|x y", "c|z"), threads=5))) == 2
+
+
+def test_the_directions_of_giza_follow_each_other_on_one_thread(put: Callable[..., None]) -> None:
+    put_giza(
+        put, more="assert os.path.exists('forward.giza.done') == ('reverse' in at['-o'])\nopen(at['-o'] + '.done', 'w')"
+    )
+    assert len(list(align_with("giza", pairs("a b|x y", "c|z"), threads=1))) == 2
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_a_direction_that_fails_ends_the_other(put: Callable[..., None], tmp_path: Path, direction: str) -> None:
+    pid = tmp_path / "pid"
+    last = f"""
+import time
+if {direction!r} in at['-o']:
+    while not (os.path.exists({str(pid)!r}) and open({str(pid)!r}).read()):
+        time.sleep(0.01)
+    sys.exit('no space left')
+open({str(pid)!r}, 'w').write(str(os.getpid()))
+time.sleep(600)
+"""
+    put_giza(put, more=last)
+    with pytest.raises(ValueError, match="mgiza failed"):
+        list(align_with("giza", pairs("a|b", "c|d"), threads=2))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_giza_takes_only_what_it_would_not_cut_off(put: Callable[..., None]) -> None:
