@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from align.quiet import quietly
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
