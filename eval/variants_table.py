@@ -179,7 +179,7 @@ def positions(of: Material) -> Iterator[Variant]:
 def sharpness(of: Material) -> Iterator[Variant]:
     """Rows of both positions more and less sharp than by default."""
     joined = of.both_positions(0.5)
-    for mean in (0.5, 0.55, 0.6, 0.65, 0.7):
+    for mean in (0.4, 0.45, 0.5, 0.55, 0.6, 0.65):
         forward, reverse = ([sharpen(rows, "eos", mean) for rows in some] for some in joined)
         yield at_reference(f"{mean:g}", soft(forward, reverse))
         yield at_reference(f"{mean:g}, forward", [soft_scores(f) for f in forward])

@@ -83,8 +83,8 @@ def shares(scores: list[list[float]], null: str) -> list[list[float]]:
     return found
 
 
-def sharpen(scores: list[list[float]], null: str) -> list[list[float]]:
-    """Shares `[J][I]` of rows raised to the power, from 1/2 to 4, at which their largest ones are 0.6 in the mean."""
+def sharpen(scores: list[list[float]], null: str, wanted: float = 0.5) -> list[list[float]]:
+    """Shares `[J][I]` of rows raised to the power, from 1/2 to 4, that gives their largest the mean that is wanted."""
 
     def raised(power: float) -> list[list[float]]:
         rows = [[max(score, 0.0) for score in row] for row in scores]
@@ -94,12 +94,12 @@ def sharpen(scores: list[list[float]], null: str) -> list[list[float]]:
     def sharpness(power: float) -> float:
         rows = [row if null == "eos" else row[:-1] for row in raised(power)]
         largest = [max(row) / sum(row) for row in rows if sum(row)]
-        return sum(largest) / len(largest) if largest else 0.6
+        return sum(largest) / len(largest) if largest else wanted
 
     low, high = 0.5, 4.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if sharpness(middle) < 0.6 else (low, middle)
+        low, high = (middle, high) if sharpness(middle) < wanted else (low, middle)
     return shares(raised(low), null)
 
 

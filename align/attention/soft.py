@@ -13,7 +13,7 @@ from torch import Tensor
 from align.attention.scores import TINY, shares
 from align.types import Null
 
-SHARPNESS = 0.6
+SHARPNESS = 0.5
 """What the best source word of a target word holds of its row, in the mean over a pair. docs/choices.md says how it was
 chosen."""
 
@@ -24,7 +24,8 @@ _LEAST = 1e-6
 """Nearer to 0 and 1 a mean has no log odds worth the name."""
 
 _STEPS = 5
-"""Newton's, from 1: what is left to the power that is looked for is then below what float32 can tell."""
+"""Newton's, from 1: what is left to the power that is looked for is then below what float32 can tell, unless
+scores tie."""
 
 
 def sharpen(scores: Tensor, null: Null, sharpness: float = SHARPNESS) -> Tensor:

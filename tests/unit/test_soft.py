@@ -41,10 +41,12 @@ def word_scores(draw: st.DrawFn, least: float = 0.0) -> Tensor:
     return torch.tensor(drawn).view(size, targets, sources + 1)
 
 
-@given(word_scores(2**-10), st.sampled_from(["eos", "mask", "none"]))
-def test_sharpened_shares_equal_naive_bisection(scores: Tensor, null: Any) -> None:
-    for one, ours in zip(scores, sharpen(scores, null), strict=True):
-        torch.testing.assert_close(ours, torch.tensor(naive.sharpen(one.tolist(), null)), atol=2e-5, rtol=1e-4)
+@given(word_scores(2**-10), st.sampled_from(["eos", "mask", "none"]), st.sampled_from([0.45, SHARPNESS, 0.6]))
+def test_sharpened_shares_equal_naive_bisection(scores: Tensor, null: Any, sharpness: float) -> None:
+    off = 1e-3 if sharpness == 0.5 else 2e-5  # at any power two scores that are the same have about half of a row each
+    for one, ours in zip(scores, sharpen(scores, null, sharpness), strict=True):
+        expected = torch.tensor(naive.sharpen(one.tolist(), null, sharpness))
+        torch.testing.assert_close(ours, expected, atol=off, rtol=1e-4)
 
 
 @given(word_scores(), st.sampled_from(["eos", "none"]), st.integers(0, 3), st.integers(0, 3))
@@ -69,7 +71,7 @@ def test_sharpened_shares_are_shares_and_keep_the_order_of_a_row(scores: Tensor,
         assert (sharpened[row.argsort()].diff() >= -1e-6).all()
 
 
-@pytest.mark.parametrize(("spread", "limit"), [(0.3, POWERS[1]), (0.5, None), (1, None), (2, None), (4, POWERS[0])])
+@pytest.mark.parametrize(("spread", "limit"), [(0.1, POWERS[1]), (0.3, None), (1, None), (1.5, None), (4, POWERS[0])])
 def test_rows_end_up_equally_sharp_within_limits(spread: float, limit: float | None) -> None:
     rows = torch.tensor([[[0.7, 0.1, 0.1, 0.1], [0.1, 0.5, 0.3, 0.1], [0.2, 0.2, 0.4, 0.2]]]) ** spread
     found = sharpen(torch.nn.functional.pad(rows, (0, 1)), "none")
