@@ -62,7 +62,7 @@ def test_variants_that_the_library_has_are_its_own(
     assert sign.startswith("# variants|fairseq:de-en@")
     assert sign[2:] in result.out
     rates = {(row["part"], row["variant"], row["threshold"]): row["aer_toy"] for row in rows}
-    assert len(rates) == len(rows) == 67 + len(METHODS)
+    assert len(rates) == len(rows) == 70 + len(METHODS)
     ours = TwoWayAligner(*models)
     assert rates["soft", "reference", "0.5"] == rate(ours(text))
     assert next(row["p"] for row in rows if row["variant"] == "reference") == "1.0000"
