@@ -24,8 +24,8 @@ _LEAST = 1e-6
 """Nearer to 0 and 1 a mean has no log odds worth the name."""
 
 _STEPS = 5
-"""Newton's, from 1: what is left to the power that is looked for is then below what float32 can tell, unless
-scores tie."""
+"""Newton's, from 1: what is left to the power that is looked for is then below what float32 can tell, unless the
+largest scores of a row tie."""
 
 
 def sharpen(scores: Tensor, null: Null, sharpness: float = SHARPNESS) -> Tensor:
