@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from align.loading import load
     from align.scale.table_aligner import TableAligner
     from align.scale.tables import align_table
+    from align.settings import Search, Settings
     from align.text.ids import IdPair, words_of_offsets, words_of_pieces
     from align.text.lines import read_text
     from align.text.words import LinePair
-    from align.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, Search, Settings, TextWarning
+    from align.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, TextWarning
     from align.view.grid import error_grid, grid, heat_grid
 
 _HOMES = {
@@ -55,8 +56,8 @@ _HOMES = {
     "Pair": "align.types",
     "PairError": "align.errors",
     "Place": "align.types",
-    "Search": "align.types",
-    "Settings": "align.types",
+    "Search": "align.settings",
+    "Settings": "align.settings",
     "TableAligner": "align.scale.table_aligner",
     "TextWarning": "align.types",
     "TwoWayAligner": "align.aligners.two_way",

@@ -18,8 +18,9 @@ from align.backends.huggingface.model import load_huggingface
 from align.backends.model_folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, find_model
 from align.backends.model_toml import ModelOptions
 from align.errors import Argument, ModelError, Remedy, plural
+from align.settings import THRESHOLD, Null, PositionChoice, Settings
 from align.text.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
-from align.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings
+from align.types import DTYPES, Dtype, Head, Score
 
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import align
-from align.types import Cell, Choice, Place, Settings
+from align.settings import Settings
+from align.types import Cell, Choice, Place
 
 MERGE = "sum/mean"
 """How scores of pieces become scores of words: summed over a source word's, the mean over a target word's."""

@@ -35,9 +35,10 @@ from align.attention.scores import both_positions
 from align.attention.soft import links_above, sharpen, soft_scores
 from align.backends.base import Recorder
 from align.links.metrics import SEED, aer, count_all
+from align.settings import THRESHOLD
 from align.signature import signature
 from align.text.batching import BATCH_TOKENS, chunks, cut, encode
-from align.types import THRESHOLD, Cell, Place, Position
+from align.types import Cell, Place, Position
 from align.view.tables import Column, Value
 
 SIZES = (10, 20, 50, 200, 1000)

@@ -32,9 +32,10 @@ from align import Aligner, Pair, Settings
 from align.attention.scores import shares
 from align.attention.soft import links_above, sharpen, soft_scores
 from align.links.metrics import count_all
+from align.settings import THRESHOLD, PositionChoice
 from align.signature import signature
 from align.text.batching import encode
-from align.types import THRESHOLD, Links, PositionChoice, Score
+from align.types import Links, Score
 from align.view.tables import Column, Value
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)

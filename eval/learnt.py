@@ -45,10 +45,11 @@ from align.attention.soft import links_above, soft_scores
 from align.backends.base import OpenRecorder
 from align.backends.transformer.layers import Layout
 from align.links.metrics import SAMPLES, SEED, count_all
+from align.settings import THRESHOLD
 from align.signature import signature
 from align.statistical.tools import lower_case
 from align.text.batching import BATCH_TOKENS, cut, encode
-from align.types import THRESHOLD, Batch, CrossAttention, Links, Pieces, Place
+from align.types import Batch, CrossAttention, Links, Pieces, Place
 from align.view.tables import Column, Rows, Value
 
 EXPERIMENTS = ("bundled", "hansards")

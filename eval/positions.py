@@ -38,9 +38,10 @@ from align.attention.scores import best_words
 from align.backends.base import Recorder
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.links.metrics import Counts, compare, count_all, estimate
+from align.settings import THRESHOLD, PositionChoice
 from align.signature import signature
 from align.text.batching import BATCH_TOKENS, Encoded, cut, encode
-from align.types import THRESHOLD, Cell, Links, Place, Position, PositionChoice
+from align.types import Cell, Links, Place, Position
 from align.view.tables import Column, Value, interval, percent
 
 SIZES = (100, 200, 1000)

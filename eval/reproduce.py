@@ -24,8 +24,8 @@ from reproduce_tables import comparison_rows, layer_rows, rule_rows
 from align.aligners.sweep import sweep
 from align.links.metrics import SAMPLES, SEED
 from align.links.symmetrize import SOFT
+from align.settings import THRESHOLD
 from align.signature import signature
-from align.types import THRESHOLD
 from align.view.sweep_tables import draw
 
 

@@ -19,7 +19,8 @@ from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.backends.base import Recorder
 from align.links.metrics import Counts, count_all, estimate
 from align.links.symmetrize import METHODS, SOFT
-from align.types import Links, Settings
+from align.settings import Settings
+from align.types import Links
 from align.view.tables import Column, Rows, Value, percent
 
 SYMMETRIZED = ("grow-diag", "grow-diag-final-and")

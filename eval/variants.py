@@ -38,8 +38,9 @@ from variants_table import PARTS, THRESHOLDS, Material, above, turned
 from align import Aligner, Alignment, TwoWayAligner
 from align.links.metrics import SEED, count_all, estimate
 from align.links.symmetrize import METHODS
+from align.settings import THRESHOLD
 from align.signature import signature
-from align.types import THRESHOLD, Links
+from align.types import Links
 from align.view.tables import Column, Rows, Value, percent
 
 TIE = 1e-4

@@ -20,7 +20,8 @@ from align.attention.norms import gram, head_norms, head_products
 from align.attention.scores import TINY, best_words, cell_scores, hide_eos, shares, target_rows
 from align.attention.soft import sharpen, soft_scores
 from align.backends.fairseq.recorder import FairseqRecorder
-from align.types import Batch, Cell, CrossAttention, Links, Null, Position
+from align.settings import Null
+from align.types import Batch, Cell, CrossAttention, Links, Position
 
 Scores = list[Tensor]
 """Scores of all pairs, each `[1, J, I]`."""

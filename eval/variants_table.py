@@ -15,7 +15,8 @@ from align import Pair
 from align.attention.soft import links_above, sharpen, soft_scores
 from align.links.metrics import count_all, estimate
 from align.links.symmetrize import METHODS
-from align.types import THRESHOLD, Cell, Links, Null
+from align.settings import THRESHOLD, Null
+from align.types import Cell, Links
 
 THRESHOLDS = [n / 50 for n in range(2, 46)]
 

@@ -28,8 +28,9 @@ from worth_plot import plot
 from align import Aligner, Settings, TwoWayAligner
 from align.links.metrics import CONFIDENCE, SAMPLES, SEED, Counts, count_all, estimate
 from align.links.symmetrize import METHODS
+from align.settings import THRESHOLD
 from align.signature import signature
-from align.types import THRESHOLD, Gold, Links
+from align.types import Gold, Links
 from align.view.tables import Column, Value, interval, percent
 
 FLOOR = 0.01

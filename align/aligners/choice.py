@@ -13,8 +13,9 @@ from align.attention.consistency import CHOOSING_PAIRS, MIN_PAIRS, LinkedWords
 from align.attention.scores import best_words
 from align.backends.base import AttentionRecorder
 from align.errors import ModelError, plural
+from align.settings import Settings
 from align.text.batching import BATCH_TOKENS, Encoded, cut
-from align.types import Cell, Choice, Head, Place, Position, Score, Settings
+from align.types import Cell, Choice, Head, Place, Position, Score
 
 Calibration = Mapping[tuple[Score, Position], Cell]
 """A model's stored choices."""

@@ -13,7 +13,8 @@ from align.attention.merging import collate, merge_sources, merge_targets
 from align.attention.scores import best_words, both_positions, cell_scores, hide_eos, target_rows
 from align.attention.soft import links_above, sharpen, soft_scores
 from align.backends.base import AttentionRecorder
-from align.types import Batch, Cell, CrossAttention, Null, Pieces, Place, Position, Score
+from align.settings import Null
+from align.types import Batch, Cell, CrossAttention, Pieces, Place, Position, Score
 
 LinkScores = dict[tuple[int, int], float]
 """The links of a pair, (source word, target word), each with its score."""

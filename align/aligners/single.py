@@ -15,10 +15,11 @@ from align.aligners.stream import Chosen, Found, OnChoice, Steps, align_stream
 from align.aligners.translating import Sentence, translate
 from align.backends.base import Recorder
 from align.errors import ModelError
+from align.settings import Search, Settings
 from align.text.batching import BATCH_TOKENS, BUFFER, Encoded, OnBatch, Terms, TooLong, cut, encode, tell
 from align.text.ids import IdPair
 from align.text.lines import number_pairs
-from align.types import Alignment, Choice, Pair, Place, Search, Settings
+from align.types import Alignment, Choice, Pair, Place
 
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
 """A pair, or its source and target: strings, whose words are between spaces, or words."""

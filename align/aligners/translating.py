@@ -11,9 +11,10 @@ from align.aligners.workers import Task, Workers
 from align.attention.merging import NULL
 from align.backends.base import Translator
 from align.errors import PairError, Remedy
+from align.settings import Search
 from align.text.batching import BLANK, OnBatch, chunks
 from align.text.lines import number_sentences
-from align.types import Alignment, Pair, Pieces, Search
+from align.types import Alignment, Pair, Pieces
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner

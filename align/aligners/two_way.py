@@ -18,10 +18,11 @@ from align.aligners.stream import Chosen, Found, OnChoice, Steps, align_stream
 from align.aligners.translating import Sentence, translate
 from align.attention.soft import links_above, soft_scores
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, symmetrize
+from align.settings import THRESHOLD, Search
 from align.text.batching import Encoded, OnBatch, Terms, chunks, cut, encode, tell
 from align.text.ids import IdPair
 from align.text.lines import number_pairs
-from align.types import THRESHOLD, Alignment, Choice, Pair, Pieces, Place, Search, TextWarning
+from align.types import Alignment, Choice, Pair, Pieces, Place, TextWarning
 
 GROUP = 32
 """Batches that go through one model and then, cut anew for its own lengths, through the other."""

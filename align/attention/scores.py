@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from align.attention.norms import gram, head_norms, head_products, vector_norms
-from align.types import CrossAttention, Head, Null, Position, Score
+from align.settings import Null
+from align.types import CrossAttention, Head, Position, Score
 
 TINY = torch.finfo(torch.float32).tiny
 """What keeps a sum of no score at all from being divided by; bfloat16 has room for it too."""

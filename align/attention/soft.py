@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from align.attention.scores import TINY, shares
-from align.types import Null
+from align.settings import Null
 
 SHARPNESS = 0.5
 """What the best source word of a target word holds of its row, in the mean over a pair. docs/choices.md says how it was

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from align.backends.transformer.forward import Padded, Transformer
+from align.settings import Search
 from align.text.ids import IdPair
-from align.types import Batch, CrossAttention, Pair, Pieces, Search
+from align.types import Batch, CrossAttention, Pair, Pieces
 
 
 class AttentionRecorder(Protocol):

@@ -29,11 +29,12 @@ from align.cli.options import (
 from align.cli.parser import Idle, Parser
 from align.links.formats import FORMATS, WITH_WORDS
 from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
+from align.settings import Settings
 from align.signature import signature
 from align.statistical.tools import TOOLS, Run, describe_tool, lower_case, open_run
 from align.text.batching import BUFFER
 from align.text.preprocess import CASES
-from align.types import Alignment, Links, Pair, Settings, TextWarning
+from align.types import Alignment, Links, Pair, TextWarning
 
 if TYPE_CHECKING:
     from align.backends.base import Recorder

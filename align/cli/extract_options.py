@@ -28,8 +28,8 @@ from align.cli.result_options import add_result_options, check_results
 from align.cli.terms import TERMS_IDLE
 from align.cli.translate import SEARCH, add_translate_options, check_translate, requested_search
 from align.links.symmetrize import DIRECTIONS, METHODS, SOFT
+from align.settings import THRESHOLD
 from align.statistical.tools import TOOLS
-from align.types import THRESHOLD
 
 PROGRAM = "extract-align"
 

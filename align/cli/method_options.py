@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from align.cli.options import add_null_option, number_or, one_or_two
-from align.types import PositionChoice, Score, Settings
+from align.settings import PositionChoice, Settings
+from align.types import Score
 
 METHOD = "method (Kobayashi et al., EMNLP 2020)"
 """The heading of the options that say how."""

@@ -13,8 +13,9 @@ from align.cli.common import lacks_memory, say
 from align.cli.options import MAX_THREADS
 from align.cli.quota import cpu_quota
 from align.errors import ModelError, Remedy, plural
+from align.settings import Search, Settings
 from align.text.batching import SHARED_BUFFER
-from align.types import Dtype, Search, Settings
+from align.types import Dtype
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner

@@ -14,9 +14,10 @@ from align.backends.model_folder import DEFAULT_MODEL
 from align.cli.about import add_answers, add_list_models
 from align.cli.parser import Idle, Parser
 from align.errors import shorten
+from align.settings import Null
 from align.text.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
 from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
-from align.types import DTYPES, Null
+from align.types import DTYPES
 
 T = TypeVar("T")
 

@@ -28,8 +28,8 @@ from align.cli.options import (
 from align.cli.parser import Parser
 from align.links.symmetrize import SOFT
 from align.service.limits import Limits
+from align.settings import THRESHOLD
 from align.text.batching import BUFFER
-from align.types import THRESHOLD
 
 PROGRAM = "extract-align serve"
 

@@ -31,7 +31,7 @@ from align.cli.options import (
 )
 from align.cli.parser import Parser
 from align.links.symmetrize import SOFT
-from align.types import THRESHOLD
+from align.settings import THRESHOLD
 
 if TYPE_CHECKING:
     from align.scale.files import InputFile

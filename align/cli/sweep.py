@@ -37,8 +37,9 @@ from align.errors import PairError
 from align.links.gold import LinkOptions, NumberedLinks, read_as
 from align.links.metrics import SAMPLES, SEED
 from align.memory import keep_freed_memory
+from align.settings import Settings
 from align.signature import MERGE, signature
-from align.types import Gold, Pair, Settings, TextWarning
+from align.types import Gold, Pair, TextWarning
 
 if TYPE_CHECKING:
     from align.aligners.swept import Sweep

@@ -8,7 +8,8 @@ from typing import BinaryIO
 from align.cli.common import write_links
 from align.cli.options import number_up_to, whole_number
 from align.links.formats import FORMATS, WITH_WORDS
-from align.types import Alignment, Search
+from align.settings import Search
+from align.types import Alignment
 
 DEFAULT = Search()
 MAX_BEAM = 1000

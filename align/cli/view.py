@@ -25,9 +25,10 @@ from align.cli.options import (
 from align.cli.parser import Idle, Parser
 from align.errors import plural
 from align.links.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
+from align.settings import Settings
 from align.signature import signature
 from align.text.lines import read_text
-from align.types import Pair, Position, Settings, TextWarning
+from align.types import Pair, Position, TextWarning
 from align.view.page import Attention, System, make_page
 
 PROGRAM = "view-align"

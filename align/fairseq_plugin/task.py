@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from align.fairseq_plugin.lighter import lighten
 from align.fairseq_plugin.words import WordAligner
 from align.memory import keep_freed_memory
-from align.types import Settings
+from align.settings import Settings
 
 NAME = "translation_align"
 

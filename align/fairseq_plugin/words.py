@@ -13,8 +13,9 @@ from align.aligners.reader import Reader
 from align.aligners.single import align_encoded
 from align.attention.merging import NULL
 from align.backends.fairseq.recorder import FairseqAttention
+from align.settings import Settings
 from align.text.batching import Encoded
-from align.types import Alignment, Pair, Pieces, Settings, TextWarning
+from align.types import Alignment, Pair, Pieces, TextWarning
 
 _BLANK = "\u2581"
 

@@ -13,7 +13,7 @@ from align.links.symmetrize import SOFT
 from align.loading import load
 from align.scale.arrow import LinksAs
 from align.scale.tables import AnyAligner, align_table, check_links, for_rows
-from align.types import THRESHOLD
+from align.settings import THRESHOLD
 
 if TYPE_CHECKING:
     import pyarrow as pa

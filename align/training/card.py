@@ -14,13 +14,14 @@ from align.aligners.reader import Reader
 from align.attention.consistency import MIN_PAIRS
 from align.backends.fairseq.checkpoint import load_checkpoint
 from align.loading import load
+from align.settings import Settings
 from align.text.batching import encode
 from align.text.lines import number_pairs, split_words
 from align.training.prepare import Prepared
 from align.training.recipe import Recipe
 from align.training.run import Point
 from align.training.score import Quality
-from align.types import Cell, Position, Score, Settings
+from align.types import Cell, Position, Score
 
 Cells = Mapping[tuple[Position, Score], Cell]
 """The cell to read for each position and score."""

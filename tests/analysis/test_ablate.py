@@ -21,7 +21,8 @@ from align.attention.merging import collate
 from align.backends.fairseq.recorder import FairseqAttention
 from align.backends.transformer.inside import Inside
 from align.errors import DataError
-from align.types import PARTS, Pieces, Search
+from align.settings import Search
+from align.types import PARTS, Pieces
 from tests import hugging, toy
 
 TEXT = [("das haus ist alt", "the house is old"), ("wir sehen", "we see it"), ("haus und haus .", "house and house .")]

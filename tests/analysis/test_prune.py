@@ -21,8 +21,9 @@ from align.backends.model_folder import find_model
 from align.backends.model_toml import ModelOptions
 from align.backends.transformer.inside import Inside
 from align.errors import ModelError
+from align.settings import Search
 from align.training.to_hugging_face import convert
-from align.types import PARTS, Search
+from align.types import PARTS
 from tests import toy
 from tests.analysis.test_ablate import GOLD, PAIRS, TEXT
 from tests.conftest import ROOT

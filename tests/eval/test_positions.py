@@ -12,8 +12,9 @@ import torch
 
 from align import Pair, load
 from align.attention.merging import collate
+from align.settings import PositionChoice
 from align.text.batching import encode
-from align.types import Cell, PositionChoice
+from align.types import Cell
 from tests import corpora
 from tests.eval.conftest import Result, read_table
 from tests.eval.test_variants import rate

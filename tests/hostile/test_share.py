@@ -13,7 +13,7 @@ import pytest
 from align import Aligner, ModelOptions, Pair, Settings, TwoWayAligner
 from align.backends.fairseq.model import load_fairseq
 from align.backends.model_folder import find_model
-from align.types import Search
+from align.settings import Search
 from tests import toy
 from tests.hostile import share
 

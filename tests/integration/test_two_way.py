@@ -12,7 +12,8 @@ import pytest
 
 from align import Aligner, Alignment, Pair, PairError, Settings, TwoWayAligner, load
 from align.links.symmetrize import METHODS, symmetrize
-from align.types import THRESHOLD, TextWarning
+from align.settings import THRESHOLD
+from align.types import TextWarning
 from tests import naive, toy
 from tests.conftest import align_and_choose, plain
 from tests.corpora import turned, with_gaps

@@ -15,7 +15,7 @@ from align.backends.fairseq.packed import PackedModule, pack
 from align.backends.fairseq.translator import FairseqTranslator
 from align.backends.model_folder import DEFAULT_MODEL, find_model
 from align.backends.model_toml import ModelOptions
-from align.types import Search
+from align.settings import Search
 from tests import toy
 from tests.conftest import example_pairs, plain
 

@@ -13,8 +13,8 @@ import torch
 
 from align import Pair, TwoWayAligner, load
 from align.backends.huggingface.translator import HuggingFaceTranslator
+from align.settings import Search
 from align.training.to_hugging_face import convert
-from align.types import Search
 from tests import hugging
 from tests.conftest import example_pairs
 from tests.hugging import options

@@ -1,32 +1,12 @@
 """The nouns' own checks, and the signature."""
 
-from typing import Any
-
 import pytest
 
 from align import __version__
+from align.settings import Settings
 from align.signature import Parts, describe, describe_reverse, signature
-from align.types import Alignment, Cell, Choice, Gold, Pair, Place, Search, Settings
+from align.types import Alignment, Cell, Choice, Gold, Pair, Place
 from tests.conftest import plain
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"score": "l1"}, "score is one of norm, weight"),
-        ({"position": "in"}, "position is one of input, output"),
-        ({"null": "yes"}, "null is one of eos, mask, none"),
-        ({"layer": 0}, "layer is a number from 1 or auto"),
-        ({"layer": "all"}, "layer is a number from 1 or auto"),
-        ({"head": -1}, "head is a number from 1 or auto or all"),
-        ({"threshold": -0.1}, "threshold is a number from 0 to 1; not -0.1"),
-        ({"threshold": 1.5}, "threshold is a number from 0 to 1; not 1.5"),
-        ({"threshold": float("nan")}, "threshold is a number from 0 to 1; not nan"),
-    ],
-)
-def test_settings_refuse_what_they_do_not_know(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Settings(**wrong)
 
 
 def test_alignment_prints_as_pharaoh_and_knows_its_null_words() -> None:
@@ -86,24 +66,3 @@ def test_sure_gold_links_are_possible_too() -> None:
     assert Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})).possible == {(0, 0), (1, 1)}
     with pytest.raises(ValueError, match="a sure link is not among the possible ones"):
         Gold(frozenset({(0, 0)}), frozenset({(1, 1)}))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"beam": 0}, "beam and max_len_b are numbers from 1; not 0 and 50"),
-        ({"max_len_b": 0}, "beam and max_len_b are numbers from 1; not 5 and 0"),
-        ({"length_penalty": -0.1}, "length_penalty is a number from 0 to 10; not -0.1"),
-        ({"max_len_a": 10.5}, "max_len_a is a number from 0 to 10; not 10.5"),
-        ({"max_len_a": float("nan")}, "max_len_a is a number from 0 to 10; not nan"),
-    ],
-)
-def test_a_search_that_makes_no_sense_is_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Search(**wrong)
-
-
-def test_a_search_says_what_is_not_the_default() -> None:
-    assert str(Search()) == "beam5"
-    assert str(Search(beam=3, length_penalty=0.6)) == "beam3-penalty0.6"
-    assert str(Search(max_len_a=2, max_len_b=10)) == "beam5-length2x+10"

@@ -14,9 +14,10 @@ from align.backends.again import load_again
 from align.backends.fairseq.architecture import fairseq_transformer
 from align.backends.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK
 from align.backends.transformer.forward import Padded, Transformer
+from align.settings import Search
 from align.text.ids import IdPair
 from align.text.preprocess import Preprocessor
-from align.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
+from align.types import Batch, CrossAttention, Dtype, Pair, Pieces
 
 if TYPE_CHECKING:
     from align.backends.base import Translator

@@ -15,8 +15,9 @@ from align.backends.again import load_again
 from align.backends.huggingface.text import Text
 from align.backends.transformer.forward import Padded, Transformer
 from align.errors import shorten
+from align.settings import Search
 from align.text.ids import IdPair
-from align.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
+from align.types import Batch, CrossAttention, Dtype, Pair, Pieces
 
 if TYPE_CHECKING:
     from align.backends.base import Translator

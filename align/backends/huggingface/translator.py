@@ -9,9 +9,9 @@ import torch
 
 from align.backends.forking import under_way
 from align.backends.huggingface.recorder import HuggingFaceRecorder
+from align.settings import Search
 from align.text.batching import BATCH_TOKENS, of_one_length
 from align.text.detokenize import Detokenizer
-from align.types import Search
 
 
 class HuggingFaceTranslator:

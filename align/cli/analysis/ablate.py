@@ -20,8 +20,9 @@ from align.cli.translate import MAX_BEAM
 from align.errors import Argument, DataError, Remedy
 from align.links.gold import LinkOptions, read_as
 from align.links.metrics import SAMPLES, SEED
+from align.settings import Search
 from align.signature import Parts
-from align.types import PARTS, Gold, Pair, Search
+from align.types import PARTS, Gold, Pair
 from align.view.report import Finding
 
 SUMMARY = "Which heads does a model need to translate, and which to align? Each masked, and pruned one after the other"

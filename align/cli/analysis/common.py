@@ -17,9 +17,10 @@ from align.cli.options import MAX_THREADS, MODEL_IDLE, add_model_options, add_qu
 from align.cli.parser import Parser
 from align.cli.sweep import need
 from align.errors import Argument, DataError, Remedy
+from align.settings import Settings
 from align.signature import Parts, signature
 from align.text.batching import BUFFER
-from align.types import PARTS, Part, Settings
+from align.types import PARTS, Part
 from align.view.report import Finding, draw_figures, write_tables
 
 if TYPE_CHECKING:

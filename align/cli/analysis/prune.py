@@ -17,8 +17,8 @@ from align.cli.models import ModelRequest
 from align.cli.options import whole_number
 from align.cli.parser import Idle, Parser
 from align.errors import ModelError
+from align.settings import Settings
 from align.signature import Parts
-from align.types import Settings
 from align.view.report import Finding
 
 if TYPE_CHECKING:
