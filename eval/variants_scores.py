@@ -12,13 +12,14 @@ from dataclasses import replace
 import torch
 from common import chosen_cell
 from torch import Tensor
+from torch.nn.functional import conv2d
 
 from align import Aligner, Pair
 from align.attention.consistency import LinkedWords
 from align.attention.merging import collate, merge_words
 from align.attention.norms import gram, head_norms, head_products
 from align.attention.scores import TINY, best_words, cell_scores, hide_eos, shares, target_rows
-from align.attention.soft import sharpen, soft_scores
+from align.attention.soft import claims, sharpen, soft_scores
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.settings import Null
 from align.types import Batch, Cell, CrossAttention, Links, Position
@@ -175,6 +176,26 @@ class Way:
 def soft(forward: Scores, reverse: Scores) -> Scores:
     """Soft scores of every pair."""
     return [soft_scores(f, r) for f, r in zip(forward, reverse, strict=True)]
+
+
+KERNELS = {
+    "the two of the diagonal": [[1, 0, 0], [0, 0, 0], [0, 0, 1]],
+    "four beside": [[0, 1, 0], [1, 0, 1], [0, 1, 0]],
+    "six": [[1, 1, 0], [1, 0, 1], [0, 1, 1]],
+    "eight": [[1, 1, 1], [1, 0, 1], [1, 1, 1]],
+}
+"""Which neighbours of a link count."""
+
+
+def soft_near(forward: Scores, reverse: Scores, near: str, least: float, power: float) -> Scores:
+    """Soft scores of every pair with other neighbours, or with a weight that grows otherwise."""
+    found = []
+    for f, r in zip(forward, reverse, strict=True):
+        product = f.double() * r.mT
+        kernel = product.new_tensor(KERNELS[near])[None, None]
+        beside = conv2d(claims(product)[:, None], kernel, padding=1)[:, 0]
+        found.append(claims(product * (least + beside) ** power).float())
+    return found
 
 
 def with_null(row_shares: Tensor) -> Tensor:

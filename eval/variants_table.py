@@ -9,10 +9,10 @@ from functools import cached_property, partial
 import torch
 from common import Text
 from variants_lexicon import Lexicon
-from variants_scores import FORMULAS, SCORES, Scores, Way, best, soft, with_null
+from variants_scores import FORMULAS, KERNELS, SCORES, Scores, Way, best, soft, soft_near, with_null
 
 from align import Pair
-from align.attention.soft import links_above, sharpen, soft_scores
+from align.attention.soft import ALONE, claims, links_above, sharpen, soft_scores
 from align.links.metrics import count_all, estimate
 from align.links.symmetrize import METHODS
 from align.settings import THRESHOLD, Null
@@ -84,6 +84,16 @@ def turned(links: Sequence[Links]) -> list[Links]:
     return [frozenset((i, j) for j, i in some) for some in links]
 
 
+def mirrored(scores: Scores) -> Scores:
+    """Shares as if a model of the other direction had them."""
+    return [words.mT for words in scores]
+
+
+def alone(forward: Scores, reverse: Scores) -> Scores:
+    """Soft scores that know of no neighbours."""
+    return [claims(f.double() * r.mT).float() for f, r in zip(forward, reverse, strict=True)]
+
+
 def at_reference(name: str, scores: Scores) -> Variant:
     """Scores at the reference's threshold."""
     return name, above(scores, THRESHOLD), f"{THRESHOLD:g}"
@@ -114,6 +124,7 @@ def formulas(of: Material) -> Iterator[Variant]:
     """Soft scores, these of rows that are as sharp as they come, and other scores out of both directions' shares."""
     yield "reference", of.reference, f"{THRESHOLD:g}"
     yield by_gold("reference", soft(of.forward, of.reverse), of.text)
+    yield at_reference("no neighbours", alone(of.forward, of.reverse))
     plain = soft(*([words[..., :-1] for words in rows] for rows in of.rows))
     yield at_reference("not sharpened", plain)
     yield by_gold("not sharpened", plain, of.text)
@@ -187,6 +198,23 @@ def sharpness(of: Material) -> Iterator[Variant]:
         yield at_reference(f"{mean:g}, reverse", [soft_scores(r.mT) for r in reverse])
 
 
+def neighbours(of: Material) -> Iterator[Variant]:
+    """No neighbours of links in both positions, other ones, and other weights."""
+    forward, reverse = ([sharpen(rows, "eos") for rows in some] for some in of.both_positions(0.5))
+    both = {
+        "": (forward, reverse),
+        ", forward": (forward, mirrored(forward)),
+        ", reverse": (mirrored(reverse), reverse),
+    }
+    ways = [(near, ALONE, 0.5) for near in KERNELS]
+    ways += [("eight", least, 0.5) for least in (0.05, 0.2)] + [("eight", ALONE, power) for power in (0.3, 0.7)]
+    for name, (one, other) in both.items():
+        yield at_reference(f"none{name}", alone(one, other))
+        for near, least, power in ways:
+            scores = soft_near(one, other, near, least, power)
+            yield at_reference(f"{near}, {least:g}, to the power of {power:g}{name}", scores)
+
+
 def lexical(of: Material) -> Iterator[Variant]:
     """Shares times how much more often two words are linked in the text than chance would have it."""
     for power in (0.1, 0.3, 0.5) if of.lexicon else ():
@@ -211,6 +239,7 @@ PARTS: dict[str, Callable[[Material], Iterator[Variant]]] = {
     "punctuation": punctuation,
     "both positions": positions,
     "sharpness, both positions": sharpness,
+    "neighbours, both positions": neighbours,
     "lexicon": lexical,
 }
 """The parts of the table, in its order."""

@@ -105,18 +105,27 @@ def sharpen(scores: list[list[float]], null: str, wanted: float = 0.5) -> list[l
 
 def soft_scores(forward: list[list[float]], reverse: list[list[float]] | None = None) -> list[list[float]]:
     """Soft scores `[J][I]`: `forward` is `[J][I]`, `reverse` is `[I][J]`."""
-    target_count, source_count = len(forward), len(forward[0])
+    product = [
+        [value * (value if reverse is None else reverse[i][j]) for i, value in enumerate(row)]
+        for j, row in enumerate(forward)
+    ]
+    alone = claims(product)
 
-    def product(j: int, i: int) -> float:
-        return forward[j][i] * (forward[j][i] if reverse is None else reverse[i][j])
+    def neighbours(j: int, i: int) -> float:
+        around = [(b, a) for b in (j - 1, j, j + 1) for a in (i - 1, i, i + 1) if (b, a) != (j, i)]
+        return sum(alone[b][a] for b, a in around if 0 <= b < len(product) and 0 <= a < len(product[0]))
 
+    return claims(
+        [[value * (0.1 + neighbours(j, i)) ** 0.5 for i, value in enumerate(row)] for j, row in enumerate(product)]
+    )
+
+
+def claims(product: list[list[float]]) -> list[list[float]]:
+    """Each product over the root of what its row and its column hold."""
     scores = []
-    for j in range(target_count):
-        row = []
-        for i in range(source_count):
-            of_target = sum(product(j, other) for other in range(source_count))
-            of_source = sum(product(other, i) for other in range(target_count))
-            both = (of_target * of_source) ** 0.5
-            row.append(product(j, i) / both if both > 0 else 0.0)
-        scores.append(row)
+    for row in product:
+        scores.append([])
+        for i, value in enumerate(row):
+            both = (sum(row) * sum(other[i] for other in product)) ** 0.5
+            scores[-1].append(value / both if both > 0 else 0.0)
     return scores

@@ -20,6 +20,9 @@ chosen."""
 POWERS = 0.5, 4.0
 """The powers that rows may be raised to: a pair of a few words says too little for more."""
 
+ALONE = 0.1
+"""What a link without linked neighbours weighs, where a neighbour weighs its score. docs/choices.md has others."""
+
 _LEAST = 1e-6
 """Nearer to 0 and 1 a mean has no log odds worth the name."""
 
@@ -77,10 +80,16 @@ def _powers(logs: Tensor, scored: Tensor, sharpness: float) -> Tensor:
 
 
 def soft_scores(forward: Tensor, reverse: Tensor | None = None) -> Tensor:
-    """How much two words are each other's match, `p[j,i] / sqrt(sum_i' p[j,i'] sum_j' p[j',i])` with `p = f r`.
+    """How much two words are each other's match, by what both directions say and by the words beside them.
 
-    The product asks both directions to agree; what it is divided by asks what else either word has a claim to, so
-    that a link of two words that have nothing but each other scores 1 however unsure the models are. This is ours.
+    The product of both directions, `p = f r`, asks them to agree; `c(p)` asks what else either word has a claim to, so
+    that a link of two words that have nothing but each other scores 1 however unsure the models are:
+
+        c(p)[j,i] = p[j,i] / sqrt(sum_i' p[j,i'] sum_j' p[j',i])
+
+    Words that are linked have neighbours that are linked. So the claims are weighed again with
+    `p sqrt(ALONE + n)`, where n is the sum of `c(p)` over the up to eight cells around a link. This is ours; figures
+    are in eval/results/bundled.variants.tsv.
 
     One model speaks for both directions: `p = f f`.
 
@@ -93,8 +102,28 @@ def soft_scores(forward: Tensor, reverse: Tensor | None = None) -> Tensor:
     """
     first = forward.double()  # claims multiply four shares, which float32 may not have room for
     product = first * (first if reverse is None else reverse.double().transpose(1, 2))
-    claims = product.sum(2, keepdim=True) * product.sum(1, keepdim=True)
-    return (product / claims.sqrt_().clamp_(min=torch.finfo(product.dtype).tiny)).to(forward)
+    weights = around(claims(product).to(forward)).add_(ALONE).sqrt_()
+    return claims(product.mul_(weights)).to(forward)
+
+
+def claims(products: Tensor) -> Tensor:
+    """What each product holds of its row and of its column, in the geometric mean `[B, J, I]`; of nothing, 0."""
+    both = products.sum(2, keepdim=True) * products.sum(1, keepdim=True)
+    return products / both.sqrt_().clamp_(min=torch.finfo(products.dtype).tiny)
+
+
+def around(scores: Tensor) -> Tensor:
+    """For each cell of `[B, J, I]` the sum of the up to eight cells that touch it."""
+    return _three(_three(scores, 2), 1).sub_(scores).clamp_(min=0)
+
+
+def _three(scores: Tensor, dim: int) -> Tensor:
+    """The sum of each cell and of the two next to it along a dimension, which is faster than pooling."""
+    last = scores.shape[dim] - 1
+    sums = scores.clone()
+    sums.narrow(dim, 1, last).add_(scores.narrow(dim, 0, last))
+    sums.narrow(dim, 0, last).add_(scores.narrow(dim, 1, last))
+    return sums
 
 
 def links_above(scores: Tensor, threshold: float) -> list[dict[tuple[int, int], float]]:

@@ -62,7 +62,7 @@ def test_variants_that_the_library_has_are_its_own(
     assert sign.startswith("# variants|fairseq:de-en@")
     assert sign[2:] in result.out
     rates = {(row["part"], row["variant"], row["threshold"]): row["aer_toy"] for row in rows}
-    assert len(rates) == len(rows) == 70 + len(METHODS)
+    assert len(rates) == len(rows) == 98 + len(METHODS)
     ours = TwoWayAligner(*models)
     assert rates["soft", "reference", "0.5"] == rate(ours(text))
     assert next(row["p"] for row in rows if row["variant"] == "reference") == "1.0000"
@@ -79,6 +79,9 @@ def test_variants_that_the_library_has_are_its_own(
     for (part, variant), change in changes.items():
         one, two = (Aligner(model.recorder, change(settings)) for model, settings in directions)
         assert rates[part, variant, "0.5"] == rate(TwoWayAligner(one, two)(text)), variant
+    for direction in ("", ", forward"):
+        same = rates["both positions", f"output position of the next layer to the power of 0.5{direction}", "0.5"]
+        assert rates["neighbours, both positions", f"eight, 0.1, to the power of 0.5{direction}", "0.5"] == same
     curve = read_table(data / "results" / "toy.variants.curve.tsv")[1]
     assert {row["links"]: row["aer"] for row in curve}["soft 0.5"] == rates["soft", "reference", "0.5"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from align.attention.scores import best_words, shares
-from align.attention.soft import POWERS, SHARPNESS, links_above, sharpen, soft_scores
+from align.attention.soft import POWERS, SHARPNESS, around, claims, links_above, sharpen, soft_scores
 from tests import naive
 
 # unlikely words have shares that underflow where they are multiplied
@@ -165,11 +165,25 @@ def test_counted_by_hand() -> None:
     forward = torch.tensor([[[0.5, 0.5], [0.0, 1.0]]])
     reverse = torch.tensor([[[1.0, 0.0], [0.4, 0.6]]])
     # p = [[0.5, 0.2], [0, 0.6]], rows 0.7 and 0.6, columns 0.5 and 0.8
-    expected = [[0.5 / sqrt(0.7 * 0.5), 0.2 / sqrt(0.7 * 0.8)], [0.0, 0.6 / sqrt(0.6 * 0.8)]]
+    one, two, four = 0.5 / sqrt(0.7 * 0.5), 0.2 / sqrt(0.7 * 0.8), 0.6 / sqrt(0.6 * 0.8)
+    torch.testing.assert_close(claims(forward * reverse.mT), torch.tensor([[[one, two], [0.0, four]]]))
+    torch.testing.assert_close(around(torch.tensor([[[one, two], [0.0, four]]]))[0, 0, 0].item(), two + four)
+    a, b, d = 0.5 * sqrt(0.1 + two + four), 0.2 * sqrt(0.1 + one + four), 0.6 * sqrt(0.1 + one + two)
+    expected = [[a / sqrt((a + b) * a), b / sqrt((a + b) * (b + d))], [0.0, d / sqrt(d * (b + d))]]
     torch.testing.assert_close(soft_scores(forward, reverse), torch.tensor([expected]))
-    # p = [[0.25, 0.25], [0, 1]], rows 0.5 and 1, columns 0.25 and 1.25
-    expected = [[0.25 / sqrt(0.5 * 0.25), 0.25 / sqrt(0.5 * 1.25)], [0.0, 1 / sqrt(1.25)]]
-    torch.testing.assert_close(soft_scores(forward), torch.tensor([expected]))
+
+
+def test_cells_that_touch() -> None:
+    scores = torch.arange(12.0).view(1, 3, 4)
+    assert around(scores).tolist() == [[[10, 17, 22, 15], [23, 40, 48, 32], [18, 33, 38, 23]]]
+    assert around(torch.ones(2, 1, 1)).tolist() == [[[0]], [[0]]]
+    assert around(scores[:0]).shape == (0, 3, 4)
+
+
+def test_of_two_words_that_are_the_same_the_one_beside_linked_words_is_taken() -> None:
+    forward = torch.tensor([[[0.5, 0.0, 0.5, 0.0], [0.0, 0.0, 0.0, 1.0]]])  # "das Auto" and "the man the car"
+    first, _, second, _ = soft_scores(forward)[0, 0].tolist()
+    assert second > 0.5 > first
 
 
 def test_arguments_stay_what_they_are() -> None:
