@@ -27,6 +27,7 @@ SHORT = {
     "two models, `--position input`": " and .*: norm, input, soft",
     "one model, `--position input`": r"^\S+: norm, input, threshold",
     "eflomal, its [best row](docs/results.md)": r"eflomal \((bundled|hansards) text",
+    "MGIZA, its [best row](docs/results.md)": r"giza \((bundled|hansards) text",
     "fast_align, its [best row](docs/results.md)": r"fast_align \((bundled|hansards) text",
 }
 """What README calls the best of the systems whose names match."""
