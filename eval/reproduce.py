@@ -80,7 +80,7 @@ def reproduce(name: str, config: dict[str, Any], baselines: Baselines, format: s
         "model": used,
         "tool": tools,
         "pieces": used[0] if tools and experiment.get("pieces") else None,
-        "trained": "train+test",
+        "trained": "train+test" if tools else None,
         "ci": f"percentile-{SAMPLES}",
         "test": f"permutation-{PERMUTATIONS}",
         "seed": SEED,

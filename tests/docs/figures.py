@@ -33,6 +33,18 @@ SHORT = {
 """What README calls the best of the systems whose names match."""
 
 
+PAPER = {"the paper's way: all heads of a layer, by norm": "norm", "the same by weight": "weight"}
+"""What README calls a layer's heads together, and the score they are read by."""
+
+SEEDED = {
+    "two models (`--reverse-model`)": "two models: norm, both, soft",
+    "one model": "one model: norm, both, threshold",
+    "two models, `--position input`": "two models: norm, input, soft",
+    "one model, `--position input`": "one model: norm, input, threshold",
+}
+"""What the table of seeds calls those of them that have any."""
+
+
 def rate(value: str, interval: str) -> str:
     """An error rate with its interval, as pages show it."""
     return f"{value} ({interval.replace(' to ', '–')})"
@@ -66,8 +78,27 @@ def short_table() -> str:
     if not all(columns):
         return ""
     names = sorted(columns[0], key=lambda name: columns[0][name][0])
-    lines = [[name, *(column[name][1] for column in columns)] for name in names]
-    return table_of(["", *(f"AER, {languages}" for languages, _ in PAIRS.values())], lines)
+    seeded = seeds_column()
+    lines = [[name, columns[0][name][1], seeded.get(name, ""), columns[1][name][1]] for name in names]
+    first, second = (f"AER, {languages}" for languages, _ in PAIRS.values())
+    return table_of(["", first, "the same, three seeds", second], lines)
+
+
+def seeds_column() -> dict[str, str]:
+    """Mean and standard deviation over the seeds, of those of the few that have any."""
+    _, rows = read_result("bundled_seeds.seeds")
+    _, layers = read_result("bundled_seeds.layers")
+    shown = {
+        name: f"{row['mean']}±{row['sd']}"
+        for name, kind in SEEDED.items()
+        for row in rows
+        if row["system"].startswith(kind)
+    }
+    for name, score in PAPER.items():
+        for row in layers:
+            if (row["position"], row["score"]) == ("input", score):
+                shown[name] = row["best"].replace(" (", "±").rstrip(")")
+    return shown
 
 
 def short_column(experiment: str, gold: str) -> dict[str, tuple[float, str]]:
@@ -82,9 +113,16 @@ def short_column(experiment: str, gold: str) -> dict[str, tuple[float, str]]:
         shown[name] = float(best[f"aer_{gold}"]), rate(best[f"aer_{gold}"], best[f"interval_{gold}"])
     _, compared = read_result(f"{experiment}.comparisons")
     paper, *_ = (row for row in compared if row["what"] == "norm and weight, input")
-    for name, which in (("the paper's way: all heads of a layer, by norm", "first"), ("the same by weight", "second")):
+    for name, which in zip(PAPER, ("first", "second"), strict=True):
         shown[name] = float(paper[f"{which}_aer"]), rate(paper[f"{which}_aer"], paper[f"{which}_interval"])
     return shown
+
+
+def seeds_table() -> str:
+    """Error rates of models that differ in a seed."""
+    sign, rows = read_result("bundled_seeds.seeds")
+    lines = [[row["system"], row["mean"], row["sd"], *row["each"].split()] for row in rows]
+    return table_of(["", "mean AER", "sd", "bundled", "seed 2", "seed 3"], lines, sign)
 
 
 SELF_TOLD = [
@@ -312,6 +350,7 @@ MARKED: dict[Path, dict[str, Callable[[], str]]] = {
     PAGE: {
         "aer": partial(long_table, "bundled"),
         "aer of Hansards": partial(long_table, "hansards"),
+        "seeds": seeds_table,
         "peers": peers_table,
         "against": against_table,
         "dtypes": dtypes_table,
