@@ -32,7 +32,6 @@ SHORT = {
 }
 """What README calls the best of the systems whose names match."""
 
-
 PAPER = {"the paper's way: all heads of a layer, by norm": "norm", "the same by weight": "weight"}
 """What README calls a layer's heads together, and the score they are read by."""
 
