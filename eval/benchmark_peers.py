@@ -10,7 +10,6 @@ run: parts can be measured one by one, and --resume adds what lacks. A plot of t
 
 from __future__ import annotations
 
-import csv
 import statistics
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from common import write_table
+from common import read_rows, write_table
 from encoder import forward_seconds
 from peers_plot import plot
 from programs import (
@@ -146,20 +145,6 @@ Rows = dict[tuple[str, int], dict[str, Value]]
 """Rows by system and pairs."""
 
 
-def read_rows(path: Path, conditions: str) -> Rows:
-    """What has been measured before.
-
-    Raises:
-        ValueError: that was on another text, or another machine.
-    """
-    if not path.exists():
-        return {}
-    sign, *lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-    if sign != f"# {conditions}":
-        raise ValueError(f"{path.name} was measured otherwise ({sign[2:]}); move it away to begin anew")
-    return {(row["system"], int(row["pairs"])): dict(row) for row in csv.DictReader(lines, delimiter="\t")}
-
-
 def add(rows: Rows, key: str, system: System, pairs: int, version: str, run: Timed) -> None:
     """Add a run to its row, which begins anew where the version is another."""
     old = rows.get((key, pairs))
@@ -199,7 +184,7 @@ def run(
     path = output / "benchmark_peers.tsv"
     text = f"-s {Path(source).name} -t {Path(target).name}"
     sign = f"python eval/run.py benchmark-peers {text}; {machine(threads)}; medians over runs"
-    rows = read_rows(path, sign)
+    rows: Rows = {(str(row["system"]), int(str(row["pairs"]))): row for row in read_rows(path, sign)}
     versions = {name: known[name].version() for name in systems}
     wanted = [
         (name, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -32,6 +33,20 @@ def write_table(columns: Sequence[Column], rows: Rows, sign: str, path: Path, fo
     """Print a table, and write it as TSV."""
     print(TABLES[format](columns, rows, sign, ()), flush=True)
     path.write_text(as_tsv(columns, rows, sign) + "\n", encoding="utf-8")
+
+
+def read_rows(path: Path, sign: str) -> list[dict[str, Value]]:
+    """The rows of a table of results that is there, to which more are added; none where there is no file.
+
+    Raises:
+        ValueError: what the table says of itself is not this: it was made otherwise, or on another machine.
+    """
+    if not path.exists():
+        return []
+    first, *lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    if first != f"# {sign}":
+        raise ValueError(f"{path.name} was measured otherwise ({first[2:]}); move it away to begin anew")
+    return [dict(row) for row in csv.DictReader(lines, delimiter="\t")]
 
 
 # Experiments: the files that they name, read.

@@ -4,7 +4,9 @@
 
 The recipes are in eval/recipes.toml: that of the bundled models with fewer updates, then with one thing changed.
 Those that are named are trained in FOLDER first, where a training that was stopped goes on; two shells may train two at
-once. Then all that have been trained there are measured: the loss, error rates of one model, and time for a line.
+once. Then all that have been trained there are measured: the loss, error rates of one model, and time for a line beside
+the bundled model's. Rows of recipes that are not in FOLDER stay as they are in the table that was there before, so that
+a study of many hours can be made in parts, or on several machines.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from common import (
     chosen,
     find_experiment,
     read_config,
+    read_rows,
     read_text,
     read_train,
     score_columns,
@@ -37,8 +40,9 @@ from timing import in_turn, ratio, read
 
 from align import Aligner, Pair, Settings, load
 from align.backends.fairseq.checkpoint import load_checkpoint
+from align.backends.model_folder import find_model
 from align.backends.model_toml import ModelOptions
-from align.links.metrics import Counts, count_all, estimate
+from align.links.metrics import count_all, estimate
 from align.signature import signature
 from align.text.toml import parse_toml
 from align.training.recipe import DEFAULT_RECIPE, bundled_recipes
@@ -114,27 +118,33 @@ def train(name: str, changes: dict[str, Any], about: dict[str, Any], data: Path,
         raise ValueError(f"recipe {name} was not trained to its end")
 
 
-def row_of(model: Path, text: Text, valid: Path) -> tuple[dict[str, Value], Counts, Place]:
-    """Size, loss, error rate in the input position; the counts of the default; and where that was read."""
+def columns(text: Text) -> list[Column]:
+    """Of error rates: no test, since models of two seeds differ by more than sentences let one expect."""
+    return [column for column in score_columns(text) if column.key != "p"]
+
+
+def row_of(model: str, text: Text, valid: Path) -> tuple[dict[str, Value], Place]:
+    """Size, loss, error rates in the input position and by default; and where the default reads."""
     aligner = load(model, device="cpu")
-    loss = loss_per_word(str(model), valid, ModelOptions(), Machine("cpu", torch.get_num_threads()))
-    size = sum(weight.numel() for weight in load_checkpoint(model / "checkpoint.pt")["model"].values()) / 1e6
+    loss = loss_per_word(model, valid, ModelOptions(), Machine("cpu", torch.get_num_threads()))
+    weights = load_checkpoint(find_model(model, ModelOptions()).checkpoint)["model"]
     best = Aligner(aligner.recorder, Settings(position="input", threshold=None))
     place = chosen(aligner, text.pairs).place
     by_default, by_best = (
         count_all([alignment.links for alignment in some(text.pairs)], text.gold) for some in (aligner, best)
     )
-    row: dict[str, Value] = {"size": size, "loss": loss, "read": str(place)}
-    return row | {"input": percent(estimate(by_best, samples=0).value)}, by_default, place
+    row: dict[str, Value] = {"size": sum(weight.numel() for weight in weights.values()) / 1e6, "loss": loss}
+    row |= {"read": str(place), "input": percent(estimate(by_best, samples=0).value)}
+    return row | score_row(by_default, text, None), place
 
 
-def times(models: dict[str, Place], folder: Path, pairs: list[Pair]) -> dict[str, float]:
-    """Time for a line of one model, read where it chooses to, in units of the first one's."""
+def times(models: dict[str, Place], pairs: list[Pair]) -> dict[str, float]:
+    """Time for a line of each model, by name or folder, read where it chooses to, in units of the first one's."""
     ways: dict[str, Callable[[list[Pair]], object]] = {}
     for name, place in models.items():
         read, predicted = place.cells().values()
         settings = Settings(layer=read.layer, head=read.head, output_layer=predicted.layer, output_head=predicted.head)
-        ways[name] = partial(_align, Aligner(load(folder / name, device="cpu").recorder, settings))
+        ways[name] = partial(_align, Aligner(load(name, device="cpu").recorder, settings))
     seconds = in_turn(ways, [pairs[n : n + PART] for n in range(0, len(pairs), PART)], ROUNDS)
     return {name: ratio(seconds, name, next(iter(models))) for name in models}
 
@@ -148,27 +158,31 @@ def run(data: Path, config: Path, experiment: str, folder: Path, recipes: list[s
 
     Raises:
         argparse.ArgumentError: there is no such experiment or recipe.
-        ValueError: a training failed, or nothing has been trained.
+        ValueError: a training failed, nothing has been trained, or the table that is there was made otherwise.
     """
     settings, known = read_config(config), read_recipes(RECIPES)
     about = find_experiment(settings, experiment)
     if unknown := [name for name in recipes if name not in known]:
         raise argparse.ArgumentError(None, f"no recipe {unknown[0]}, only {', '.join(known)}")
+    text, table = read_text(settings, about["gold"], data), output / f"{experiment}.recipes.tsv"
+    parts: dict[str, str | int] = {"gold": "+".join(text.names), "lines": LINES, "rounds": ROUNDS}
+    sign = signature(parts, "recipes", {"machine": machine(torch.get_num_threads())})
+    rows = {str(row["recipe"]): row for row in read_rows(table, sign)}
     for name in recipes:
         train(name, known[name], settings["train"][known[name]["train"]], data, folder)
     trained = [name for name in known if (folder / name / "checkpoint.pt").exists()]
     if not trained:
         raise ValueError(f"{folder}: no model there; name recipes to train")
-    text, valid = read_text(settings, about["gold"], data), settings["train"][about["train"][0]]["valid"]
-    rows: list[dict[str, Value]] = []
-    places, counts = {}, {}
-    for name in trained:
-        row, counts[name], places[name] = row_of(folder / name, text, (data / valid[0]).with_suffix(""))
-        rows.append({"recipe": name, "updates": known[name]["updates"], **row})
-    spent = times(places, folder, read(str(data / valid[0]), str(data / valid[1]), LINES))
-    first = counts[trained[0]]
-    for row, name in zip(rows, trained, strict=True):
-        row |= {"time": spent[name]} | score_row(counts[name], text, None if name == trained[0] else first)
-    parts: dict[str, str | int] = {"gold": "+".join(text.names), "lines": LINES, "rounds": ROUNDS}
-    sign = signature(parts, "recipes", {"machine": machine(torch.get_num_threads())})
-    write_table([*COLUMNS, *score_columns(text)], rows, sign, output / f"{experiment}.recipes.tsv")
+    bundled = about["models"][0]
+    models = {bundled: str(data / bundled) if "/" in bundled else bundled}
+    models |= {name: str(folder / name) for name in trained}
+    valid, places = settings["train"][about["train"][0]]["valid"], {}
+    for name, model in models.items():
+        updates = known[name]["updates"] if name in known else None
+        row, places[model] = row_of(model, text, (data / valid[0]).with_suffix(""))
+        rows[name] = {"recipe": name, "updates": updates, **row}
+    spent = times(places, read(str(data / valid[0]), str(data / valid[1]), LINES))
+    for name, model in models.items():
+        rows[name]["time"] = spent[model]
+    ordered = [rows[name] for name in (bundled, *known) if name in rows]
+    write_table([*COLUMNS, *columns(text)], ordered, sign, table)

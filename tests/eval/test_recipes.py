@@ -68,24 +68,46 @@ def measure(command: Callable[..., Result], data: Path, *names: str) -> Result:
     )
 
 
-def test_what_is_trained_is_measured(
-    recipes: Any, data: Path, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def trained(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Toy models in place of trained ones."""
     for name in ("one", "two"):
         shutil.copytree(data / "models" / name, data / "trained" / name)
         next((data / "trained" / name).glob("*.pt")).rename(data / "trained" / name / "checkpoint.pt")
     losses = {"one": 4.0, "two": 5.0}  # toy checkpoints lack what fairseq-validate asks for
     monkeypatch.setattr("recipes.loss_per_word", lambda model, *_: losses[Path(model).name])
+    return data / "trained"
+
+
+def test_what_is_trained_is_measured(recipes: Any, data: Path, trained: Path, command: Callable[..., Result]) -> None:
     result = measure(command, data, "one")
     assert result.code == 0, result.err
     sign, rows = read_table(data / "results" / "toy.recipes.tsv")
     assert sign.startswith("# recipes|gold:toy|")
     assert [(row["recipe"], row["updates"], row["loss"]) for row in rows] == [
+        ("models/one", "n/a", "4.000"),
         ("one", "10", "4.000"),
         ("two", "20", "5.000"),
     ]
-    assert (rows[0]["time"], rows[0]["p"]) == ("1.00", "n/a")
+    bundled, same, _ = rows
+    assert bundled["time"] == "1.00"
+    for key in set(bundled) - {"recipe", "updates", "time"}:
+        assert bundled[key] == same[key]
     assert all(0 <= float(row["aer_toy"]) <= 100 and "output position" in row["read"] for row in rows)
+
+
+def test_a_study_is_made_in_parts(recipes: Any, data: Path, trained: Path, command: Callable[..., Result]) -> None:
+    table = data / "results" / "toy.recipes.tsv"
+    measure(command, data)
+    before = read_table(table)[1]
+    (trained / "one").rename(data / "elsewhere")
+    result = measure(command, data)
+    assert result.code == 0, result.err
+    bundled, one, two = read_table(table)[1]
+    assert (one, [row["recipe"] for row in (bundled, two)]) == (before[1], ["models/one", "two"])
+    table.write_text(table.read_text(encoding="utf-8").replace("lines:1000", "lines:999", 1), encoding="utf-8")
+    result = measure(command, data)
+    assert (result.code, "toy.recipes.tsv was measured otherwise" in result.err) == (1, True)
 
 
 def test_training_gets_the_text_that_is_to_be_taken(recipes: Any, data: Path, command: Callable[..., Result]) -> None:
