@@ -27,6 +27,7 @@ from common import (
     load_directions,
     read_at,
     read_config,
+    read_labels,
     read_text,
     read_train,
     swapped,
@@ -172,7 +173,7 @@ def run(data: Path, config: Path, experiment: str, lines: int, output: Path) -> 
         raise ValueError(f"{config}: the training text {about['train'][0]} has no labels")
     text = read_text(settings, about["gold"], data)
     aligners = load_directions(about, data, too_long="blank")
-    labels = (data / train_about["labels"]).read_text(encoding="utf-8").split("\n")
+    labels = read_labels(train_about, data)
     train = [pair for pair in read_train(train_about, data) if not pair.blank]
     taken = np.random.default_rng(SEED).permutation(len(train))[:lines].tolist()
     with warnings.catch_warnings():

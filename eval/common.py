@@ -147,6 +147,15 @@ def read_lines_of(about: dict[str, Any], data: Path) -> list[Pair]:
     return [pair for source, target in files for pair in align.read_text(str(source), str(target))]
 
 
+def read_labels(about: dict[str, Any], data: Path) -> list[str]:
+    """Where each pair of the training text is from; none where it does not say."""
+    lines: list[str] = []
+    for path in paths_of(about, "labels", data):
+        with path.open(encoding="utf-8", newline="\n") as stream:
+            lines.extend(line.rstrip("\n") for line in stream)
+    return lines
+
+
 class Tokens:
     """Moses tokens of one side, lower-cased."""
 

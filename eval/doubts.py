@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 import torch
-from common import find_experiment, load_model, read_config, read_lines_of, swapped, write_table
+from common import find_experiment, load_model, read_config, read_labels, read_lines_of, swapped, write_table
 
 from align import Aligner, Pair
 from align.aligners.checks import MIN_STRANGERS, RELATED, STRANGERS, consistency_of_neighbours
@@ -69,11 +69,9 @@ CHANGES: dict[str, Change] = {
 def read_sources(about: dict[str, Any], data: Path) -> Iterator[list[Pair]]:
     """What a training text has of each of its sources, in its order; all of it where it does not name them."""
     pairs = read_lines_of(about, data)
-    labels = (
-        (data / about["labels"]).read_text(encoding="utf-8").split("\n") if "labels" in about else [""] * len(pairs)
-    )
-    for label in dict.fromkeys(labels[: len(pairs)]):
-        yield [pair for pair, of in zip(pairs, labels, strict=False) if of == label]
+    labels = read_labels(about, data) or [""] * len(pairs)
+    for label in dict.fromkeys(labels):
+        yield [pair for pair, of in zip(pairs, labels, strict=True) if of == label]
 
 
 def ratio(aligner: Aligner, pairs: Sequence[Pair]) -> tuple[float, bool]:

@@ -14,7 +14,6 @@ the validation text have the same pieces and links by transformers' own tokenize
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from common import (
     find_experiment,
     read_config,
     read_text,
+    read_train,
     score_columns,
     score_row,
     write_table,
@@ -61,10 +61,10 @@ def plain(pair: Sentences) -> Sentences:
 def read_sentences(about: dict[str, Any], data: Path, text: Text) -> Iterator[Sentences]:
     """The training text as it is, without pairs of the gold."""
     tested = {plain((" ".join(pair.source), " ".join(pair.target))) for pair in text.pairs}
-    for source, target, label in read_pairs(*(data / about[key] for key in ("source", "target", "labels"))):
-        pair = " ".join(source), " ".join(target)
-        if all(pair) and any(fnmatchcase(label, pattern) for pattern in about["take"]) and plain(pair) not in tested:
-            yield pair
+    for pair in read_train(about, data, tokenize=False):
+        sentences = " ".join(pair.source), " ".join(pair.target)
+        if not pair.blank and plain(sentences) not in tested:
+            yield sentences
 
 
 def row_of(aligner: Aligner, found: Sweep, text: Text) -> dict[str, Value]:

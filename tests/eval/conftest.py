@@ -21,10 +21,10 @@ format = "talp"
 base = 1
 
 [train.toy]
-source = "train.de"
-target = "train.en"
+source = ["train.de", "more.de"]
+target = ["train.en", "more.en"]
 languages = ["de", "en"]
-labels = "train.source"
+labels = ["train.source", "more.source"]
 valid = ["gold.de", "gold.en"]
 take = ["good-*"]
 
@@ -62,9 +62,12 @@ def data(tmp_path: Path) -> Path:
         "gold.de": [pair.source for pair in gold],
         "gold.en": [pair.target for pair in gold],
         "gold.talp": [[f"{i}-{i}" for i, _ in enumerate(pair.source, 1)] for pair in gold],
-        "train.de": [pair.source for pair in train] * 2,
-        "train.en": [*(pair.target for pair in train), *nonsense],
-        "train.source": [["good-1"]] * len(train) + [["bad"]] * len(train),
+        "train.de": [pair.source for pair in train],
+        "train.en": [pair.target for pair in train],
+        "train.source": [["good-1"]] * len(train),
+        "more.de": [pair.source for pair in train],
+        "more.en": nonsense,
+        "more.source": [["bad"]] * len(train),
     }
     for name, lines in texts.items():
         (tmp_path / name).write_text(corpora.as_text(lines), encoding="utf-8")

@@ -92,7 +92,7 @@ def test_links_of_statistical_aligners_are_kept(data: Path, door: Any, monkeypat
     trained_on = SimpleNamespace(encode=other.encode)
     kept.align("fast_align", about, text, trained_on)
     assert len(list(folder.iterdir())) == 2  # the same pieces: the same file
-    (data / "train.source").write_text("good-2\n" * 600, encoding="utf-8")
+    (data / "train.source").write_text("good-2\n" * 300, encoding="utf-8")
     assert kept.align("fast_align", about, text).links == without
     assert len(list(folder.iterdir())) == 3
 
