@@ -6,7 +6,7 @@ The recipes are in eval/recipes.toml: that of the bundled models with fewer upda
 Those that are named are trained in FOLDER first, where a training that was stopped goes on; two shells may train two at
 once. Then all that have been trained there are measured: the loss, error rates of one model, and time for a line beside
 the bundled model's. Rows of recipes that are not in FOLDER stay as they are in the table that was there before, so that
-a study of many hours can be made in parts, or on several machines.
+a study of many hours can be made in parts, on machines of one kind.
 """
 
 from __future__ import annotations
