@@ -73,6 +73,13 @@ def read_recipes(path: Path) -> dict[str, dict[str, Any]]:
     return {name: content | changes for name, changes in recipes.items()}
 
 
+def updates_of(name: str, recipes: dict[str, dict[str, Any]]) -> int:
+    """All updates of a recipe's model, those of the model that its training begins with among them."""
+    changes = recipes[name]
+    before = updates_of(changes["from"], recipes) if "from" in changes else 0
+    return before + int(changes["updates"])
+
+
 def write_recipe(changes: dict[str, Any], path: Path) -> None:
     """The bundled models' recipe with these changes, as a file for `scripts/train_model`."""
     recipe = parse_toml(bundled_recipes()[DEFAULT_RECIPE].read_text(encoding="utf-8"))
@@ -112,6 +119,8 @@ def train(name: str, changes: dict[str, Any], about: dict[str, Any], data: Path,
     write_recipe(changes, recipe)
     languages, texts = about["languages"], write_train(about, data, folder / changes["train"])
     command: list[str | Path] = [sys.executable, "-P", "-m", "align.training", model, "--recipe", recipe]
+    if "from" in changes:
+        command += ["--finetune-from", folder / changes["from"]]
     for side, language, text, valid in zip(("source", "target"), languages, texts, about["valid"], strict=True):
         command += [f"--{side}", text, f"--{side}-lang", language, f"--valid-{side}", data / valid]
     if subprocess.run([*command, "--threads", str(torch.get_num_threads())], cwd=ROOT).returncode:
@@ -178,7 +187,7 @@ def run(data: Path, config: Path, experiment: str, folder: Path, recipes: list[s
     models |= {name: str(folder / name) for name in trained}
     valid, places = settings["train"][about["train"][0]]["valid"], {}
     for name, model in models.items():
-        updates = known[name]["updates"] if name in known else None
+        updates = updates_of(name, known) if name in known else None
         row, places[model] = row_of(model, text, (data / valid[0]).with_suffix(""))
         rows[name] = {"recipe": name, "updates": updates, **row}
     spent = times(places, read(str(data / valid[0]), str(data / valid[1]), LINES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ updates = 20
 text = { vocabulary = 500 }
 fairseq = { encoder-layers = 2, dropout = 0.0 }
 [recipe.three]
+[recipe.after]
+from = "two"
+updates = 5
 """
 
 TABLES = ("text", "data", "checkpoint")
@@ -121,8 +125,27 @@ def test_training_gets_the_text_that_is_to_be_taken(recipes: Any, data: Path, co
     assert len((data / "trained/toy.de").read_text(encoding="utf-8").splitlines()) == 300
 
 
+def test_training_begins_with_the_model_of_another_recipe(
+    recipes: Any, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, commands = recipes.read_recipes(recipes.RECIPES), []
+
+    def run(command: list[str | Path], cwd: Path) -> subprocess.CompletedProcess[bytes]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(recipes.subprocess, "run", run)
+    about = recipes.read_config(data / "experiments.toml")["train"]["toy"]
+    for name in ("two", "after"):
+        recipes.train(name, known[name], about, data, tmp_path)
+    two, after = commands
+    assert "--finetune-from" not in two
+    assert after[after.index("--finetune-from") + 1] == tmp_path / "two"
+    assert [recipes.updates_of(name, known) for name in ("two", "after")] == [20, 25]
+
+
 def test_no_such_recipe_and_no_model_are_errors(recipes: Any, data: Path, command: Callable[..., Result]) -> None:
     result = measure(command, data, "four")
-    assert (result.code, "no recipe four, only one, two, three" in result.err) == (2, True)
+    assert (result.code, "no recipe four, only one, two, three, after" in result.err) == (2, True)
     result = measure(command, data)
     assert (result.code, result.err.endswith("trained: no model there; name recipes to train\n")) == (1, True)
