@@ -28,7 +28,13 @@ NOT_RUN = {
     "layers.md": ["needs data of your own"],
     "serve.md": ["the service of the page has no token"],
     "shards.md": ["needs Slurm"],
-    "train.md": ["trains for hours", "trains for an hour", "trains for hours", "trains for an hour"],
+    "train.md": [
+        "trains for hours",
+        "trains for an hour",
+        "trains for hours",
+        "trains for an hour",
+        "trains for an hour",
+    ],
     "two-directions.md": ["eflomal draws random samples"],
     "your-model.md": ["needs a model of your own", "needs a model of your own"],
 }
