@@ -43,7 +43,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--finetune-from",
         metavar="MODEL",
-        help="begin with the weights, pieces and dictionaries of this model: a folder, or a bundled one's name",
+        help="begin with the weights and pieces of this model, a folder or a bundled one's name; one side may be of "
+        "another language, and gets pieces of its own",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="only this seed (default: all of the recipe's)")
     text = parser.add_argument_group("text (UTF-8, a sentence a line; .gz and .xz are unpacked)")
@@ -139,7 +140,7 @@ class TrainingJob:
         prepared: the text.
         languages: source and target.
         command: the command line, for the model card.
-        start: what the model to begin with is called in signatures; "" where there is none.
+        start: the model that training begins with and what it keeps of it, for the card; "" where there is none.
     """
 
     recipe: Recipe
@@ -216,17 +217,16 @@ def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: 
 
     languages = options.bitext.languages
     start = find_start(options.start, languages, recipe.text) if options.start else None
-    name = load(options.start).recorder.name if options.start else ""
+    begun = start.describe(load(str(options.start)).recorder.name, languages) if start else ""
     prepared = prepare(options.bitext, recipe, options.folder / "work", tell, start)
     tell(
         f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "
         + (", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items())) or "none")
     )
-    job = TrainingJob(recipe, machine, prepared, languages, options.command, name)
+    job = TrainingJob(recipe, machine, prepared, languages, options.command, begun)
     for seed in recipe.seeds if options.seed is None else [options.seed]:
         try:
-            checkpoint = start.checkpoint if start else None
-            train(prepared.folder / "bin", languages, recipe, seed, job.run_folder(seed), machine, tell, checkpoint)
+            train(prepared.folder / "bin", languages, recipe, seed, job.run_folder(seed), machine, tell, start)
         except (KeyboardInterrupt, SystemExit):
             tell("stopped; the same command goes on from the last checkpoint")
             raise

@@ -82,7 +82,7 @@ class Card:
         quality: of the finished model.
         checkpoints: those of the run that its weights are from.
         command: the command line that made it.
-        start: the model that its training began with; "" where that was random weights.
+        start: the model that its training began with and what it kept of it; "" where that was random weights.
     """
 
     languages: tuple[str, str]
@@ -150,7 +150,7 @@ def _figures(card: Card, checkpoint: Path) -> list[str]:
         "| | |",
         "|---|---|",
         f"| recipe, seed | {card.recipe.name}, {card.seed} |",
-        *([f"| begun with | `{card.start}`, its weights and pieces |"] if card.start else []),
+        *([f"| begun with | {card.start} |"] if card.start else []),
         f"| size | {parameters / 1e6:.2f} M parameters, {checkpoint.stat().st_size / 1e6:.1f} MB, half precision |",
         f"| text | {text.case} case, {text.tokenizer} tokens, sentencepiece BPE of "
         f"{text.vocabulary:,} pieces a language |",

@@ -11,7 +11,7 @@ from align.training.recipe import TextRecipe
 
 
 def make_pieces(
-    folder: Path, languages: Sequence[str], text: TextRecipe, say: Callable[[str], None], given: Sequence[Path] | None
+    folder: Path, languages: Sequence[str], text: TextRecipe, say: Callable[[str], None], given: Sequence[Path | None]
 ) -> None:
     """Write LANG.spm for each language.
 
@@ -20,16 +20,16 @@ def make_pieces(
         languages: source and target.
         text: how many pieces, and whether with a dummy prefix.
         say: called with what is being done.
-        given: the sentencepiece models to take, a language each; None learns them.
+        given: the sentencepiece models to take, a language each; None learns one.
 
     Raises:
         ValueError: the text is too small for so many pieces.
         OSError: a file cannot be read or written.
     """
-    for side, language in enumerate(languages):
+    for language, model in zip(languages, given, strict=True):
         path = folder / f"{language}.spm"
-        if given:
-            shutil.copyfile(given[side], path)
+        if model:
+            shutil.copyfile(model, path)
         else:
             say(f"learning {text.vocabulary:,} pieces of {language}")
             learn_pieces(folder / f"train.tokens.{language}", path, language, text)

@@ -89,7 +89,8 @@ def prepare(
         recipe: the data and text tables decide.
         folder: to work in; it is made if missing.
         say: called with what is being done.
-        start: a model whose pieces and dictionaries are taken; without one they are learnt from the text.
+        start: a model whose pieces and dictionaries are taken; what it has none of is learnt from the text, as is all
+            without one.
 
     Raises:
         ValueError: the text cannot be used, or something else was prepared in the folder; says which.
@@ -113,14 +114,13 @@ def prepare(
     folder.mkdir()
     say(f"cleaning {bitext.train[0]} and {bitext.train[1]}")
     cleaner = _clean(bitext, recipe, folder)
-    make_pieces(folder, bitext.languages, recipe.text, say, start.pieces if start else None)
+    make_pieces(folder, bitext.languages, recipe.text, say, start.pieces if start else (None, None))
     say("cutting into pieces")
     fitting = _cut(bitext.languages, recipe.text, folder)
     say("binarising")
-    rare = recipe.text.min_count
-    options: list[object] = ["--thresholdsrc", rare, "--thresholdtgt", rare]
-    if start:
-        options = ["--srcdict", start.dictionaries[0], "--tgtdict", start.dictionaries[1]]
+    options: list[object] = []
+    for side, dictionary in zip(("src", "tgt"), start.kept if start else (None, None), strict=True):
+        options += [f"--{side}dict", dictionary] if dictionary else [f"--threshold{side}", recipe.text.min_count]
     binarise(bitext.languages, folder, {"train": "train.cut", "valid": "valid.cut"}, options)
     dropped = dict(cleaner.dropped)
     if fitting.unfit:

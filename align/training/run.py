@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
@@ -17,6 +16,7 @@ from typing import Any
 from align.fairseq_plugin import FOLDER
 from align.training.follow import lines_of
 from align.training.recipe import Recipe
+from align.training.start import Start
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 
@@ -79,7 +79,7 @@ def train(
     folder: Path,
     machine: Machine,
     say: Callable[[str], None],
-    start: Path | None = None,
+    start: Start | None = None,
 ) -> None:
     """Train until the recipe's end; where there is a checkpoint_last.pt, go on from it.
 
@@ -91,13 +91,14 @@ def train(
         folder: gets checkpoints and `log`.
         machine: where.
         say: called with a line on progress at every point of the curve.
-        start: a checkpoint whose weights to begin with; without one they are random.
+        start: a model whose weights to begin with; without one they are random.
 
     Raises:
         TrainingError: fairseq failed.
-        ValueError: the checkpoint to begin with cannot be used.
+        ValueError: the model to begin with cannot be used.
     """
     from align.backends.fairseq.checkpoint import load_checkpoint
+    from align.training.begin import save_start
 
     folder.mkdir(parents=True, exist_ok=True)
     first = folder / "start.pt"
@@ -106,7 +107,8 @@ def train(
             return
         say(f"going on from {last}")
     elif start:
-        save_start(start, first)
+        source, target = (binary / f"dict.{language}.txt" for language in languages)
+        save_start(start, (source, target), seed, first)
     longest = recipe.text.max_pieces
     arguments: list[object] = [
         binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,
@@ -119,24 +121,6 @@ def train(
         for line in lines:
             if point := read_point(line):
                 say(describe_point(point))
-
-
-def save_start(checkpoint: Path, path: Path) -> None:
-    """Write a checkpoint's weights, and nothing else, as what fairseq begins a training with.
-
-    Raises:
-        ValueError: it is not a fairseq checkpoint.
-        OSError: the file cannot be written.
-    """
-    import torch
-
-    from align.backends.fairseq.checkpoint import load_checkpoint
-
-    history = {"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}  # fairseq fails without them
-    weights = load_checkpoint(checkpoint)["model"]
-    content = io.BytesIO()  # torch raises errors of its own where a disk is full
-    torch.save({"model": weights, "optimizer_history": [history], "extra_state": {}}, content)
-    path.write_bytes(content.getvalue())
 
 
 def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from align.backends.fairseq.architecture import UNUSED, upgraded
 from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.dictionary import EOS, PAD, parse_dictionary
+from align.backends.fairseq.dictionary import EOS, PAD, read_dictionary
 from align.backends.fairseq.settings import model_settings, saved_settings
 from align.backends.model_folder import find_model
 from align.backends.model_toml import ModelOptions
@@ -67,7 +67,7 @@ def convert(model: str, folder: Path) -> None:
     for language, rule, vocabulary, spm in zip(
         languages, rules, VOCABULARIES, ("source.spm", "target.spm"), strict=True
     ):
-        dictionary = parse_dictionary(found.dictionary(language).read_text(encoding="utf-8").splitlines())
+        dictionary = read_dictionary(found.dictionary(language))
         _write_json(folder / vocabulary, {piece: n for n, piece in enumerate(dictionary.pieces)})
         sizes.append(len(dictionary))
         assert rule.subword_file

@@ -163,6 +163,50 @@ def test_a_model_is_trained_on_with_its_pieces_and_weights(folder: Path, run_mai
     assert "was prepared from another text, recipe or model" in without.err
 
 
+def test_a_model_of_another_language_begins_with_what_both_have(folder: Path, run_main: object) -> None:
+    first: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
+    assert first.code == 0, first.err
+    parent = (folder / "model").rename(folder / "parent")
+    name = load(str(parent)).recorder.name
+    slow = tiny_recipe(2).replace("lr = 0.01", "lr = 0.00001").replace('"average"', '"last"')
+    for flag, old, kept, tables in (
+        ("--source-lang", "de", "en", {"encoder.embed_tokens.weight"}),
+        ("--target-lang", "en", "de", {"decoder.embed_tokens.weight", "decoder.output_projection.weight"}),
+    ):
+        command = [*arguments(folder, 2), flag, "fr", "--finetune-from", str(parent)]
+        (folder / "tiny.toml").write_text(slow, encoding="utf-8")
+        file = folder / f"text.{old}"
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace("n", "\u00f1"), encoding="utf-8")  # other pieces
+        result: Result = run_main(main, *command)  # type: ignore[operator]
+        file.write_text(text, encoding="utf-8")
+        assert result.code == 0, result.err
+        assert "learning 120 pieces of fr" in result.err
+        assert f"pieces of {kept}" not in result.err
+
+        child = (folder / "model").rename(folder / f"child-{old}")
+        for name_of_file in (f"{kept}.spm", f"dict.{kept}.txt"):
+            assert (child / name_of_file).read_bytes() == (parent / name_of_file).read_bytes()
+        assert f"| begun with | `{name}`, its weights and {kept} pieces |" in (child / "README.md").read_text()
+        before, after = (load_checkpoint(place / "checkpoint.pt")["model"] for place in (parent, child))
+        assert before.keys() == after.keys()
+        for weights in before.keys() - tables:
+            torch.testing.assert_close(after[weights], before[weights], atol=1e-3, rtol=1e-2)
+        pieces = [
+            [line.rpartition(" ")[0] for line in (place / f"dict.{language}.txt").read_text("utf-8").split("\n")[:-1]]
+            for place, language in ((parent, old), (child, "fr"))
+        ]
+        both = set(pieces[0]) & set(pieces[1])
+        assert 10 < len(both) < len(pieces[1])
+        for table in tables & before.keys():
+            for piece in both:
+                was, now = (
+                    weights[table][4 + side.index(piece)] for weights, side in zip((before, after), pieces, strict=True)
+                )
+                torch.testing.assert_close(now, was, atol=1e-3, rtol=1e-2)
+        assert load(str(child)).recorder.name.startswith("fairseq:fr-en@" if old == "de" else "fairseq:de-fr@")
+
+
 @pytest.mark.parametrize(
     ("change", "model", "message"),
     [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 """What each dictionary begins with, though no file has it."""
@@ -73,3 +75,13 @@ def parse_dictionary(lines: Iterable[str]) -> Dictionary:
         known.add(piece)
         pieces.append(piece)
     return Dictionary(pieces, counts)
+
+
+def read_dictionary(path: Path) -> Dictionary:
+    """The dictionary in a file, whose lines end at a line feed and nowhere else.
+
+    Raises:
+        ValueError: it is not UTF-8, or no dictionary; see `parse_dictionary`.
+        OSError: the file cannot be read.
+    """
+    return parse_dictionary(io.StringIO(path.read_bytes().decode()))

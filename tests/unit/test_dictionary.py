@@ -1,0 +1,25 @@
+"""fairseq's dictionaries, as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from align.backends.fairseq.dictionary import SPECIAL, read_dictionary
+
+
+def test_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
+    path = tmp_path / "dict.de.txt"
+    path.write_bytes("a\u2028b 3\nc\x85d 2\n\x0c\x1e 1\n".encode())  # where str.splitlines would cut, too
+    dictionary = read_dictionary(path)
+    assert dictionary.pieces == [*SPECIAL, "a\u2028b", "c\x85d", "\x0c\x1e"]
+    assert dictionary.counts[len(SPECIAL) :] == [3, 2, 1]
+
+
+@pytest.mark.parametrize("content", [b"\xff 1\n", b"a\n", b"a x\n", b"a 1\na 2\n"])
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "dict.de.txt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"line [12] |codec"):
+        read_dictionary(path)
