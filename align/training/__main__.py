@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from align.cli.common import run, say
-from align.cli.options import whole_number
+from align.cli.options import seed_number, whole_number
 from align.cli.parser import Parser
 from align.training.lock import locked
 from align.training.prepare import Bitext, Prepared, prepare
 from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
 from align.training.run import Machine, read_curve, train, write_curve
-from align.training.start import find_start
 
 PROGRAM = "train_model"
 
@@ -46,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="begin with the weights and pieces of this model, a folder or a bundled one's name; one side may be of "
         "another language, and gets pieces of its own",
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="only this seed (default: all of the recipe's)")
+    parser.add_argument("--seed", type=seed_number, metavar="N", help="only this seed (default: all of the recipe's)")
     text = parser.add_argument_group("text (UTF-8, a sentence a line; .gz and .xz are unpacked)")
     text.add_argument("-s", "--source", metavar="FILE", type=Path, required=True, help="source sentences")
     text.add_argument("-t", "--target", metavar="FILE", type=Path, required=True, help="their translations")
@@ -213,17 +212,19 @@ def train_all(options: Options) -> None:
 
 def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: Callable[[str], None]) -> None:
     """Prepare the text once, then train a model for each seed."""
-    from align.loading import load
+    from align.training.begin import find_start
 
     languages = options.bitext.languages
     start = find_start(options.start, languages, recipe.text) if options.start else None
-    begun = start.describe(load(str(options.start)).recorder.name, languages) if start else ""
+    for own, language in zip(start.languages if start else languages, languages, strict=True):
+        if own != language:
+            tell(f"{options.start} has {own}, not {language}, which gets pieces and word vectors of its own")
     prepared = prepare(options.bitext, recipe, options.folder / "work", tell, start)
     tell(
         f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "
         + (", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items())) or "none")
     )
-    job = TrainingJob(recipe, machine, prepared, languages, options.command, begun)
+    job = TrainingJob(recipe, machine, prepared, languages, options.command, start.describe() if start else "")
     for seed in recipe.seeds if options.seed is None else [options.seed]:
         try:
             train(prepared.folder / "bin", languages, recipe, seed, job.run_folder(seed), machine, tell, start)

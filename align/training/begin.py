@@ -1,15 +1,21 @@
-"""The weights that training begins with: a model's, all of them or all but the word vectors of a language."""
+"""Training that begins with a model: whether it can, and the weights, all or all but the word vectors of a language."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.dictionary import Dictionary, read_dictionary
+from align.backends.fairseq.dictionary import SPECIAL, Dictionary, Vocabulary, read_dictionary
+from align.backends.fairseq.model import load_fairseq
+from align.backends.model_folder import find_model
+from align.backends.model_toml import ModelOptions
+from align.text.preprocess import TextRules
+from align.training.recipe import TextRecipe
 from align.training.start import Start
 
 TABLES = (
@@ -19,7 +25,36 @@ TABLES = (
 """Weights with a row for each piece: of the source, and of the target, which may have one table or two."""
 
 
-def save_start(start: Start, dictionaries: tuple[Path, Path], seed: int, path: Path) -> None:
+def find_start(model: str, languages: tuple[str, str], text: TextRecipe) -> Start:
+    """The model to begin with, if it has one of the languages at least, and its text is prepared as the recipe's is.
+
+    Args:
+        model: name of a bundled model, or the folder of a fairseq model.
+        languages: source and target to be trained; the model has one of them at least, on the same side.
+        text: the recipe's table.
+
+    Raises:
+        ValueError: there is no such model, it is damaged, it is of other languages, or its text is prepared in another
+            way.
+    """
+    folder = find_model(model, ModelOptions())
+    recorder = load_fairseq(folder)
+    own = recorder.languages
+    if own[0] != languages[0] and own[1] != languages[1]:
+        raise ValueError(f"{model}: translates {own[0]} to {own[1]}, neither from {languages[0]} nor to {languages[1]}")
+    pieces: list[Path | None] = []
+    for language, rules in zip(languages, recorder.rules, strict=True):
+        wanted = TextRules(language, text.case, text.tokenizer, "sentencepiece", rules.subword_file)
+        if rules.language == language and (rules != wanted or not rules.subword_file):
+            raise ValueError(f"{model}: its text is {rules}; the recipe's is {wanted}")
+        pieces.append(rules.subword_file if rules.language == language else None)
+    source, target = (folder.dictionary(language) for language in own)
+    return Start(recorder.name, own, folder.checkpoint, (source, target), (pieces[0], pieces[1]))
+
+
+def save_start(
+    start: Start, dictionaries: tuple[Path, Path], seed: int, path: Path, say: Callable[[str], None]
+) -> None:
     """Write a model's weights, and nothing else, as what fairseq begins a training with.
 
     A side that is of another language gets word vectors of its own, see `transplant`; all else stays.
@@ -29,16 +64,23 @@ def save_start(start: Start, dictionaries: tuple[Path, Path], seed: int, path: P
         dictionaries: of source and target, as they are to be trained.
         seed: of the new word vectors.
         path: gets the weights.
+        say: called with how many pieces keep their vectors.
 
     Raises:
-        ValueError: it is not a fairseq checkpoint, or a dictionary is none.
+        ValueError: it is not a fairseq checkpoint, or a dictionary is none, or another model's.
         OSError: a file cannot be read or written.
     """
     weights = dict(load_checkpoint(start.checkpoint)["model"])
-    for tables, kept, old, new in zip(TABLES, start.kept, start.dictionaries, dictionaries, strict=True):
-        if kept is None:
-            for name in weights.keys() & set(tables):
-                weights[name] = transplant(weights[name], read_dictionary(old), read_dictionary(new), seed)
+    for tables, kept, *paths in zip(TABLES, start.kept, start.dictionaries, dictionaries, strict=True):
+        if kept:
+            continue
+        old, new = map(read_dictionary, paths)
+        shared = len(Vocabulary(old).keys() & Vocabulary(new).keys())
+        say(f"{shared:,} of {len(Vocabulary(new)):,} new pieces are in {paths[0].name}, too, and keep their vectors")
+        for name in sorted(weights.keys() & set(tables)):
+            if weights[name].dim() != 2 or len(weights[name]) != len(old):
+                raise ValueError(f"{start.checkpoint}: {name} has no row for each piece of {paths[0]}")
+            weights[name] = transplant(weights[name], old, new, seed)
     history = {"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}  # fairseq fails without them
     content = io.BytesIO()  # torch raises errors of its own where a disk is full
     torch.save({"model": weights, "optimizer_history": [history], "extra_state": {}}, content)
@@ -48,8 +90,8 @@ def save_start(start: Start, dictionaries: tuple[Path, Path], seed: int, path: P
 def transplant(table: Tensor, old: Dictionary, new: Dictionary, seed: int) -> Tensor:
     """Word vectors for another language's pieces.
 
-    Pieces that both dictionaries have, such as punctuation, digits and names, keep their vectors; all others get random
-    ones that are as widely spread.
+    Pieces that both dictionaries have, and special symbols, keep their vectors; all others get random ones that are as
+    widely spread. Equal tables, such as those of a model that reads and predicts with one, stay equal.
 
     Args:
         table: the vectors `[V, D]` of the old dictionary's pieces.
@@ -62,7 +104,8 @@ def transplant(table: Tensor, old: Dictionary, new: Dictionary, seed: int) -> Te
     """
     vectors = torch.randn(len(new), table.shape[1], generator=torch.Generator().manual_seed(seed))  # [W, D]
     vectors *= table.float().std()
-    rows = {piece: row for row, piece in enumerate(old.pieces)}
-    shared = [row for row, piece in enumerate(new.pieces) if piece in rows]
-    vectors[shared] = table[[rows[new.pieces[row]] for row in shared]].float()
+    vectors[: len(SPECIAL)] = table[: len(SPECIAL)].float()
+    rows = Vocabulary(old)
+    shared = {row: rows[piece] for piece, row in Vocabulary(new).items() if piece in rows}
+    vectors[list(shared)] = table[list(shared.values())].float()
     return vectors.to(table.dtype)

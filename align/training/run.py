@@ -108,7 +108,7 @@ def train(
         say(f"going on from {last}")
     elif start:
         source, target = (binary / f"dict.{language}.txt" for language in languages)
-        save_start(start, (source, target), seed, first)
+        save_start(start, (source, target), seed, first, say)
     longest = recipe.text.max_pieces
     arguments: list[object] = [
         binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,

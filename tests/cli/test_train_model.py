@@ -181,6 +181,7 @@ def test_a_model_of_another_language_begins_with_what_both_have(folder: Path, ru
         result: Result = run_main(main, *command)  # type: ignore[operator]
         file.write_text(text, encoding="utf-8")
         assert result.code == 0, result.err
+        assert f"parent has {old}, not fr, which gets pieces and word vectors of its own" in result.err
         assert "learning 120 pieces of fr" in result.err
         assert f"pieces of {kept}" not in result.err
 
@@ -211,7 +212,7 @@ def test_a_model_of_another_language_begins_with_what_both_have(folder: Path, ru
     ("change", "model", "message"),
     [
         ("", "nothing", "nothing: no such file or folder, nor a bundled model"),
-        ("", "en-de", "en-de: translates en to de, not de to en"),
+        ("", "en-de", "en-de: translates en to de, neither from de nor to en"),
         ("", "de-en", "please ensure that the architectures match"),
         ('[text]\ncase = "keep"', "de-en", "de-en: its text is de (lower case, moses tokens, sentencepiece pieces)"),
     ],
@@ -236,6 +237,7 @@ def test_a_model_that_cannot_be_trained_on_is_refused(
         (["--labels", "x"], "--take and --labels go together"),
         (["--target-lang", "de"], "are the same"),
         (["--threads", "0"], "is not a number from 1"),
+        (["--seed", "-1"], "is not a number from 0"),
     ],
 )
 def test_wrong_usage(folder: Path, run_main: object, extra: list[str], message: str) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from align.errors import one_line
+
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 """What each dictionary begins with, though no file has it."""
 
@@ -77,11 +79,23 @@ def parse_dictionary(lines: Iterable[str]) -> Dictionary:
     return Dictionary(pieces, counts)
 
 
-def read_dictionary(path: Path) -> Dictionary:
-    """The dictionary in a file, whose lines end at a line feed and nowhere else.
+def decode_dictionary(content: bytes, path: Path) -> Dictionary:
+    """The dictionary in what was read of a file, whose lines end at line feeds and nowhere else.
 
     Raises:
-        ValueError: it is not UTF-8, or no dictionary; see `parse_dictionary`.
+        ValueError: it is not UTF-8, or no dictionary; names the file and, if one is to blame, the line.
+    """
+    try:
+        return parse_dictionary(io.StringIO(content.decode()))
+    except ValueError as error:  # a wrong encoding, a line that is no entry, an entry twice
+        raise ValueError(f"{path}: not a fairseq dictionary ({one_line(error)})") from None
+
+
+def read_dictionary(path: Path) -> Dictionary:
+    """The dictionary in a file, all of which is read.
+
+    Raises:
+        ValueError: it is no dictionary; see `decode_dictionary`.
         OSError: the file cannot be read.
     """
-    return parse_dictionary(io.StringIO(path.read_bytes().decode()))
+    return decode_dictionary(path.read_bytes(), path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,13 +13,13 @@ from torch import Tensor
 from align.backends.again import remember
 from align.backends.fairseq.architecture import fairseq_transformer, max_positions
 from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.dictionary import Dictionary, Vocabulary, parse_dictionary
+from align.backends.fairseq.dictionary import Dictionary, Vocabulary, decode_dictionary
 from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.fairseq.settings import model_settings, plain_dict, saved_settings, text_setting
 from align.backends.fingerprint import fingerprint
 from align.backends.model_folder import ModelFolder
 from align.backends.transformer.forward import Transformer
-from align.errors import Argument, ModelError, Remedy, one_line, shorten
+from align.errors import Argument, ModelError, Remedy, shorten
 from align.text.preprocess import Preprocessor, TextRules
 from align.types import Dtype, TextWarning
 
@@ -138,10 +137,7 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
             f"{path}: more entries than the {rows:,} that the {part} of {checkpoint} was trained with: "
             "not this model's dictionary"
         )
-    try:
-        dictionary = parse_dictionary(io.StringIO(content.decode()))
-    except ValueError as error:  # a wrong encoding, a line that is no entry, an entry twice
-        raise ValueError(f"{path}: not a fairseq dictionary ({one_line(error)})") from None
+    dictionary = decode_dictionary(content, path)
     if rows != len(dictionary):
         raise ValueError(
             f"{path}: {len(dictionary):,} entries with fairseq's 4 special ones, but the {part} of "
