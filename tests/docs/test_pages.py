@@ -31,6 +31,8 @@ NOT_RUN = {
     "train.md": [
         "trains for hours",
         "trains for an hour",
+        "trains for an hour",
+        "trains for hours",
         "trains for hours",
         "trains for an hour",
         "trains for an hour",
