@@ -21,6 +21,12 @@ PAIRS = {"bundled": ("German–English", "all"), "hansards": ("French–English"
 GOLDS = {"all": "both, 184 sentences", "hansards447": "447 sentences"}
 """What pages call sets of gold, if not by their names."""
 
+SEEDS = {
+    "bundled": ("the same, three seeds", ["bundled", "seed 2", "seed 3"]),
+    "hansards": ("in 45 minutes, three seeds", ["seed 1", "seed 2", "seed 3"]),
+}
+"""What README says of models of these experiments that differ in a seed, and what each is called."""
+
 SHORT = {
     "two models (`--reverse-model`)": " and .*: norm, both, soft",
     "one model": r"^\S+: norm, both, threshold",
@@ -77,16 +83,19 @@ def short_table() -> str:
     if not all(columns):
         return ""
     names = sorted(columns[0], key=lambda name: columns[0][name][0])
-    seeded = seeds_column()
-    lines = [[name, columns[0][name][1], seeded.get(name, ""), columns[1][name][1]] for name in names]
-    first, second = (f"AER, {languages}" for languages, _ in PAIRS.values())
-    return table_of(["", first, "the same, three seeds", second], lines)
+    heads, lines = [""], [[name] for name in names]
+    for column, (experiment, (languages, _)) in zip(columns, PAIRS.items(), strict=True):
+        heads += [f"AER, {languages}", SEEDS[experiment][0]]
+        seeded = seeds_column(experiment)
+        for name, line in zip(names, lines, strict=True):
+            line += [column[name][1], seeded.get(name, "")]
+    return table_of(heads, lines)
 
 
-def seeds_column() -> dict[str, str]:
+def seeds_column(experiment: str) -> dict[str, str]:
     """Mean and standard deviation over the seeds, of those of the few that have any."""
-    _, rows = read_result("bundled_seeds.seeds")
-    _, layers = read_result("bundled_seeds.layers")
+    _, rows = read_result(f"{experiment}_seeds.seeds")
+    _, layers = read_result(f"{experiment}_seeds.layers")
     shown = {
         name: f"{row['mean']}±{row['sd']}"
         for name, kind in SEEDED.items()
@@ -117,11 +126,11 @@ def short_column(experiment: str, gold: str) -> dict[str, tuple[float, str]]:
     return shown
 
 
-def seeds_table() -> str:
+def seeds_table(experiment: str) -> str:
     """Error rates of models that differ in a seed."""
-    sign, rows = read_result("bundled_seeds.seeds")
+    sign, rows = read_result(f"{experiment}_seeds.seeds")
     lines = [[row["system"], row["mean"], row["sd"], *row["each"].split()] for row in rows]
-    return table_of(["", "mean AER", "sd", "bundled", "seed 2", "seed 3"], lines, sign)
+    return table_of(["", "mean AER", "sd", *SEEDS[experiment][1]], lines, sign)
 
 
 SELF_TOLD = [
@@ -349,7 +358,8 @@ MARKED: dict[Path, dict[str, Callable[[], str]]] = {
     PAGE: {
         "aer": partial(long_table, "bundled"),
         "aer of Hansards": partial(long_table, "hansards"),
-        "seeds": seeds_table,
+        "seeds": partial(seeds_table, "bundled"),
+        "seeds of Hansards": partial(seeds_table, "hansards"),
         "peers": peers_table,
         "against": against_table,
         "dtypes": dtypes_table,
