@@ -148,11 +148,17 @@ class ModelError(DataError):
 
 
 class KindError(ModelError):
-    """A model is of a type that cannot be run; `known` are those that can be."""
+    """A model is of a type that cannot be run; `known` are those that can be, and `why` says what it lacks."""
 
-    def __init__(self, what: str, known: Collection[str], *, file: str = "") -> None:
-        there = Remedy("links need an encoder-decoder Transformer; there are: " + ", ".join(sorted(known)))
-        super().__init__(what, file=file, remedy=there)
+    def __init__(
+        self,
+        what: str,
+        known: Collection[str],
+        *,
+        why: str = "links need an encoder-decoder Transformer",
+        file: str = "",
+    ) -> None:
+        super().__init__(what, file=file, remedy=Remedy(f"{why}; these are read: {', '.join(sorted(known))}"))
         self.known = known
 
 

@@ -21,6 +21,7 @@ from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, symmetrize
 from align.settings import THRESHOLD, Search
 from align.text.batching import Encoded, OnBatch, Terms, chunks, cut, encode, tell
 from align.text.ids import IdPair
+from align.text.languages import same_language
 from align.text.lines import number_pairs
 from align.types import Alignment, Choice, Pair, Pieces, Place, TextWarning
 
@@ -64,7 +65,7 @@ class TwoWayAligner:
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"the threshold is a number from 0 to 1; not {self.threshold}")
         source, target = self.forward.recorder.languages
-        if self.reverse.recorder.languages != (target, source):
+        if not all(map(same_language, self.reverse.recorder.languages, (target, source))):
             warnings.warn(
                 f"{self.forward.recorder.name} translates {source} to {target}, but the reverse model is "
                 f"{self.reverse.recorder.name}: does it translate {target} to {source}?",

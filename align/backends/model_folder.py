@@ -8,7 +8,9 @@ from glob import escape
 from itertools import islice, permutations
 from pathlib import Path
 
+from align.backends.huggingface.adapter import find_base, is_adapter
 from align.backends.huggingface.hub import fetch_model
+from align.backends.huggingface.vocabulary import has_vocabulary
 from align.backends.model_toml import ModelOptions, read_model_toml
 from align.backends.recognise import MOST_NAMES, could_be_hub_name, recognise
 from align.errors import Argument, ModelError, Remedy, shorten, show_value
@@ -40,6 +42,7 @@ class ModelFolder:
         options: model.toml, with the user's own options above it.
         backend: whose model it is, a key of `align.loading.BACKENDS`.
         calibration: (score, position) to the cell to read, as the model's makers measured.
+        adapter: the folder of a LoRA adapter of this model, if one is to be merged.
     """
 
     checkpoint: Path
@@ -47,6 +50,12 @@ class ModelFolder:
     options: ModelOptions
     backend: str
     calibration: Mapping[tuple[Score, Position], Cell] = field(default_factory=dict)
+    adapter: Path | None = None
+
+    @property
+    def text_root(self) -> Path:
+        """Where tokenizer files are looked for: an adapter may have its own."""
+        return self.adapter if self.adapter is not None and has_vocabulary(self.adapter) else self.root
 
     def absolute(self) -> ModelFolder:
         """The same files, whatever the current folder is."""
@@ -56,7 +65,9 @@ class ModelFolder:
             dictionaries=Path(given.dictionaries).absolute() if given.dictionaries else None,
             subword_files=[Path(name).absolute() for name in given.subword_files] if given.subword_files else None,
         )
-        return replace(self, checkpoint=self.checkpoint.absolute(), root=self.root.absolute(), options=options)
+        adapter = self.adapter and self.adapter.absolute()
+        root = self.root.absolute()
+        return replace(self, checkpoint=self.checkpoint.absolute(), root=root, options=options, adapter=adapter)
 
     @property
     def dictionary_folder(self) -> Path:
@@ -168,12 +179,15 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
             raise ModelError(what, file=model)
         path = fetch_model(model)
     root = path if path.is_dir() else path.parent
+    adapter = root if path == root and is_adapter(root) else None
     stored, calibration = read_model_toml(root / "model.toml")
+    if adapter is not None:
+        path = root = find_base(adapter, tuple(files.get("huggingface", ())))
     backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
     if backend == "fairseq" and (other := recognise(checkpoint)):
         raise other
     given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
-    return ModelFolder(checkpoint, root, replace(stored, **given), backend, calibration)
+    return ModelFolder(checkpoint, root, replace(stored, **given), backend, calibration, adapter)
 
 
 def _backend_of(checkpoint: Path, files: Mapping[str, Sequence[str]]) -> str:

@@ -33,6 +33,8 @@ class ModelOptions:
         subword_files: sentencepiece model or BPE codes, one for both sides, or the source's and the target's.
         source_prefix: text that a Hugging Face model reads before each source, such as T5's
             "translate English to German: "; "" for none. Its words count as NULL.
+        reverse_of: the (source, target) languages of the model that this one is to be the reverse of. A model of many
+            languages takes them swapped, in its own codes, where no other option names its languages.
 
     Raises:
         ValueError: another word for case, tokenizer or subwords.
@@ -48,6 +50,7 @@ class ModelOptions:
     subwords: str | None = None
     subword_files: Sequence[Path | str] | None = None
     source_prefix: str | None = None
+    reverse_of: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():

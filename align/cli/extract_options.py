@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from align.cli.inputs import Input, add_input_options, read_input, with_lines
-from align.cli.method_options import METHOD, add_method_options, add_reverse_options, requested_settings
+from align.cli.method_options import METHOD, OF_REVERSE, add_method_options, add_reverse_options, requested_settings
 from align.cli.models import Asked, requested_models
 from align.cli.options import (
     MODEL_IDLE,
@@ -33,7 +33,6 @@ from align.statistical.tools import TOOLS
 
 PROGRAM = "extract-align"
 
-REVERSE = ("reverse_layer", "reverse_head", "symmetrize")
 
 PRESETS = {"paper": {"position": "input", "head": "all", "reverse_head": "all", "threshold": "none"}}
 """Defaults of several options at once, by name."""
@@ -56,8 +55,8 @@ extract-align serve answers over HTTP; extract-align serve --help says how.
 
 
 REVERSE_IDLE = (
-    Idle(REVERSE, lambda args: not args.reverse_model, "goes with --reverse-model"),
-    Idle(REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
+    Idle((*OF_REVERSE, "symmetrize"), lambda args: not args.reverse_model, "goes with --reverse-model"),
+    Idle(OF_REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
     Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
 )
 """What of two directions does nothing beside certain others."""

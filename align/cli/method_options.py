@@ -11,6 +11,9 @@ from align.cli.options import add_null_option, number_or, one_or_two
 from align.settings import PositionChoice, Settings
 from align.types import Score
 
+OF_REVERSE = ("reverse_layer", "reverse_head", "reverse_source_lang", "reverse_target_lang")
+"""Options of the reverse model."""
+
 METHOD = "method (Kobayashi et al., EMNLP 2020)"
 """The heading of the options that say how."""
 
@@ -54,8 +57,10 @@ def add_reverse_options(group: Any) -> None:
         "--reverse-model",
         metavar="MODEL",
         help="align with this model too, which translates target to source, and symmetrise; a bundled model, a folder, "
-        "or a checkpoint with its model.toml: --source-lang, --case and the like only speak of the forward model",
+        "a checkpoint with its model.toml, or a Hugging Face name. A model of many languages may be given for both "
+        "directions: it is loaded once, and --source-lang and --target-lang are swapped",
     )
+    add_reverse_languages(group)
     group.add_argument(
         "--reverse-layer",
         metavar="N[,N]",
@@ -69,6 +74,18 @@ def add_reverse_options(group: Any) -> None:
         type=one_or_two(number_or("auto", "all")),
         default="auto",
         help="as --head, of the reverse model",
+    )
+
+
+def add_reverse_languages(group: Any) -> None:
+    """The languages of a reverse model that has many."""
+    group.add_argument(
+        "--reverse-source-lang",
+        metavar="LANG",
+        help="source language of the reverse model, in its own codes (default: by its files, or the target language)",
+    )
+    group.add_argument(
+        "--reverse-target-lang", metavar="LANG", help="its target language (default: likewise, the source language)"
     )
 
 

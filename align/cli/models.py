@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from align.backends.model_folder import DEFAULT_MODEL
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from align.text.batching import TooLong
 
 
-MODEL_OPTIONS = frozenset(field.name for field in fields(ModelOptions))
+MODEL_OPTIONS = frozenset(field.name for field in fields(ModelOptions)) - {"reverse_of"}
+"""Names of ModelOptions that a command line may set."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
     options = ModelOptions(**{name: getattr(args, name) for name in MODEL_OPTIONS})
     reverse = None
     if args.reverse_model:
-        reverse = ModelRequest(args.reverse_model, reverse_settings or settings, ModelOptions())
+        languages = ModelOptions(source_lang=args.reverse_source_lang, target_lang=args.reverse_target_lang)
+        reverse = ModelRequest(args.reverse_model, reverse_settings or settings, languages)
     return Models(
         ModelRequest(args.model, settings, options),
         reverse,
@@ -121,7 +123,7 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
 
     Args:
         program: who says it.
-        models: what to load; options of languages, dictionaries and text are the forward model's alone.
+        models: what to load; options of dictionaries and text are the forward model's alone.
         quiet: whether to say nothing.
 
     Raises:
@@ -129,14 +131,24 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
     """
     aligners = [_load(program, models.forward, models, quiet)]
     if models.reverse:
+        options = replace(models.reverse.options, reverse_of=aligners[0].recorder.languages)
         try:
-            aligners.append(_load(program, models.reverse, models, quiet))
+            aligners.append(_load(program, replace(models.reverse, options=options), models, quiet))
         except ModelError as error:
-            if not error.remedy or not any(argument.name in MODEL_OPTIONS for argument in error.remedy.arguments):
-                raise
-            remedy = Remedy("options speak of the forward model only: what is missing belongs in this model's folder")
-            raise ModelError(error.what, file=error.file, line=error.line, remedy=remedy) from None
+            raise ModelError(error.what, file=error.file, line=error.line, remedy=_of_reverse(error.remedy)) from None
     return aligners
+
+
+def _of_reverse(remedy: Remedy | None) -> Remedy | None:
+    """Return a remedy in the options of the reverse model, of which only languages can be given."""
+    if remedy is None:
+        return None
+    names = [argument.name for argument in remedy.arguments]
+    if MODEL_OPTIONS.isdisjoint(names):
+        return remedy
+    if {"source_lang", "target_lang"}.issuperset(names):
+        return replace(remedy, arguments=tuple(a._replace(name=f"reverse_{a.name}") for a in remedy.arguments))
+    return Remedy("options speak of the forward model only: what is missing belongs in this model's folder")
 
 
 def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> Aligner:

@@ -20,6 +20,7 @@ from align.cli.evaluation_options import (
     link_options,
 )
 from align.cli.inputs import Input, Text, add_input_options, name_shown, open_text, read_input
+from align.cli.method_options import OF_REVERSE, add_reverse_languages
 from align.cli.models import Models, load_models, requested_models
 from align.cli.options import (
     BATCH_ADVICE,
@@ -63,6 +64,7 @@ IDLE = (
     WIDE_IDLE,
     Idle(OF_GOLD, lambda args: not args.gold, "goes with -g"),
     Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
+    Idle(OF_REVERSE[2:], lambda args: not args.reverse_model, "goes with --reverse-model"),
 )
 """What does nothing beside certain others."""
 
@@ -125,6 +127,7 @@ def build_parser() -> Parser:
     group = parser.add_argument_group("method")
     add_null_option(group)
     group.add_argument("--reverse-model", metavar="MODEL", help="of the other direction, to choose by agreement")
+    add_reverse_languages(group)
     add_speed_options(parser, "lines read ahead and sorted by length")
     return parser
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 
 from align.cli.inputs import check_files
-from align.cli.method_options import METHOD, add_method_options, add_reverse_options, requested_settings
+from align.cli.method_options import METHOD, OF_REVERSE, add_method_options, add_reverse_options, requested_settings
 from align.cli.models import MODEL_OPTIONS, Asked, requested_models
 from align.cli.options import (
     MODEL_IDLE,
@@ -33,7 +33,7 @@ LABELS = (*COLUMNS, SPANS)
 TAGS = (*PARSERS, *LABELS)
 
 READING = (
-    *("model", "reverse_model", "score", "position", "layer", "head", "null", "reverse_layer", "reverse_head"),
+    *("model", "reverse_model", "score", "position", "layer", "head", "null", *OF_REVERSE),
     *("device", "dtype", "threads", "workers", "batch_tokens", "buffer", "translate"),
     *sorted(MODEL_OPTIONS),
 )
@@ -54,7 +54,7 @@ IDLE = (
     MODEL_IDLE,
     Idle(READING, lambda args: args.links, "has no effect with --links"),
     Idle((*READING, "links", "split", "report"), lambda args: args.strip, "has no effect with --strip"),
-    Idle(("reverse_layer", "reverse_head"), lambda args: not args.reverse_model, "goes with --reverse-model"),
+    Idle(OF_REVERSE, lambda args: not args.reverse_model, "goes with --reverse-model"),
     Idle(SEARCH, lambda args: not args.translate, "goes with --translate"),
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "goes with tags, not with labels"),
     Idle(("split",), lambda args: args.tags in LABELS, "goes with tags, not with labels"),

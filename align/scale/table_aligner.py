@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from align.aligners.two_way import TwoWayAligner
 from align.backends.model_folder import DEFAULT_MODEL
+from align.backends.model_toml import ModelOptions
 from align.links.symmetrize import SOFT
 from align.loading import load
 from align.scale.arrow import LinksAs
@@ -81,7 +82,8 @@ class _Models(NamedTuple):
         forward = load(self.model, **self.options)
         if self.reverse is None:
             return for_rows(forward)
-        reverse = load(self.reverse, **{**self.options, "options": None})
+        options = ModelOptions(reverse_of=forward.recorder.languages)
+        reverse = load(self.reverse, **{**self.options, "options": options})
         threshold = self.options.get("threshold", THRESHOLD) if self.method == SOFT else THRESHOLD
         return for_rows(TwoWayAligner(forward, reverse, self.method, threshold=threshold))
 

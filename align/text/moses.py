@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from threading import Lock
 from typing import Any
+from unicodedata import category
 
 from align.quiet import quietly
 
@@ -32,6 +33,23 @@ def _moses(language: str) -> Any:
     moses.islower = lambda text: all(character in moses.IsLower for character in text)
     moses.isanyalpha = lambda text: any(character in moses.IsAlpha for character in text)
     return moses
+
+
+def moses_normalizer(language: str) -> Callable[[str], str]:
+    """Return what normalises punctuation as `FSMTTokenizer` of transformers does, by three of Moses' scripts.
+
+    Args:
+        language: picks the rules for quotation marks and numbers.
+    """
+    with _lock, quietly():
+        from sacremoses import MosesPunctNormalizer
+    moses: Any = MosesPunctNormalizer(lang=language)
+
+    def normalize(word: str) -> str:
+        normal: str = moses.normalize(moses.replace_unicode_punct(word))
+        return "".join(character for character in normal if not category(character).startswith("C"))
+
+    return normalize
 
 
 def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = False) -> Tokenize:

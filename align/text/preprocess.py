@@ -190,6 +190,7 @@ class Preprocessor:
         index: id of a piece in the model's dictionary.
         known: the pieces of that dictionary.
         segment: what cuts a token into pieces; None for what `rules` say.
+        normalize: what is done to a word before it is tokenised, if anything.
 
     Attributes:
         rules: the same.
@@ -204,12 +205,14 @@ class Preprocessor:
         index: Callable[[str], int],
         known: Container[str] = (),
         segment: Segment | None = None,
+        normalize: Callable[[str], str] | None = None,
     ) -> None:
         self.rules = rules
         self._lower = rules.case == "lower"
         self._context = rules.tokenizer != "none"
         self._tokenize = TOKENIZERS[rules.tokenizer](rules.language)
         self._segment = segment or SUBWORDS[rules.subwords](rules.subword_file, known)
+        self._normalize = normalize
         self._index = index
         self._cached: dict[str | tuple[str, bool, str], tuple[int, ...]] = {}
 
@@ -262,6 +265,8 @@ class Preprocessor:
 
     def _pieces(self, word: str, first: bool, following: str) -> list[str]:
         pieces: list[str] = []
+        if self._normalize:
+            word = self._normalize(word)
         for token in self._tokenize(word, first, following):
             pieces += self._segment(token.lower() if self._lower else token, first and not pieces)
         return pieces

@@ -428,7 +428,7 @@ def test_a_model_of_another_toolkit_is_named(run: Callable[..., Result], tmp_pat
     (tmp_path / "config.json").write_text('{"model_type": "marian\\u001b[31m"}', encoding="utf-8")
     failed(
         run("-m", tmp_path, EXAMPLES),
-        f"{tmp_path}: a model of type marian\\x1b[31m: links need an encoder-decoder Transformer; there are: bart,",
+        f"{tmp_path}: a model of type marian\\x1b[31m: links need an encoder-decoder Transformer; these are read: ",
     )
 
 

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from align import Aligner, Pair, Search, load, read_text
 from align.backends.model_toml import ModelOptions
+from align.errors import ModelError
 from align.training.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import EXAMPLES, SHARED
@@ -139,7 +140,7 @@ def test_weights_in_parts(marian: Path) -> None:
 def test_a_language_that_the_model_has_no_piece_for(tmp_path: Path) -> None:
     hugging.save_model("m2m_100", tmp_path)
     for options, message in (
-        (None, "does not say its languages: give source_lang, such as deu_Latn"),
+        (None, "does not say its languages: give source_lang, such as eng_Latn, deu_Latn"),
         (ModelOptions(source_lang="deu", target_lang="eng_Latn"), "no piece for the language deu: give .* deu_Latn"),
         (ModelOptions(source_lang="deu_Latn", target_lang="en"), "no piece for the language en: give target_lang"),
     ):
@@ -160,8 +161,14 @@ def cut(path: Path) -> None:
 
 
 WRONG: list[tuple[Callable[[Path], object], str]] = [
-    (lambda f: change(f, "config.json", model_type="gpt2"), "a model of type gpt2: links need an encoder-decoder"),
-    (lambda f: change(f, "config.json", model_type="bert"), "a model of type bert: links need an encoder-decoder"),
+    (
+        lambda f: change(f, "config.json", model_type="gpt2"),
+        "type gpt2: a language model has no cross-att",
+    ),
+    (
+        lambda f: change(f, "config.json", model_type="bert"),
+        "type bert: an encoder has no cross-attention",
+    ),
     (lambda f: change(f, "config.json", model_type=["marian"]), "its model_type is .*, not a word"),
     (lambda f: change(f, "config.json", d_model=32), "weights and configuration do not fit"),
     (lambda f: change(f, "config.json", d_model="16"), "its d_model is '16', not a whole number from 1"),
@@ -208,14 +215,15 @@ def test_weights_elsewhere_are_not_read(marian: Path, place: object) -> None:
 def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None:
     mark = tmp_path / "mark"
     (marian / "modeling_own.py").write_text(f"open({str(mark)!r}, 'w')\n")
-    own = {
-        "AutoConfig": "modeling_own.C",
-        "AutoModelForSeq2SeqLM": "modeling_own.M",
-        "AutoTokenizer": ["modeling_own.T"],
-    }
+    own = {"AutoConfig": "modeling_own.C", "AutoModelForSeq2SeqLM": "modeling_own.M"}
     change(marian, "config.json", auto_map=own)
-    (marian / "tokenizer_config.json").write_text(json.dumps({"auto_map": own, "tokenizer_class": "Own"}))
     assert links(open_model(marian))
+    own["AutoTokenizer"] = "modeling_own.OwnTokenizer"
+    (marian / "tokenizer_config.json").write_text(json.dumps({"auto_map": own, "tokenizer_class": "OwnTokenizer"}))
+    with pytest.raises(
+        ModelError, match="its tokenizer is OwnTokenizer; with a model of type marian, only MarianTokenizer"
+    ):
+        open_model(marian)
     assert not mark.exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from align.backends.model_toml import ModelOptions
 from tests import toy
 
 
-def load(path: Path, **options: str) -> None:
+def load(path: Path, **options: Any) -> None:
     load_fairseq(find_model(str(path), ModelOptions(**options)))
 
 
@@ -61,7 +62,7 @@ BPE = {"subwords": "subword-nmt"}
     ],
 )
 def test_tokens_that_the_tokeniser_does_not_make(
-    tmp_path: Path, pieces: list[str], options: dict[str, str], fits: str
+    tmp_path: Path, pieces: list[str], options: dict[str, Any], fits: str
 ) -> None:
     checkpoint = toy.save_model(tmp_path)
     (tmp_path / "codes.txt").write_text("#version: 0.2\na b\n", encoding="utf-8")
@@ -86,7 +87,7 @@ def test_languages_come_from_flags_where_the_checkpoint_names_others(tmp_path: P
 def test_fingerprint_changes_with_every_file_and_rule(tmp_path: Path) -> None:
     checkpoint = toy.save_model(tmp_path)
 
-    def name(**options: str) -> str:
+    def name(**options: Any) -> str:
         return load_fairseq(find_model(str(checkpoint), ModelOptions(**options))).name
 
     names = {name(), name(case="lower"), name(tokenizer="moses")}

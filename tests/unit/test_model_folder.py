@@ -210,7 +210,7 @@ def test_the_names_of_checkpoints_say_whose_they_are(tmp_path: Path) -> None:
         ({"subword_files": "codes"}, TypeError, "^subword_files is a list of one file or two; not 'codes'$"),
     ],
 )
-def test_options_refuse_what_they_do_not_know(wrong: dict[str, str], error: type[Exception], message: str) -> None:
+def test_options_refuse_what_they_do_not_know(wrong: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ModelOptions(**wrong)
 

@@ -235,7 +235,7 @@ def load_tokenizer(folder: Path, config: Any) -> Any:
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise ModelError("no tokenizer.json in this folder", file=str(folder), remedy=SAVE_AGAIN)
-    tokenizer, _, _ = read_tokenizer(path)
+    tokenizer = read_tokenizer(path).tokenizer
     if config.pad_token_id is None or tokenizer.id_to_token(config.pad_token_id) is None:
         raise ModelError(f"no piece is number {config.pad_token_id}, which pads are said to be", file=str(path))
     before = tokenizer.pre_tokenizer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
+import torch
 
 from align.analysis.maps import Layered, Numbers
 from align.analysis.models.translation import TranslationModel
@@ -88,10 +89,16 @@ def own_vectors(model: Layered, pairs: Iterable[Pair]) -> tuple[list[Numbers], s
         `[n, E]` a sentence, and what they are.
     """
     if isinstance(model, TranslationModel):
-        table = model.recorder.transformer.encoder.embedding.pieces.float().numpy(force=True)  # [V, E]
+        embedding = model.recorder.transformer.encoder.embedding
+        device = embedding.pieces.device
         encoded = ((pair, model.recorder.encode(pair)) for pair in pairs)
         return [
-            _by_word(table[np.array(pieces.source)], pieces.source_words, len(pair.source)) for pair, pieces in encoded
+            _by_word(
+                embedding.vectors(torch.tensor(pieces.source, device=device)).numpy(force=True),
+                pieces.source_words,
+                len(pair.source),
+            )
+            for pair, pieces in encoded
         ], "the model's own"
     shown = ((tokens, layers) for _, tokens, layers in model.states(pairs) if tokens and layers is not None)
     return [

@@ -13,11 +13,12 @@ from align.backends.saved.unpickle import NotWanted, load_saved, plain_weights
 from align.errors import ModelError
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
+def load_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:
     """Read a fairseq checkpoint on the CPU, with torch's restricted unpickler.
 
     Args:
         path: a file that fairseq saved.
+        mapped: as of `load_saved`.
 
     Returns:
         The saved state: "model" (names to dense tensors of numbers) and "cfg" (a dict) or, before fairseq 0.10, "args"
@@ -27,7 +28,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         ValueError: there is no such file, or it is damaged, wants to run code, takes more memory than its size accounts
             for, or is not a fairseq checkpoint; says whose it is where that can be told.
     """
-    return load_saved(path, _checked, "a fairseq checkpoint")
+    return load_saved(path, _checked, "a fairseq checkpoint", mapped)
 
 
 def _checked(state: Any, size: int) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     if folder.options.source_prefix:
         remedy = Remedy("leave out {}", (Argument("source_prefix"),))
         raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), remedy=remedy)
-    state = load_checkpoint(folder.checkpoint)
+    state = load_checkpoint(folder.checkpoint, mapped=True)
     weights: dict[str, Tensor] = state["model"]
     args = saved_settings(state)
     if not any(".encoder_attn." in name for name in weights):

@@ -38,13 +38,17 @@ def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
     return content
 
 
-def unlearned_positions(config: Config) -> int:
-    """The most pieces that either side of a model takes whose positions are computed or relative.
+USUAL_BYTES = 4 * USUAL_POSITIONS
+"""The same for ByT5, whose pieces are bytes."""
+
+
+def unlearned_positions(config: Config, usual: int = USUAL_POSITIONS) -> int:
+    """Return the most pieces that either side of a model takes whose positions are computed or relative.
 
     Raises:
         ModelError: the setting is not a number.
     """
-    return min(config.size("max_position_embeddings", USUAL_POSITIONS), MOST_POSITIONS)
+    return min(config.size("max_position_embeddings", usual), MOST_POSITIONS)
 
 
 def lacks(error: ModuleNotFoundError) -> ModuleNotFoundError:
@@ -58,7 +62,7 @@ def lacks(error: ModuleNotFoundError) -> ModuleNotFoundError:
 class Config:
     """Settings by name.
 
-    Args:
+    Attributes:
         content: as the file has them.
         file: its name, for messages.
 
@@ -67,7 +71,7 @@ class Config:
     """
 
     def __init__(self, content: Mapping[str, Any], file: str) -> None:
-        self._content, self._file = content, file
+        self.content, self.file = content, file
 
     @property
     def kind(self) -> str:
@@ -76,30 +80,37 @@ class Config:
 
     def has(self, name: str) -> bool:
         """Whether the file has anything but null for this."""
-        return self._content.get(name) is not None
+        return self.content.get(name) is not None
 
     def _wrong(self, name: str, wanted: str) -> ModelError:
-        return ModelError(f"its {name} is {show_value(self._content.get(name))}, not {wanted}", file=self._file)
+        return ModelError(f"its {name} is {show_value(self.content.get(name))}, not {wanted}", file=self.file)
 
     def size(self, name: str, otherwise: int | None = None, least: int = 1, most: int = (1 << 31) - 1) -> int:
         """A whole number."""
-        value = self._content.get(name)
+        value = self.content.get(name)
         if value is None and otherwise is not None:
             return otherwise
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise self._wrong(name, f"a whole number from {least}" + (f" to {most}" if most < 1 << 30 else ""))
         return value
 
+    def number(self, name: str) -> float:
+        """A finite number."""
+        value = self.content.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 1e9:
+            raise self._wrong(name, "a number")
+        return float(value)
+
     def share(self, name: str) -> float:
         """A number from 0 to 1."""
-        value = self._content.get(name)
+        value = self.content.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
             raise self._wrong(name, "a number from 0 to 1")
         return float(value)
 
     def switch(self, name: str, otherwise: bool) -> bool:
         """True or false."""
-        value = self._content.get(name)
+        value = self.content.get(name)
         if value is None:
             return otherwise
         if not isinstance(value, bool):
@@ -108,12 +119,12 @@ class Config:
 
     def inner(self, name: str) -> Config:
         """The settings that stand under a name; none where it has no such."""
-        value = self._content.get(name)
-        return Config(value if isinstance(value, dict) else {}, self._file)
+        value = self.content.get(name)
+        return Config(value if isinstance(value, dict) else {}, self.file)
 
     def word(self, name: str, otherwise: str) -> str:
         """A short string."""
-        value = self._content.get(name)
+        value = self.content.get(name)
         if value is None:
             return otherwise
         if not isinstance(value, str) or len(value) > 100:
@@ -129,7 +140,7 @@ class Config:
 
     def id(self, name: str) -> int | None:
         """The number of a piece, if there is one; of several the first."""
-        value = self._content.get(name)
+        value = self.content.get(name)
         if isinstance(value, list) and value:
             value = value[0]
         if value is None:

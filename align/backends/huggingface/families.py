@@ -1,11 +1,11 @@
 """What the kinds of models differ in: a new one is an entry in FAMILIES.
 
-All of these but T5 have come from fairseq's Transformer, and call their weights as it does.
+All of these but T5 and its kin have come from fairseq's Transformer, and call their weights as it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,7 @@ from align.backends.transformer.builder import Architecture, Positions, Side, bu
 from align.backends.transformer.forward import Transformer
 from align.backends.transformer.linear import Activation
 from align.backends.transformer.weights import Weights
-from align.errors import ModelError
+from align.errors import KindError, ModelError, shorten
 from align.types import Dtype
 
 Special = Literal["pieces", "eos", "bos", "start", "source", "target"]
@@ -56,43 +56,85 @@ class Family:
     Attributes:
         before: whether layer norms come before attention and feed-forward networks (pre-norm).
         positions: the kind of vectors that say where a piece is.
-        first: the row, or the number, of the first position.
+        first: the row, or the number, of the first position; None where the id of padding comes before it.
         source: what the encoder reads.
         steps: what the decoder reads before the first piece.
+        tagged: whether a tag for the target language comes before the source, where the vocabulary has such tags.
     """
 
     before: bool
     positions: Positions
-    first: int
+    first: int | None
     source: Sequence[Special]
     steps: Sequence[Special]
+    tagged: bool = False
 
 
-T5 = Family(True, "none", 0, ("pieces", "eos"), ("start",))
+T5 = Family(True, "none", 0, ("pieces", "eos"), ("start",), tagged=True)
 
 FAMILIES = {
     "bart": Family(False, "learned", 2, ("bos", "pieces", "eos"), ("start", "bos")),
-    "fsmt": Family(False, "sinusoids", 2, ("pieces", "eos"), ("start",)),
-    "m2m_100": Family(True, "sinusoids", 2, ("source", "pieces", "eos"), ("eos", "target")),  # and NLLB
-    "marian": Family(False, "beyond", 0, ("pieces", "eos"), ("start",)),
+    "fsmt": Family(False, "sinusoids", None, ("pieces", "eos"), ("start",)),
+    "m2m_100": Family(True, "sinusoids", None, ("source", "pieces", "eos"), ("eos", "target")),  # and NLLB
+    "marian": Family(False, "beyond", 0, ("pieces", "eos"), ("start",), tagged=True),
     "mbart": Family(True, "learned", 2, ("pieces", "eos", "source"), ("target",)),
     "mbart-50": Family(True, "learned", 2, ("source", "pieces", "eos"), ("eos", "target")),
     "mt5": T5,
     "pegasus": Family(True, "beyond", 0, ("pieces", "eos"), ("start",)),
+    "small100": Family(True, "sinusoids", None, ("target", "pieces", "eos"), ("eos",)),
     "t5": T5,
+    "umt5": T5,
 }
-"""By the `model_type` of config.json; mBART-50's is mBART's, and its tokenizer's name or languages tell them apart."""
+"""By the `model_type` of config.json. The tokenizer tells mBART-50 from mBART, and SMaLL-100 from M2M100."""
+
+NOT_READ = frozenset({
+    "bigbird_pegasus", "blenderbot", "blenderbot-small", "led", "longt5", "mvp", "nllb-moe", "plbart",
+    "pegasus_x", "prophetnet", "seamless_m4t", "seamless_m4t_v2", "switch_transformers", "t5gemma",
+    "xlm-prophetnet",
+})  # fmt: skip
+"""Encoder-decoder Transformers of transformers whose files are not read here yet."""
+
+DECODERS = frozenset({
+    "bloom", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "falcon", "gemma", "gemma2", "gemma3",
+    "gemma3_text", "gemma3n", "gpt2", "gpt_neo", "gpt_neox", "gpt_oss", "granite", "llama", "llama4", "mistral",
+    "mistral3", "mixtral", "mpt", "olmo", "olmo2", "opt", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3",
+    "qwen3_moe", "smollm3", "stablelm", "starcoder2", "xglm",
+})  # fmt: skip
+"""Language models without an encoder."""
+
+ENCODERS = frozenset({
+    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "modernbert",
+    "roberta", "xlm", "xlm-roberta", "xlm-roberta-xl",
+})  # fmt: skip
+"""Encoders without a decoder."""
+
+
+def refuse_kind(kind: str, file: str) -> KindError:
+    """Return the error for a type of model that cannot be read, which says why."""
+    what = f"a model of type {shorten(kind) or 'unknown'}"
+    why = "links need an encoder-decoder Transformer"
+    if kind == "IndicTrans":
+        what, why = "an IndicTrans2 model", "code in its repository prepares its text, and such code is never run"
+    elif kind in NOT_READ:
+        why = "this kind of encoder-decoder Transformer is not read yet"
+    elif kind in DECODERS:
+        why = "a language model has no cross-attention: align its translations with a translation model of these "
+        why += "languages, such as OPUS-MT or NLLB"
+    elif kind in ENCODERS:
+        why = "an encoder has no cross-attention"
+    known = tuple(name for name in FAMILIES if name not in ("mbart-50", "small100"))  # which are no model_type
+    return KindError(what, known, why=why, file=file)
 
 
 def transformer_of(
-    family: Family, config: Config, weights: Mapping[str, Tensor], device: str = "cpu", dtype: Dtype = "float32"
+    family: Family, config: Config, weights: dict[str, Tensor], device: str = "cpu", dtype: Dtype = "float32"
 ) -> Transformer:
     """The Transformer that a folder holds.
 
     Args:
         family: the kind of model.
         config: its settings.
-        weights: by name.
+        weights: by name; emptied.
         device: where it is to run.
         dtype: of its products; see `align.backends.transformer.linear`.
 
@@ -114,6 +156,8 @@ def _architecture(family: Family, config: Config) -> Architecture:
     name = config.word("activation_function", "gelu")
     if name not in ACTIVATIONS:
         raise ModelError(f"its activation_function is {name}, not one of {', '.join(ACTIVATIONS)}")
+    pad = config.id("pad_token_id")
+    first = family.first if family.first is not None else (1 if pad is None else pad) + 1
     encoder, decoder = (
         Side(
             layers=config.size(f"{side}_layers", most=MOST_LAYERS),
@@ -122,19 +166,19 @@ def _architecture(family: Family, config: Config) -> Architecture:
             before=family.before,
             last_norm=family.before and side == "encoder",
             positions=family.positions,
-            first=family.first,
+            first=first,
         )
         for side in ("encoder", "decoder")
     )
     return Architecture(encoder, decoder, ACTIVATIONS[name], scaled=config.switch("scale_embedding", False))
 
 
-def _named(family: Family, weights: Mapping[str, Tensor]) -> Weights:
+def _named(family: Family, weights: dict[str, Tensor]) -> Weights:
     """Weights by the names that `align.backends.transformer.builder` asks for.
 
     Pieces that both sides share are stored once.
     """
-    renamed = {name.removeprefix("model."): weight for name, weight in weights.items()}
+    renamed = {name.removeprefix("model."): weights.pop(name) for name in list(weights)}
     shared = renamed.get("shared.weight")
     if shared is None:
         sides = (renamed.get(f"{side}.embed_tokens.weight") for side in ("encoder", "decoder"))

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from torch import Tensor
 
+from align.backends.huggingface.adapter import CONFIG, merge_adapter
+from align.backends.huggingface.adapter import WEIGHTS as ADAPTER_WEIGHTS
 from align.backends.huggingface.config import lacks, read_json
+from align.backends.model_folder import ModelFolder
 from align.backends.saved.unpickle import load_weights
 from align.errors import ModelError, one_line, shorten
 
@@ -17,11 +20,12 @@ FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin
 """What holds the weights, or says which files do, in the order in which they are looked for."""
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
     """Weights by name.
 
     Args:
         path: one of FILES.
+        mapped: whether they stay in what torch saved until they are used, as those of safetensors always do.
 
     Raises:
         ModelError: a file is missing, damaged, or names files outside of its folder.
@@ -29,8 +33,30 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """
     weights: dict[str, Tensor] = {}
     for part in weight_files(path):
-        weights |= load_weights(part) if part.suffix == ".bin" else _read(part)
+        weights |= load_weights(part, mapped) if part.suffix == ".bin" else read_safetensors(part)
     return weights
+
+
+def read_model_weights(folder: ModelFolder, mapped: bool = False) -> dict[str, Tensor]:
+    """Read the weights of a model folder, with the updates of its adapter where there is one.
+
+    Raises:
+        ModelError, ValueError: as `read_weights`; or the adapter is not one that can be read.
+    """
+    weights = read_weights(folder.checkpoint, mapped)
+    if folder.adapter is not None:
+        merge_adapter(weights, read_safetensors, folder.adapter)
+    return weights
+
+
+def model_weight_files(folder: ModelFolder) -> list[Path]:
+    """Return the files that hold a model's weights, those of its adapter among them.
+
+    Raises:
+        ModelError: an index names no files, or others than beside it.
+    """
+    adapter = [] if folder.adapter is None else [folder.adapter / CONFIG, folder.adapter / ADAPTER_WEIGHTS]
+    return [*weight_files(folder.checkpoint), *(path for path in adapter if path.is_file())]
 
 
 def weight_files(path: Path) -> list[Path]:
@@ -53,7 +79,12 @@ def _parts(index: Path) -> list[Path]:
     return [index.parent / name for name in sorted(set(names))]
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """Map the weights of a safetensors file into memory: numbers are read as they are used.
+
+    Raises:
+        ModelError: it is missing or damaged.
+    """
     try:
         from safetensors import SafetensorError
         from safetensors.torch import load_file

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from align.backends.huggingface.config import USUAL_POSITIONS, Config, read_json, unlearned_positions
-from align.backends.huggingface.files import read_weights
+from align.backends.huggingface.files import read_model_weights
 from align.backends.model_folder import ModelFolder
 from align.errors import ModelError, one_line
 from align.quiet import quietly
@@ -31,6 +31,7 @@ CLASSES = {
     "mt5": ("MT5Config", "MT5ForConditionalGeneration"),
     "pegasus": ("PegasusConfig", "PegasusForConditionalGeneration"),
     "t5": ("T5Config", "T5ForConditionalGeneration"),
+    "umt5": ("UMT5Config", "UMT5ForConditionalGeneration"),
 }
 """transformers' settings and module for each `model_type`."""
 
@@ -69,7 +70,7 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
     hf = import_transformers("translating with Hugging Face models")
     config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
     settings_class, module_class = (getattr(hf, name) for name in CLASSES[config.kind])
-    weights = read_weights(folder.checkpoint)
+    weights = read_model_weights(folder)
     most = max(weight.shape[0] for weight in weights.values() if weight.dim() == 2)
     settings = _settings(config, learned, most)
     kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32

@@ -12,7 +12,7 @@ import torch
 from align.attention.merging import NULL
 from align.attention.merging import PAD as PAD_WORD
 from align.backends.again import load_again
-from align.backends.huggingface.text import Text
+from align.backends.huggingface.text import TAG, Text
 from align.backends.transformer.forward import Padded, Transformer
 from align.errors import shorten
 from align.settings import Search
@@ -35,6 +35,8 @@ class HuggingFaceRecorder:
         surroundings: ids before and after a source's pieces; at least one in all.
         start: ids that the decoder reads before a target's pieces; one or more.
         prefix: words that every source begins with.
+        tagged: whether a source may begin with its own tag for the target language.
+        swapped: whether the languages are those of a forward model, swapped.
         pad: the id of padding.
         learned: whether its positions are weights.
         max_positions: the most pieces that the model takes on either side, what surrounds them included.
@@ -57,6 +59,8 @@ class HuggingFaceRecorder:
         start: Sequence[int],
         prefix: Sequence[str] = (),
         *,
+        tagged: bool = False,
+        swapped: bool = False,
         pad: int,
         learned: bool,
         max_positions: tuple[int, int],
@@ -68,6 +72,7 @@ class HuggingFaceRecorder:
         self.prepared, self._surroundings = text, surroundings
         self.start: Sequence[int] = tuple(start)
         self._prefix = tuple(prefix)
+        self._tags = {piece: text.ids[0](piece) for piece in text.codes.values()} if tagged else {}
         self._origin = origin
         self._learned = learned
         self._own_model: Any = None
@@ -83,6 +88,8 @@ class HuggingFaceRecorder:
         self.text = ", ".join(str(side.rules) for side in text.sides)
         if prefix:
             self.text += f", after {shorten(' '.join(prefix))!r}"
+        if swapped:
+            self.text += "; languages: those of the forward model, swapped"
         self.max_positions = (max_positions[0], max_positions[1] - len(start) + 1)  # counted with one start
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -110,20 +117,34 @@ class HuggingFaceRecorder:
         return source, Padded(steps.to(self.device), kept.to(self.device))
 
     def encode(self, pair: Pair) -> Pieces:
-        """The model's pieces of one pair; what surrounds the source's, a prefix among it, is no word."""
+        """Return the pieces of one pair; what surrounds the source's, a prefix among it, is no word.
+
+        A tag such as `>>fra<<` that the source begins with takes the place of the model's own, and counts as NULL.
+        """
         before, after = self._surroundings
-        source, source_words = self.prepared.sides[0]((*self._prefix, *pair.source))
+        tag, source_words = self._untagged(pair.source)
+        if tag is not None:
+            before = [tag, *(n for n in before if n not in self._tags.values())]
+        source, words_of = self.prepared.sides[0]((*self._prefix, *source_words))
         if own := len(self._prefix):
-            source_words = [word - own if word >= own else NULL for word in source_words]
+            words_of = [word - own if word >= own else NULL for word in words_of]
         target, target_words = self.prepared.sides[1](pair.target)
         words = len(pair.source), len(pair.target)
-        source_words = [*(NULL for _ in before), *source_words, *(NULL for _ in after)]
-        return Pieces([*before, *source, *after], source_words, target, target_words, words)
+        words_of = [*(NULL for _ in before), *words_of, *(NULL for _ in after)]
+        return Pieces([*before, *source, *after], words_of, target, target_words, words)
+
+    def _untagged(self, words: Sequence[str]) -> tuple[int | None, Sequence[str]]:
+        """Return the id of the tag that words begin with, if any, and the words without it: none is left out."""
+        match = TAG.fullmatch(words[0]) if self._tags and words else None
+        if match is None or match[1] not in self._tags:
+            return None, words
+        return self._tags[match[1]], (match[2], *words[1:])
 
     def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
         """How the pieces of each word are written."""
         source, target = self.prepared.sides
-        return source.spell((*self._prefix, *pair.source))[len(self._prefix) :], target.spell(pair.target)
+        words = (*self._prefix, *self._untagged(pair.source)[1])
+        return source.spell(words)[len(self._prefix) :], target.spell(pair.target)
 
     def given(self, pair: IdPair) -> Pieces:
         """The pieces of a pair that is given as ids."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,29 @@ DOUBLING = frozenset({"suffix", "cleanup", "trim_offsets"})
 """Settings of steps that may make a text twice as long though they hold no string to put in; a type may be missing."""
 
 
-def read_tokenizer(path: Path) -> tuple[Any, Callable[[str], list[str]], Join]:
-    """The tokeniser of a file, what cuts a text into pieces with it, and what makes a text of pieces.
+@dataclass(frozen=True)
+class JsonTokenizer:
+    """What a tokenizer.json defines.
 
-    A text over which the library fails becomes `<unk>`.
+    Attributes:
+        tokenizer: of the library tokenizers.
+        ids: the id of every piece.
+        special: pieces that are part of no word.
+        pieces: cuts a text into pieces; one over which the library fails becomes `<unk>`.
+        join: makes a text of pieces.
+        surroundings: ids that it puts before and after a text; None where it puts none.
+    """
+
+    tokenizer: Any
+    ids: dict[str, int]
+    special: frozenset[str]
+    pieces: Callable[[str], list[str]]
+    join: Join
+    surroundings: tuple[Sequence[int], Sequence[int]] | None
+
+
+def read_tokenizer(path: Path) -> JsonTokenizer:
+    """Read a tokenizer.json.
 
     Raises:
         ModelError: the file is damaged, or would make texts far longer than they are.
@@ -44,6 +64,10 @@ def read_tokenizer(path: Path) -> tuple[Any, Callable[[str], list[str]], Join]:
         tokenizer.no_truncation()
         join: Join = tokenizer.decoder.decode if tokenizer.decoder else JOINS["sentencepiece"]
         join(cut("b a"))
+        surroundings = _surroundings(tokenizer, "b a")
+        ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+        added = tokenizer.get_added_tokens_decoder().values()
+        special = frozenset(token.content for token in added if token.special)
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # of the library's own kinds, some of which are not Exceptions
@@ -65,7 +89,16 @@ def read_tokenizer(path: Path) -> tuple[Any, Callable[[str], list[str]], Join]:
         except BaseException:
             return "<unk>"
 
-    return tokenizer, pieces, text_of
+    return JsonTokenizer(tokenizer, ids, special, pieces, text_of, surroundings)
+
+
+def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[int]] | None:
+    """Return the ids that a tokenizer puts before and after a text; None where it puts none, or changes the text."""
+    inner, whole = (tokenizer.encode(text, add_special_tokens=added).ids for added in (False, True))
+    more = len(whole) - len(inner)
+    starts = (start for start in range(more + 1) if whole[start : start + len(inner)] == inner)
+    start = next(starts, None) if more > 0 else None
+    return None if start is None else (whole[:start], whole[start + len(inner) :])
 
 
 def _growth(parts: list[Any]) -> int:

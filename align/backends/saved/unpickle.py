@@ -109,22 +109,25 @@ def _name_of(allowed: Any) -> str:
     return allowed[1] if isinstance(allowed, tuple) else f"{allowed.__module__}.{allowed.__qualname__}"
 
 
-def load_weights(path: Path) -> dict[str, Tensor]:
+def load_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
     """Read a file of weights alone, as transformers saved them before safetensors; otherwise as `load_saved`.
 
     Raises:
         ValueError: as there, or there is something else in it.
     """
-    return load_saved(path, _weights_alone, "a file of weights")
+    return load_saved(path, _weights_alone, "a file of weights", mapped)
 
 
-def load_saved(path: Path, checked: Callable[[Any, int], dict[str, Any]], wanted: str) -> dict[str, Any]:
+def load_saved(
+    path: Path, checked: Callable[[Any, int], dict[str, Any]], wanted: str, mapped: bool = False
+) -> dict[str, Any]:
     """What is in a file, read on the CPU with torch's restricted unpickler.
 
     Args:
         path: a file that torch saved.
         checked: its content and its size to what is wanted of it; raises NotWanted where it holds something else.
         wanted: what that is, for messages.
+        mapped: whether tensors stay in the file until they are used; it must not change as long as they are.
 
     Raises:
         ValueError: there is no such file, or it is damaged, wants to run code, takes more memory than its size accounts
@@ -135,7 +138,8 @@ def load_saved(path: Path, checked: Callable[[Any, int], dict[str, Any]], wanted
     try:
         with warnings.catch_warnings(), only_checkpoint_classes(), checked_file(path, _NAMES) as content:
             warnings.simplefilter("ignore")  # torch's advice on pickle protocols is for whoever saved the file
-            state = torch.load(content, map_location="cpu", weights_only=True)
+            mapped = mapped and isinstance(content, Path)  # not the format before torch 1.6
+            state = torch.load(content, map_location="cpu", weights_only=True, mmap=mapped)
         return checked(state, path.stat().st_size)
     except (PermissionError, MemoryError):
         raise

@@ -16,7 +16,15 @@ from torch import Tensor
 
 from align.backends.transformer.forward import Layer, Stack, Transformer
 from align.backends.transformer.kept import Kept
-from align.backends.transformer.layers import Block, CrossAttention, Embedding, Norm, SelfAttention, Sinusoids
+from align.backends.transformer.layers import (
+    Block,
+    CrossAttention,
+    Embedding,
+    Norm,
+    SelfAttention,
+    Sinusoids,
+    compact_table,
+)
 from align.backends.transformer.linear import Activation, Linear, Projection, make_linear
 from align.backends.transformer.weights import Weights
 from align.types import Dtype
@@ -94,7 +102,9 @@ class _Builder:
 
     def __init__(self, architecture: Architecture, weights: Weights, device: str, dtype: Dtype) -> None:
         self._architecture, self.weights, self._device = architecture, weights, device
-        self._linear = partial(make_linear, dtype=dtype)
+        self._linear, self._dtype = partial(make_linear, dtype=dtype), dtype
+        self._tied = weights.are_tied("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+        self._table_of_both: Tensor | None = None
         self._sides = {"encoder": architecture.encoder, "decoder": architecture.decoder}
         for name, side in self._sides.items():
             if side.width % side.heads:
@@ -118,7 +128,7 @@ class _Builder:
         take, width = self.weights.take, self._sides[side].width
         rows, size = self.weights.shape(f"{side}.embed_tokens.weight")
         scale = math.sqrt(width) if self._architecture.scaled else 1.0
-        pieces = self._to(take(f"{side}.embed_tokens.weight", rows, size) * scale)
+        pieces = self._table(side, rows, size)
         noise = self._optional_projection(f"{side}.quant_noise.weight", size, size)
         first = [noise] if noise and side == "decoder" else []
         if size != width:
@@ -126,7 +136,15 @@ class _Builder:
         named = f"{side}.layernorm_embedding"
         norm = self._norm(named, width) if f"{named}.weight" in self.weights else None
         last = noise if side == "encoder" else None
-        return Embedding(pieces, self._positions(side, width), first, norm, last)
+        return Embedding(pieces, self._positions(side, width), first, norm, last, scale)
+
+    def _table(self, side: str, rows: int, size: int) -> Tensor:
+        """The table of pieces, as `compact_table` keeps it; one for both sides where their weights are tied."""
+        weight = self.weights.borrow(f"{side}.embed_tokens.weight", rows, size)
+        if self._tied and self._table_of_both is not None:
+            return self._table_of_both
+        self._table_of_both = self._to(compact_table(weight, self._dtype))
+        return self._table_of_both
 
     def _optional_projection(self, name: str, *shape: int) -> Linear | None:
         weight = self.weights.optional(name, *shape)
@@ -188,7 +206,8 @@ class _Builder:
         return self._norm(name, size) if f"{name}.weight" in self.weights else None
 
     def _projection(self, name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
-        return self.weights.take(f"{name}.weight", outputs, inputs), self.weights.take(f"{name}.bias", outputs)
+        weight = self.weights.borrow(f"{name}.weight", outputs, inputs).float()
+        return weight, self.weights.take(f"{name}.bias", outputs)
 
     def _make(self, weight: Tensor, bias: Tensor, activation: Activation = "none") -> Projection:
         return self._linear(self._to(weight), self._to(bias), activation)
@@ -217,7 +236,7 @@ class _Builder:
         parts = [self._projection(f"{attention}.{part}_proj", inner, source) for part in "kv"]
         weights, biases = zip(*parts, strict=True)
         weight, bias = self._projection(f"{attention}.out_proj", width, inner)
-        out_proj = self._to(weight).view(width, heads, -1).permute(1, 2, 0)  # [H, d, D]
+        out_proj = self._to(weight).view(width, heads, -1).permute(1, 2, 0).clone()  # [H, d, D]
         cross = CrossAttention(query, self._make(torch.cat(weights), torch.cat(biases)), heads, out_proj)
         norm = self._norm(f"{name}.encoder_attn_layer_norm", width)
         return cross, Block(norm, self._sides["decoder"].before, self._make(weight, bias))

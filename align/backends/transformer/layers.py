@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from align.attention.norms import head_products
 from align.backends.transformer.linear import Linear, Projection
+from align.types import Dtype
 
 
 def round_up(rows: int) -> int:
@@ -100,11 +101,12 @@ class Embedding:
     """Pieces and their positions to vectors.
 
     Attributes:
-        pieces: a vector for each id, scaled `[V, E]`.
+        pieces: a vector for each id `[V, E]`, in any number format; see `compact_table`.
         positions: gives a table of vectors for at least so many positions, from 0 `[P, D]`; None for a model without.
         projections: what the vectors of pieces go through, before their positions are added.
         norm: of the sum, if any.
         last: a projection after that, if any.
+        scale: what the vectors of pieces are multiplied by.
     """
 
     pieces: Tensor
@@ -112,10 +114,16 @@ class Embedding:
     projections: Sequence[Linear] = ()
     norm: Norm | None = None
     last: Linear | None = None
+    scale: float = 1.0
+
+    def vectors(self, ids: Tensor) -> Tensor:
+        """Return the scaled vectors of ids `[N]`, in float32 `[N, E]`."""
+        vectors = self.pieces.index_select(0, ids).float()
+        return vectors if self.scale == 1.0 else vectors.mul_(self.scale)
 
     def __call__(self, ids: Tensor, layout: Layout) -> Tensor:
         """Ids `[N]` to `[N, D]`."""
-        x = self.pieces.index_select(0, ids)
+        x = self.vectors(ids)
         for projection in self.projections:
             x = projection(x)
         if self.positions is not None:
@@ -123,6 +131,17 @@ class Embedding:
         if self.norm:
             x = self.norm(x)
         return self.last(x) if self.last else x
+
+
+def compact_table(table: Tensor, dtype: Dtype) -> Tensor:
+    """Copy a table of pieces for the CPU or a GPU, in the smallest number format that the model's `dtype` allows.
+
+    In a multilingual model the table is nearly half of all parameters. 16-bit numbers of a file stay as they are, for
+    float32 would say the same; longer ones become float32, or bfloat16 where products are of bfloat16 or int8.
+    """
+    if table.dtype in (torch.float16, torch.bfloat16):
+        return table.clone()
+    return table.to(torch.float32 if dtype == "float32" else torch.bfloat16, copy=True)
 
 
 class Sinusoids:

@@ -1,0 +1,137 @@
+"""LoRA adapters: find the model that one was trained for, and add its updates to that model's weights.
+
+Hu et al. (2021): W + s B A, with s = alpha / r, or alpha / sqrt(r) where `use_rslora` is set. The files are those of
+peft: adapter_config.json and adapter_model.safetensors.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from align.backends.huggingface.config import Config, read_json
+from align.backends.huggingface.hub import fetch_model
+from align.errors import ModelError, Remedy, shorten
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+PREFIX = "base_model.model."
+
+MERGE = Remedy("merge it where it was trained: merge_and_unload() and save_pretrained() of peft write a whole model")
+"""What to do with an adapter that is not read here."""
+
+UNSUPPORTED = ("use_dora", "fan_in_fan_out", "alpha_pattern", "rank_pattern", "layer_replication", "megatron_config")
+"""Settings that change the sum; each must be unset, false or empty."""
+
+
+def is_adapter(folder: Path) -> bool:
+    """Tell whether a folder holds an adapter."""
+    return (folder / CONFIG).is_file()
+
+
+def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
+    """Return the folder of the model that an adapter was trained for.
+
+    It is the adapter's own folder where this holds a whole model, else a folder of the model's name beside it, else the
+    model of that name on the Hugging Face hub. An adapter is not trusted: it cannot name any other folder.
+
+    Args:
+        folder: the adapter's.
+        weights: names of files, one of which a folder with a model has.
+
+    Raises:
+        ModelError: the settings are damaged or name no model, or it cannot be found.
+    """
+
+    def has_model(root: Path) -> bool:
+        return (root / "config.json").is_file() and any((root / name).is_file() for name in weights)
+
+    config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
+    name = config.word("base_model_name_or_path", "")
+    last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+    beside = [folder, *([folder.resolve().parent / last] if re.fullmatch(r"\w[\w.-]*", last) else [])]
+    if found := next(filter(has_model, beside), None):
+        return found
+    if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
+        return fetch_model(name)
+    what = f"an adapter of {shorten(name) or 'a model that it does not name'}, which is not beside it"
+    remedy = Remedy("copy or link that model's folder beside the adapter's, under the same name") if name else MERGE
+    raise ModelError(what, file=str(folder), remedy=remedy)
+
+
+def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, Tensor]], folder: Path) -> None:
+    """Add an adapter's updates to a model's weights, in place.
+
+    Args:
+        weights: of the model, by name.
+        read: what reads a safetensors file.
+        folder: the adapter's.
+
+    Raises:
+        ModelError: the adapter is of another kind or for another model, or its files are damaged.
+    """
+    config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
+    kind = config.word("peft_type", "LORA")
+    odd = next((name for name in UNSUPPORTED if config.content.get(name)), None)
+    if kind != "LORA" or odd is not None:
+        what = f"an adapter of type {shorten(kind)}" if kind != "LORA" else f"a LoRA adapter with {odd}"
+        raise ModelError(f"{what}, which is not read", file=str(folder), remedy=MERGE)
+    path = folder / WEIGHTS
+    if not path.is_file():
+        what = f"an adapter without {WEIGHTS}; adapters in other files are not read"
+        raise ModelError(what, file=str(folder), remedy=MERGE)
+    alpha = config.number("lora_alpha")
+    scaled_by_root = config.switch("use_rslora", False)
+    stored = {name.removeprefix(PREFIX): tensor for name, tensor in read(path).items()}
+    for name in sorted(stored):
+        if name.endswith(".lora_A.weight") or name.endswith(".lora_embedding_A"):
+            module = name.rpartition(".lora_")[0]
+            down, up = stored[name].float(), _other(stored, name, path)
+            rank = len(down)
+            scale = alpha / (math.sqrt(rank) if scaled_by_root else rank)
+            product = up @ down
+            update = product.T if name.endswith("embedding_A") else product
+            _add(weights, f"{module}.weight", scale * update, path)
+        elif ".lora_" not in name:  # trained as a whole (modules_to_save), such as a larger table of pieces
+            _replace(weights, name, stored[name], path)
+        elif not name.endswith((".lora_B.weight", ".lora_embedding_B")):
+            raise ModelError(f"it has {shorten(name)}, which is not read", file=str(path), remedy=MERGE)
+
+
+def _other(stored: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
+    """Return the factor B that belongs to a factor A."""
+    other = name.replace(".lora_A.", ".lora_B.").replace(".lora_embedding_A", ".lora_embedding_B")
+    if other not in stored or stored[other].dim() != 2 or stored[name].dim() != 2:
+        raise ModelError(f"its {shorten(name)} lacks its other factor", file=str(path))
+    if stored[other].shape[1] != len(stored[name]):
+        raise ModelError(f"the factors of {shorten(name)} do not fit each other", file=str(path))
+    return stored[other].float()
+
+
+def _add(weights: dict[str, Tensor], name: str, update: Tensor, path: Path) -> None:
+    weight = weights.get(name)
+    if weight is None or weight.shape != update.shape:
+        raise ModelError(f"it changes {shorten(name)}, which its model does not have in that shape", file=str(path))
+    merged = weight.float().add_(update) if weight.dtype.itemsize < 4 else weight + update
+    _set(weights, name, merged.to(weight.dtype))
+
+
+def _replace(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) -> None:
+    weight = weights.get(name)
+    if weight is None or weight.shape[1:] != tensor.shape[1:]:
+        raise ModelError(f"it replaces {shorten(name)}, which its model does not have in that shape", file=str(path))
+    _set(weights, name, tensor)
+
+
+def _set(weights: dict[str, Tensor], name: str, tensor: Tensor) -> None:
+    """Set a weight under each name that stands for the same numbers: tied tables of pieces have several."""
+    old = weights[name]
+    for other, weight in list(weights.items()):
+        if weight.data_ptr() == old.data_ptr() and weight.shape == old.shape:
+            weights[other] = tensor

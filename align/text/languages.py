@@ -1,0 +1,38 @@
+"""Compare language codes of different systems: `de`, `deu_Latn`, `de_DE`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache
+
+ALIASES = {"pob": "pt", "ns": "nso", "nb": "no", "pbt": "ps", "fuv": "ff"}
+"""Codes of published models that are in no standard, and members of a macrolanguage that langcodes keeps apart."""
+
+
+@lru_cache(maxsize=4096)
+def base_language(code: str) -> str:
+    """Return the shortest code of a language, without script and region, such as `de` for `deu_Latn` and `de_DE`.
+
+    A language that belongs to a macrolanguage counts as that one, as NLLB's `arb_Arab` does where M2M100 has `ar`. What
+    is no language code is returned as it is.
+    """
+    from langcodes import Language
+
+    with suppress(ValueError):
+        code = Language.get(code).prefer_macrolanguage().language or code
+    return ALIASES.get(code, code)
+
+
+def same_language(one: str, other: str) -> bool:
+    """Tell whether two codes name the same language, whatever their scripts and regions."""
+    return one == other or base_language(one) == base_language(other)
+
+
+def find_language(code: str, codes: Iterable[str]) -> str | None:
+    """Return the one of `codes` that names the language of `code`; None where none does, or several do."""
+    listed = list(codes)
+    if code in listed:
+        return code
+    same = [other for other in listed if same_language(code, other)]
+    return same[0] if len(same) == 1 else None
