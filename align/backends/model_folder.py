@@ -12,7 +12,7 @@ from align.backends.huggingface.adapter import find_base, is_adapter
 from align.backends.huggingface.hub import fetch_model
 from align.backends.huggingface.vocabulary import has_vocabulary
 from align.backends.model_toml import ModelOptions, read_model_toml
-from align.backends.recognise import MOST_NAMES, could_be_hub_name, recognise
+from align.backends.recognise import MOST_NAMES, could_be_hub_name, hub_owner, recognise
 from align.errors import Argument, ModelError, Remedy, shorten, show_value
 from align.text.preprocess import TextRules
 from align.types import Cell, Position, Score
@@ -175,6 +175,8 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     if not path.exists():
         known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
         what = f"no such file or folder, nor a bundled model (these are: {known})"
+        if owner := hub_owner(model):
+            raise ModelError(what, file=model, remedy=Remedy(f"on the Hugging Face hub it is {owner}/{model}"))
         if not could_be_hub_name(model):
             raise ModelError(what, file=model)
         path = fetch_model(model)

@@ -12,7 +12,7 @@ import struct
 from itertools import islice
 from pathlib import Path
 
-from align.errors import Argument, ModelError, Remedy, show_value
+from align.errors import Argument, ModelError, Remedy, shorten, show_value
 
 HEAD_BYTES = 4096
 """As much of a file is read."""
@@ -36,8 +36,41 @@ HUGGING_FACE = Remedy(
 )
 """What to do with a Hugging Face model whose weights are elsewhere."""
 
+PYTORCH_WEIGHTS = Remedy(
+    "PyTorch's weights or safetensors are read (model.safetensors, pytorch_model.bin): download these of the model, or "
+    "convert where the framework is installed"
+)
+"""What to do with a Hugging Face model whose weights are of another framework."""
+
+OTHER_WEIGHTS = {
+    ".h5": "TensorFlow",
+    ".msgpack": "Flax",
+    ".ot": "rust-bert",
+    ".onnx": "ONNX",
+    ".gguf": "llama.cpp",
+    ".tflite": "TensorFlow Lite",
+}
+"""Endings of files of weights that are not read, and whose they are."""
+
+OWNERS = {
+    "bart": "facebook",
+    "byt5": "google",
+    "m2m100": "facebook",
+    "madlad400": "google",
+    "mbart": "facebook",
+    "mt5": "google",
+    "nllb": "facebook",
+    "opus": "Helsinki-NLP",
+    "small100": "alirezamsh",
+    "t5": "google-t5",
+    "umt5": "google",
+    "wmt19": "facebook",
+}
+"""Owners of well-known models, by the first part of their names."""
+
 FOLDER_OF_CHECKPOINT = Remedy("name the folder or the checkpoint that it belongs to")
 ARCHIVES = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
+ALL_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 HUGGING_FACE_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.safetensors.index.json")
 DICTIONARY_LINE = r"\S+ \d+( #fairseq:overwrite)?"
 CODES_LINE = r"\S+ \S+( \d+)?"
@@ -61,6 +94,12 @@ def could_be_hub_name(model: str) -> bool:
     return bool(owned or re.fullmatch(r"\w[\w.]*(-[\w.]+){2,}", model)) and not model.endswith(".pt")
 
 
+def hub_owner(model: str) -> str | None:
+    """Return who publishes a model on the Hugging Face hub that was named without its owner, where that is known."""
+    match = re.fullmatch(r"([a-z0-9]+)[-_][\w.-]+|small100", model)
+    return OWNERS.get(match[1] or model) if match else None
+
+
 def _of_folder(folder: Path) -> ModelError | None:
     with os.scandir(folder) as entries:
         names = {entry.name for entry in islice(entries, MOST_NAMES)}
@@ -71,6 +110,15 @@ def _of_folder(folder: Path) -> ModelError | None:
         return ModelError(f"a Hugging Face model{kind and f' ({kind})'}", file=str(folder), remedy=HUGGING_FACE)
     if any(name.endswith(".pt") for name in names):
         return None
+    if other := next((name for name in sorted(names) if name.endswith(tuple(OTHER_WEIGHTS))), None):
+        framework = next(framework for ending, framework in OTHER_WEIGHTS.items() if other.endswith(ending))
+        what = f"its only weights are {shorten(other)}, of {framework}"
+        return ModelError(what, file=str(folder), remedy=PYTORCH_WEIGHTS)
+    if "adapter_model.bin" in names or "adapter_model.safetensors" in names:
+        return ModelError("an adapter without adapter_config.json", file=str(folder))
+    if "config.json" in names and (kind := _model_type(folder / "config.json")):
+        what = f"a Hugging Face model ({kind}) without weights: none of {', '.join(ALL_WEIGHTS)} is there"
+        return ModelError(what, file=str(folder))
     if any(name.endswith(".npz") for name in names):
         return ModelError("a Marian model", file=str(folder), remedy=OTHER_TOOLKIT)
     if any(re.fullmatch(r"dict\..+\.txt", name) for name in names) and any(name.endswith(".idx") for name in names):

@@ -22,6 +22,12 @@ SENTENCEPIECE_FILES = ("sentencepiece.bpe.model", "spiece.model")
 FOLLOWED_BY_LANGUAGES = {"m2m_100": "nllb", "mbart": "mbart", "mbart-50": "mbart-50"}
 """Kinds of model whose sentencepiece ids are shifted by one, as in fairseq, and followed by these languages."""
 
+WITH_SENTENCEPIECE = frozenset({*FOLLOWED_BY_LANGUAGES, "t5", "mt5", "umt5", "pegasus"})
+"""Kinds of model whose sentencepiece model is enough to number their pieces."""
+
+PEGASUS_OFFSET = 103
+"""What Pegasus adds to the ids of its sentencepiece model, for `<pad>` and `</s>`, and masks of pre-training."""
+
 SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>", "<mask>"})
 
 CODE_LENGTH = 30
@@ -155,7 +161,7 @@ def _reader(root: Path, kind: str, name: str) -> Callable[[Path, str], Vocabular
         return _read_tokenizer_json
     if has("sentencepiece.bpe.model") and has("vocab.json"):
         return _read_m2m100
-    if any(map(has, SENTENCEPIECE_FILES)) and kind in ("m2m_100", "mbart", "mbart-50", "t5", "mt5", "umt5"):
+    if any(map(has, SENTENCEPIECE_FILES)) and kind in WITH_SENTENCEPIECE:
         return _read_sentencepiece
     if has("vocab.json") and has("merges.txt"):
         what = "it has vocab.json and merges.txt, but no tokenizer.json, which is read; this writes one: "
@@ -358,7 +364,10 @@ def _read_sentencepiece(root: Path, kind: str) -> Vocabulary:
     if kind in FOLLOWED_BY_LANGUAGES:  # as in fairseq: four special pieces in place of the model's first three
         languages = LANGUAGES[FOLLOWED_BY_LANGUAGES[kind]].split()
         pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], *languages, "<mask>"]
-    side = Side(sentencepiece_segmenter(path), {piece: n for n, piece in enumerate(pieces)}, path)
+    ids = {piece: n for n, piece in enumerate(pieces)}
+    if kind == "pegasus":
+        ids = {piece: n if n < 2 else n + PEGASUS_OFFSET for piece, n in ids.items()}
+    side = Side(sentencepiece_segmenter(path), ids, path)
     return _vocabulary(root, kind, (side, side), languages)
 
 
