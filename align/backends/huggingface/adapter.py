@@ -23,6 +23,9 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 PREFIX = "base_model.model."
 
+TABLES = ("shared.weight", "embed_tokens.weight", "lm_head.weight")
+"""How the names of tables of pieces end."""
+
 MERGE = Remedy("merge it where it was trained: merge_and_unload() and save_pretrained() of peft write a whole model")
 """What to do with an adapter that is not read here."""
 
@@ -88,9 +91,9 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
         raise ModelError(what, file=str(folder), remedy=MERGE)
     alpha = config.number("lora_alpha")
     scaled_by_root = config.switch("use_rslora", False)
-    stored = {name.removeprefix(PREFIX): tensor for name, tensor in read(path).items()}
+    stored = {name.removeprefix(PREFIX).replace(".base_layer.", "."): tensor for name, tensor in read(path).items()}
     for name in sorted(stored):
-        if name.endswith(".lora_A.weight") or name.endswith(".lora_embedding_A"):
+        if name.endswith((".lora_A.weight", ".lora_embedding_A")):
             module = name.rpartition(".lora_")[0]
             down, up = stored[name].float(), _other(stored, name, path)
             rank = len(down)
@@ -98,10 +101,14 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
             product = up @ down
             update = product.T if name.endswith("embedding_A") else product
             _add(weights, f"{module}.weight", scale * update, path)
-        elif ".lora_" not in name:  # trained as a whole (modules_to_save), such as a larger table of pieces
-            _replace(weights, name, stored[name], path)
-        elif not name.endswith((".lora_B.weight", ".lora_embedding_B")):
+        elif name.endswith((".lora_B.weight", ".lora_embedding_B")):
+            continue
+        elif ".lora_" in name:
             raise ModelError(f"it has {shorten(name)}, which is not read", file=str(path), remedy=MERGE)
+        elif name.endswith(TABLES):
+            _replace_table(weights, name, stored[name], path)
+        else:
+            _replace(weights, name, stored[name], path)
 
 
 def _other(stored: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
@@ -123,9 +130,24 @@ def _add(weights: dict[str, Tensor], name: str, update: Tensor, path: Path) -> N
 
 
 def _replace(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) -> None:
+    """Set a weight that was trained as a whole, such as a bias."""
     weight = weights.get(name)
-    if weight is None or weight.shape[1:] != tensor.shape[1:]:
+    if weight is None or weight.shape != tensor.shape:
         raise ModelError(f"it replaces {shorten(name)}, which its model does not have in that shape", file=str(path))
+    weights[name] = tensor
+
+
+def _replace_table(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) -> None:
+    """Set a larger table of pieces, which peft saves where tokens were added before training.
+
+    A table of the same size was trained beside the one that the model reads (`modules_to_save`): whether the model uses
+    it depends on how its tables were tied, which no file says.
+    """
+    if name.endswith("lm_head.weight") and name not in weights:
+        return  # tied to the table
+    if name not in weights or weights[name].shape[1:] != tensor.shape[1:] or len(weights[name]) == len(tensor):
+        what = f"it has a {shorten(name)} of its own, of which its files do not say where the model uses it"
+        raise ModelError(what, file=str(path), remedy=MERGE)
     _set(weights, name, tensor)
 
 

@@ -73,6 +73,8 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
     weights = read_model_weights(folder)
     most = max(weight.shape[0] for weight in weights.values() if weight.dim() == 2)
     settings = _settings(config, learned, most)
+    if folder.adapter is not None and "vocab_size" in settings:  # which may have added pieces
+        settings["vocab_size"] = max(len(weights[name]) for name in weights if name.endswith("shared.weight"))
     kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
     try:
         with silent(hf.logging):

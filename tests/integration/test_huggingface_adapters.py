@@ -1,0 +1,166 @@
+"""LoRA adapters beside their base model. The update is checked against the formula; that peft 0.21 merges the same was
+checked once, for adapters of projections, of the table of pieces, with biases, and with pieces added before training.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from align import ModelOptions, Pair, Search, load
+from align.errors import ModelError
+from tests.hub_models import find_model, write_model
+from tests.integration.test_huggingface import change, in_cache
+
+pytestmark = pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+
+NAME = "facebook/nllb-200-distilled-600M"
+OPTIONS = ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn")
+TARGETS = ("model.decoder.layers.1.encoder_attn.q_proj", "model.encoder.layers.0.fc1")
+PAIR = Pair(("das", "ist", "alt"), ("this", "is", "old"), 1)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hub") / "nllb"
+    write_model(find_model(NAME).with_pieces(1200), folder)
+    return folder
+
+
+def write_adapter(folder: Path, base: Path, by_root: bool = False, **more: Any) -> dict[str, torch.Tensor]:
+    """Write an adapter as peft does; returns the weights of the merged model."""
+    weights = load_file(base / "model.safetensors")
+    numbers = torch.Generator().manual_seed(1)
+    stored = {}
+    for name in TARGETS:
+        rows, columns = weights[f"{name}.weight"].shape
+        up, down = torch.randn(rows, 4, generator=numbers), torch.randn(4, columns, generator=numbers)
+        stored |= {f"base_model.model.{name}.lora_A.weight": down, f"base_model.model.{name}.lora_B.weight": up}
+        weights[f"{name}.weight"] = weights[f"{name}.weight"] + (16 / (math.sqrt(4) if by_root else 4)) * (up @ down)
+    folder.mkdir()
+    save_file(stored, folder / "adapter_model.safetensors")
+    content = {"peft_type": "LORA", "r": 4, "lora_alpha": 16, "base_model_name_or_path": f"/elsewhere/{base.name}"}
+    (folder / "adapter_config.json").write_text(json.dumps({**content, "use_rslora": by_root, **more}))
+    return weights
+
+
+def attention(folder: Path | str, **more: Any) -> list[torch.Tensor]:
+    from align.attention.merging import collate
+
+    recorder = load(folder, options=OPTIONS, **more).recorder
+    recorded = recorder.record(collate([recorder.encode(PAIR)], recorder.pad), (1, 2, 3))
+    return [layer.weights for layer in recorded]
+
+
+def merged(folder: Path, base: Path, weights: dict[str, torch.Tensor]) -> Path:
+    shutil.copytree(base, folder)
+    save_file(weights, folder / "model.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize("by_root", [False, True])
+def test_it_is_merged_into_the_model_beside_it(base: Path, tmp_path: Path, by_root: bool) -> None:
+    shutil.copytree(base, tmp_path / base.name)
+    whole = merged(tmp_path / "merged", base, write_adapter(tmp_path / "adapter", base, by_root))
+    found, expected = attention(tmp_path / "adapter"), attention(whole)
+    assert all(map(torch.equal, found, expected))
+    assert not all(map(torch.equal, found, attention(base)))
+    names = {load(folder, options=OPTIONS).recorder.name for folder in (base, tmp_path / "adapter")}
+    assert len(names) == 2  # a fingerprint each
+    sentence = ["das ist ein Satz"]
+    one, other = ([a.pair.target for a in load(f, options=OPTIONS).translate(sentence, Search(beam=1, max_len_b=5))]
+                  for f in (tmp_path / "adapter", whole))  # fmt: skip
+    assert one == other
+
+
+def test_the_model_is_in_the_same_folder_or_on_the_hub(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    write_adapter(tmp_path / "adapter", base, base_model_name_or_path=NAME)
+    with pytest.raises(ModelError, match=f"{NAME}: no such file or folder, not in the Hugging Face cache"):
+        load(tmp_path / "adapter")
+    in_cache(NAME, base, tmp_path / "cache")
+    expected = attention(tmp_path / "adapter")
+    shutil.copytree(base, tmp_path / "adapter", dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "cache")
+    assert all(map(torch.equal, attention(tmp_path / "adapter"), expected))
+
+
+def test_a_larger_table_of_pieces_and_a_tokenizer_with_another_language(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / base.name)
+    write_adapter(tmp_path / "adapter", base)
+    path = tmp_path / "adapter" / "adapter_model.safetensors"
+    table = load_file(base / "model.safetensors")["model.shared.weight"]
+    larger = torch.cat((table, torch.ones(10, table.shape[1])))
+    more = {"base_model.model.model.shared.weight": larger, "base_model.model.lm_head.weight": larger.clone()}
+    save_file({**load_file(path), **more}, path)
+    for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
+        shutil.copyfile(base / name, tmp_path / "adapter" / name)
+    (tmp_path / "adapter" / "added_tokens.json").write_text(json.dumps({"tyv_Cyrl": len(table) + 3}))
+    options = ModelOptions(source_lang="tyv_Cyrl", target_lang="eng_Latn")
+    recorder: Any = load(tmp_path / "adapter", options=options).recorder
+    assert recorder.encode(PAIR).source[0] == len(table) + 3
+    assert len(recorder.transformer.encoder.embedding.pieces) == len(larger)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"use_dora": True}, "a LoRA adapter with use_dora, which is not read: merge it"),
+    ({"rank_pattern": {"q_proj": 8}}, "a LoRA adapter with rank_pattern, which is not read: merge it"),
+    ({"fan_in_fan_out": True}, "a LoRA adapter with fan_in_fan_out, which is not read: merge it"),
+    ({"peft_type": "IA3"}, "an adapter of type IA3, which is not read: merge it"),
+    ({"lora_alpha": "x"}, "its lora_alpha is 'x', not a number"),
+    ({"base_model_name_or_path": "/secret/model"}, "an adapter of /secret/model, which is not beside it: copy or link"),
+    ({"base_model_name_or_path": ".."}, "an adapter of .., which is not beside it"),
+    ({"base_model_name_or_path": "../../x"}, "an adapter of ../../x, which is not beside it"),
+    ({"base_model_name_or_path": "\\\\host\\share"}, "which is not beside it"),
+    ({"base_model_name_or_path": None}, "an adapter of a model that it does not name, .*: merge it"),
+    ({"base_model_name_or_path": 5}, "its base_model_name_or_path is 5, not a word"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_what_is_wrong_with_an_adapter_is_said(
+    base: Path, tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    shutil.copytree(base, tmp_path / base.name)
+    write_adapter(tmp_path / "adapter", base)
+    change(tmp_path / "adapter", "adapter_config.json", **settings)
+    with pytest.raises(ModelError, match=message):
+        load(tmp_path / "adapter", options=OPTIONS)
+
+
+def test_weights_that_do_not_fit(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / base.name)
+    write_adapter(tmp_path / "adapter", base)
+    path = tmp_path / "adapter" / "adapter_model.safetensors"
+    good = load_file(path)
+    q = f"base_model.model.{TARGETS[0]}"
+    table = "base_model.model.model.shared.weight"
+    for bad, message in (
+        ({f"{q}.lora_A.weight": torch.ones(3, 16)}, "the factors of .* do not fit"),
+        ({f"{q}.lora_B.weight": torch.ones(17, 4)}, "it changes .*q_proj.weight, which its model does not have"),
+        ({"base_model.model.other.lora_A.weight": torch.ones(4, 16)}, "lacks its other factor"),
+        ({f"{q}.lora_magnitude_vector": torch.ones(16)}, "lora_magnitude_vector, which is not read: merge it"),
+        ({f"{q}.bias": torch.ones(17)}, "it replaces .*q_proj.bias, which its model does not have"),
+        ({table: torch.ones(1406, 16)}, "it has a model.shared.weight of its own, .*: merge it"),
+    ):
+        save_file({**good, **bad}, path)
+        with pytest.raises(ModelError, match=message):
+            load(tmp_path / "adapter", options=OPTIONS)
+    path.write_bytes(b"\xff" * 100)
+    with pytest.raises(ModelError, match="not safetensors"):
+        load(tmp_path / "adapter", options=OPTIONS)
+    path.rename(path.with_name("adapter_model.bin"))
+    with pytest.raises(ModelError, match=r"an adapter without adapter_model\.safetensors; .*: merge it"):
+        load(tmp_path / "adapter", options=OPTIONS)

@@ -1,0 +1,314 @@
+"""Models of several languages: two directions with one model, tags in the text, codes, prefixes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from align import ModelOptions, Pair, TextWarning, TwoWayAligner, load
+from align.backends.huggingface import families
+from align.backends.huggingface import model as loading
+from align.cli import extract, sweep
+from align.errors import ModelError
+from align.scale.table_aligner import TableAligner
+from tests.cli.conftest import Result, failed, run_main
+from tests.hub_models import find_model, write_model
+from tests.integration.test_huggingface import change, in_cache
+
+__all__ = ["run_main"]
+
+TEXT = "das ist ein Satz ||| this is a sentence\nja sagte sie ||| yes she said\n"
+NLLB, M2M100 = "facebook/nllb-200-distilled-600M", "facebook/m2m100_418M"
+MBART50, OPUS, OPUS_EN_PT = (
+    "facebook/mbart-large-50-many-to-many-mmt",
+    "Helsinki-NLP/opus-mt-de-en",
+    "Helsinki-NLP/opus-mt-tc-big-en-pt",
+)
+MADLAD, T5, SMALL100 = "google/madlad400-3b-mt", "google-t5/t5-small", "alirezamsh/small100"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A small folder like that of a published model."""
+    root = tmp_path_factory.mktemp("hub")
+
+    def folder(name: str) -> Path:
+        place = root / name.replace("/", "--")
+        if not place.exists():
+            write_model(find_model(name).with_pieces(1200), place)
+        return place
+
+    return folder
+
+
+@pytest.fixture
+def copied(hub: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of such a folder that may be changed."""
+    return lambda name: Path(shutil.copytree(hub(name), tmp_path / name.replace("/", "--")))
+
+
+def encode(folder: Path, source: str, **options: Any) -> Any:
+    recorder = load(folder, options=ModelOptions(**options)).recorder
+    return recorder.encode(Pair(tuple(source.split(" ")), ("x",), 1))
+
+
+@pytest.mark.parametrize("name", [NLLB, M2M100, MBART50])
+@pytest.mark.parametrize("from_hub", [False, True])
+def test_one_model_for_both_directions(
+    name: str,
+    from_hub: bool,
+    hub: Callable[[str], Path],
+    run_main: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The languages are swapped, the weights loaded once; links are those of two models loaded by hand."""
+    made = find_model(name)
+    folder = str(hub(name))
+    if from_hub:
+        from huggingface_hub import constants
+
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        in_cache(name, hub(name), tmp_path / "cache")
+        folder = name
+    built = Mock(wraps=families.transformer_of)
+    monkeypatch.setattr(loading, "transformer_of", built)
+    languages = ("--source-lang", made.source, "--target-lang", made.target)
+    result = run_main(extract.main, "-m", folder, *languages, "--reverse-model", folder, stdin=TEXT)
+    assert result.code == 0, result.err
+    assert "warning: the model reads" not in result.err
+    assert f"does it translate {made.target} to {made.source}" not in result.err
+    lines = [line for line in result.err.splitlines() if "; text: " in line]
+    assert f"huggingface:{made.source}-{made.target}@" in lines[0]
+    assert f"huggingface:{made.target}-{made.source}@" in lines[1]
+    assert [line.endswith("; languages: those of the forward model, swapped") for line in lines] == [False, True]
+    assert built.call_count == 1
+    forward: Any = load(folder, options=ModelOptions(source_lang=made.source, target_lang=made.target))
+    reverse: Any = load(folder, options=ModelOptions(source_lang=made.target, target_lang=made.source))
+    assert forward.recorder.transformer is reverse.recorder.transformer
+    assert forward.recorder.name != reverse.recorder.name
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TextWarning)
+        pairs: list[Any] = [line.split(" ||| ") for line in TEXT.splitlines()]
+        expected = [str(alignment) for alignment in TwoWayAligner(forward, reverse)(pairs)]
+    assert result.out.decode().splitlines() == expected
+
+
+def test_a_folder_whose_files_name_the_forward_direction(
+    copied: Callable[[str], Path], run_main: Callable[..., Result]
+) -> None:
+    """They name it for both: model.toml, or a tokenizer that was saved while translating forward."""
+    folder = copied(NLLB)
+    change(folder, "tokenizer_config.json", src_lang="deu_Latn", tgt_lang="eng_Latn")
+    for _ in range(2):
+        result = run_main(extract.main, "-m", folder, "--reverse-model", folder, stdin=TEXT)
+        assert result.code == 0, result.err
+        assert "huggingface:eng_Latn-deu_Latn@" in result.err
+        assert "does it translate" not in result.err
+        (folder / "model.toml").write_text('source = "deu_Latn"\ntarget = "eng_Latn"\n')
+
+
+def test_models_of_two_systems_of_codes(hub: Callable[[str], Path], run_main: Callable[..., Result]) -> None:
+    """A language is found in the reverse model's own codes, and two codes of one language are no reason to warn."""
+    result = run_main(extract.main, "-m", hub(OPUS), "--reverse-model", hub(NLLB), stdin=TEXT)
+    assert result.code == 0, result.err
+    assert "huggingface:de-en@" in result.err
+    assert "huggingface:eng_Latn-deu_Latn@" in result.err
+    assert "does it translate" not in result.err
+    other = ("--reverse-source-lang", "eng_Latn", "--reverse-target-lang", "fra_Latn")
+    result = run_main(extract.main, "-m", hub(OPUS), "--reverse-model", hub(NLLB), *other, stdin=TEXT)
+    assert result.code == 0, result.err
+    assert "does it translate en to de?" in result.err
+
+
+def test_a_reverse_model_with_two_codes_for_the_language(
+    hub: Callable[[str], Path], copied: Callable[[str], Path], run_main: Callable[..., Result]
+) -> None:
+    forward = copied(OPUS)
+    change(forward, "tokenizer_config.json", source_lang="pt", target_lang="en")
+    models = ("-m", forward, "--reverse-model", hub(OPUS_EN_PT))
+    result = run_main(extract.main, "-q", *models, stdin=TEXT)
+    failed(result, "has no piece for the language pt", "give --reverse-target-lang, such as por, pob")
+    result = run_main(extract.main, *models, "--reverse-target-lang", "pob", stdin=TEXT)
+    assert result.code == 0, result.err
+    assert "huggingface:en-pob@" in result.err
+    assert "does it translate" not in result.err
+
+
+def test_reverse_languages_need_a_reverse_model(run_main: Callable[..., Result]) -> None:
+    for main in (extract.main, sweep.main):
+        result = run_main(main, "--reverse-source-lang", "de", "-s", "x", "-t", "y")
+        assert result.code == 2
+        assert "--reverse-source-lang goes with --reverse-model" in result.err
+
+
+def test_a_sweep_with_one_model_for_both_directions(
+    hub: Callable[[str], Path], run_main: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text(TEXT)
+    folder = hub(NLLB)
+    languages = ("--source-lang", "deu_Latn", "--target-lang", "eng_Latn")
+    result = run_main(sweep.main, "-m", folder, *languages, "--reverse-model", folder, tmp_path / "text")
+    assert result.code == 0, result.err
+    assert "huggingface:eng_Latn-deu_Latn@" in result.err
+
+
+def test_tables_with_one_model_for_both_directions(hub: Callable[[str], Path]) -> None:
+    folder = hub(NLLB)
+    options = ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn")
+    aligner: Any = TableAligner(folder, source="de", target="en", reverse=folder, options=options)._models.load()
+    assert [one.recorder.languages for one in aligner.directions] == [
+        ("deu_Latn", "eng_Latn"),
+        ("eng_Latn", "deu_Latn"),
+    ]
+
+
+def test_a_language_that_the_tokenizer_names_in_another_code(
+    hub: Callable[[str], Path], copied: Callable[[str], Path]
+) -> None:
+    """As in opus-mt-tc-big-en-pt: tokenizer_config.json says pt, and the pieces are por and pob."""
+    with pytest.raises(ModelError) as error:
+        load(hub(OPUS_EN_PT))
+    assert (
+        "has no piece for the language pt, which tokenizer_config.json names: give target_lang, such as por, pob"
+        in str(error.value)
+    )
+    silent = copied(NLLB)
+    change(silent, "tokenizer_config.json", src_lang=None, tgt_lang=None)
+    with pytest.raises(ModelError, match=r"does not say its languages: give source_lang, such as eng_Latn, .*deu_Latn"):
+        load(silent)
+
+
+def test_a_tag_in_the_source_is_the_target_language_of_its_line(hub: Callable[[str], Path]) -> None:
+    folder = hub(OPUS_EN_PT)
+    words = "the cat ist alt"
+    plain = {code: encode(folder, words, target_lang=code) for code in ("por", "pob", "fra")}
+    assert len({piece.source[0] for piece in plain.values()}) == 3
+    for code, expected in plain.items():
+        tagged = encode(folder, f">>{code}<< {words}", target_lang="por")
+        assert list(tagged.source) == list(expected.source)
+        assert tagged.source_words[0] == -1
+        assert [word - 1 for word in tagged.source_words if word >= 0] == [n for n in expected.source_words if n >= 0]
+        assert tagged.words[0] == expected.words[0] + 1
+        glued = encode(folder, f">>{code}<<{words}", target_lang="por")
+        assert (list(glued.source), list(glued.source_words)) == (list(expected.source), list(expected.source_words))
+    inside = encode(folder, f"{words} >>fra<<", target_lang="por")
+    assert plain["fra"].source[0] not in inside.source
+
+
+def test_tags_are_taken_to_translate_too(hub: Callable[[str], Path]) -> None:
+    aligner = load(hub(OPUS_EN_PT), options=ModelOptions(target_lang="por"))
+    tagged, plain = (aligner.recorder.encode(Pair(s, (), 1)).source for s in ((">>por<<", "the"), ("the",)))
+    assert list(tagged) == list(plain)
+    assert len(list(aligner.translate([">>fra<< the cat", "the cat"]))) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [
+        ({"target_lang": "de"}, "the cat"),
+        ({"source_prefix": "<2de>"}, "the cat"),
+        ({"target_lang": "fr"}, "<2de> the cat"),
+        ({"target_lang": "fr"}, "<2de>the cat"),
+    ],
+)
+def test_target_languages_of_madlad(hub: Callable[[str], Path], options: dict[str, str], source: str) -> None:
+    folder = hub(MADLAD)
+    own = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    tag = next(token["id"] for token in own["added_tokens"] if token["content"] == "<2de>")
+    pieces = encode(folder, source, **options)
+    assert (pieces.source[0], pieces.source_words[0]) == (tag, -1)
+    assert list(pieces.source) == list(encode(folder, "the cat", target_lang="de").source)
+    with pytest.raises(ModelError, match="does not say its languages: give target_lang, such as en, de, fr"):
+        load(folder)
+
+
+def test_a_t5_without_a_prefix_is_warned_of_with_its_tasks(hub: Callable[[str], Path]) -> None:
+    folder = hub(T5)
+    for options in (ModelOptions(), ModelOptions(source_lang="de", target_lang="en")):
+        with pytest.warns(TextWarning, match="without the prefix of a task.*for en to de, en to fr, en to ro: name"):
+            load(folder, options=options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TextWarning)
+        for options in (ModelOptions(source_lang="en", target_lang="de"), ModelOptions(source_prefix="")):
+            load(folder, options=options)
+
+
+@pytest.mark.parametrize("code", ["de", "__de__"])
+def test_codes_of_m2m100_with_and_without_marks(
+    hub: Callable[[str], Path], copied: Callable[[str], Path], code: str
+) -> None:
+    expected = encode(hub(M2M100), "das ist", source_lang="de", target_lang="en")
+    assert encode(hub(M2M100), "das ist", source_lang=code, target_lang="en") == expected
+    folder = copied(M2M100)  # with a tokenizer.json, as exports to other formats have it
+    write_tokenizer_json(folder)
+    assert encode(folder, "das ist", source_lang=code, target_lang="__en__").source[0] == expected.source[0]
+
+
+def write_tokenizer_json(folder: Path) -> None:
+    """The pieces of a vocab.json as a tokenizer.json whose special tokens are the languages."""
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+
+    from align.backends.huggingface.languages import LANGUAGES
+
+    ids = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    tokenizer: Any = Tokenizer(models.Unigram([(piece, -1.0) for piece in ids], unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.add_special_tokens([AddedToken(f"__{code}__", special=True) for code in LANGUAGES["m2m100"].split()])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "vocab.json").unlink()
+
+
+def test_small100_reads_the_target_language_and_starts_with_an_end(hub: Callable[[str], Path]) -> None:
+    recorder: Any = load(hub(SMALL100), options=ModelOptions(target_lang="en")).recorder
+    pieces = recorder.encode(Pair(("das",), ("the",), 1))
+    assert recorder.start == (2,)
+    published: Any = load(hub(M2M100), options=ModelOptions(source_lang="de", target_lang="en")).recorder
+    assert (pieces.source[0], pieces.source[-1]) == (published.start[1], 2)
+
+
+def test_a_language_that_was_added_by_tuning(hub: Callable[[str], Path], copied: Callable[[str], Path]) -> None:
+    folder = copied(NLLB)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    rows = 1200 + 206
+    (folder / "added_tokens.json").write_text(json.dumps({"tyv_Cyrl": rows - 2, "<mask>": rows - 1, "<ph>": rows - 3}))
+    pieces = encode(folder, "das ist", source_lang="tyv_Cyrl", target_lang="deu_Latn")
+    assert pieces.source[0] == rows - 2
+    assert rows - 3 not in encode(folder, "das <ph>", source_lang="deu_Latn", target_lang="eng_Latn").source
+    decoder = {str(rows - 2): {"content": "tyv_Cyrl", "special": True}, str(rows - 3): {"content": "<ph>"}}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": decoder}))
+    (folder / "added_tokens.json").unlink()
+    assert encode(folder, "das ist", source_lang="tyv_Cyrl", target_lang="deu_Latn").source == pieces.source
+    tagged = encode(folder, "das<ph> ist", source_lang="tyv_Cyrl", target_lang="deu_Latn")  # a token that is text
+    assert list(tagged.source_words)[list(tagged.source).index(rows - 3)] == 0
+
+
+@pytest.mark.parametrize(
+    "decoder",
+    [
+        {"x": {"content": "a"}},
+        {"5": "a"},
+        {"5": {"content": 5}},
+        {"-1": {"content": "a"}},
+        {"9" * 12: {"content": "a"}},
+    ],
+)
+def test_added_tokens_that_are_damaged(copied: Callable[[str], Path], decoder: object) -> None:
+    folder = copied(NLLB)
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": decoder}))
+    with pytest.raises(ModelError, match=r"tokenizer_config\.json: its added_tokens_decoder is not tokens by number"):
+        load(folder, options=ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn"))
+    (folder / "tokenizer_config.json").write_text("{}")
+    (folder / "added_tokens.json").write_text(json.dumps({"a": decoder}))
+    with pytest.raises(ModelError, match=r"added_tokens\.json: not a vocabulary"):
+        load(folder, options=ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn"))

@@ -1,0 +1,206 @@
+"""What loading a Hugging Face model costs, counted: operations on pieces, memory for each parameter, mapped files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from align import ModelOptions, Pair, load
+from align.attention.merging import collate
+from align.backends.huggingface import vocabulary
+from align.backends.huggingface.text import prepare_text
+from tests.hub_models import MODELS, HubModel, find_model, write_model
+
+NAMES = [model.name for model in MODELS if model.pieces > 1000 and model.name != "google/madlad400-3b-mt"]
+CHANGED_BY_HAND = ("tokenizer.json", "tokenizer_config.json")
+
+
+class Count:
+    """Hash operations on pieces and ids: what looking one up, or putting it into a set or a dict, costs."""
+
+    total = 0
+
+
+class Piece(str):
+    """A piece that counts."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        Count.total += 1
+        return super().__hash__()
+
+
+class Id(int):
+    """An id that counts."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        Count.total += 1
+        return super().__hash__()
+
+
+def operations(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many hash operations reading a folder's vocabulary and preparing its text take."""
+
+    def counted(read: Callable[..., Any]) -> Callable[..., Any]:
+        def read_counted(*given: Any) -> Any:
+            found = read(*given)
+            if isinstance(found, list):
+                return [Piece(piece) for piece in found]
+            if isinstance(found, dict):
+                return {Piece(piece): Id(n) for piece, n in found.items()}
+            return type(found)(**{**vars(found), "ids": {Piece(piece): Id(n) for piece, n in found.ids.items()}})
+
+        return read_counted
+
+    for name in ("_read_ids", "sentencepiece_pieces", "read_tokenizer"):
+        monkeypatch.setattr(vocabulary, name, counted(getattr(vocabulary, name)))
+    Count.total = 0
+    try:
+        prepare_text(vocabulary.read_vocabulary(folder, kind), ("a", "b"), ModelOptions())
+    finally:
+        monkeypatch.undo()
+    return Count.total
+
+
+def kind_of(model: HubModel) -> str:
+    other = {"alirezamsh/small100": "small100", "facebook/mbart-large-50-many-to-many-mmt": "mbart-50"}
+    return other.get(model.name, model.kind)
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["as saved", "without tokenizer.json"])
+@pytest.mark.parametrize("name", NAMES)
+def test_reading_a_vocabulary_takes_time_linear_in_its_size(
+    name: str, bare: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = find_model(name)
+    counts = []
+    for pieces in (2_000, 4_000):
+        folder = tmp_path / str(pieces)
+        folder.mkdir()
+        smaller = model.with_pieces(pieces)
+        smaller.text(folder, smaller)
+        (folder / "config.json").write_text(json.dumps({"model_type": model.kind}))
+        if bare:
+            if not any((folder / file).is_file() for file in vocabulary.SENTENCEPIECE_FILES):
+                pytest.skip("it has no other vocabulary")
+            for file in CHANGED_BY_HAND:
+                (folder / file).unlink(missing_ok=True)
+            if "small100" in name:
+                (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "SMALL100Tokenizer"}')
+        counts.append(operations(folder, kind_of(model), monkeypatch))
+    assert counts[0] >= 2_000
+    assert counts[1] < 2.2 * counts[0]
+    assert counts[1] < 30 * 4_000 + 10_000  # languages and marks are few
+
+
+SHAPE = {
+    "d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8,
+    "decoder_attention_heads": 8, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048,
+}  # fmt: skip
+PARAMETERS = 73_800_000
+"""Of OPUS-MT's shape with 58,101 pieces."""
+
+MEASURE = """
+import sys, threading, time
+from align.memory import keep_freed_memory
+keep_freed_memory()
+import torch
+from align import load
+torch.set_num_threads(1)
+def anonymous():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+peak = first = anonymous()
+def watch():
+    global peak
+    while True:
+        peak = max(peak, anonymous())
+        time.sleep(0.002)
+threading.Thread(target=watch, daemon=True).start()
+aligner = load(sys.argv[1], dtype=sys.argv[2], device="cpu")
+print(peak - first, sum(sys.argv[1] in line for line in open("/proc/self/maps")))
+"""
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """OPUS-MT at its full width, as float32 and bfloat16 safetensors and as torch saved it."""
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM
+
+    root = tmp_path_factory.mktemp("full")
+    model = find_model("Helsinki-NLP/opus-mt-de-en")
+    whole = root / "float32"
+    whole.mkdir()
+    model.text(whole, model)
+    ids = {"pad_token_id": model.rows - 1, "decoder_start_token_id": model.rows - 1, "vocab_size": model.rows}
+    module: Any = AutoModelForSeq2SeqLM.from_config(AutoConfig.for_model("marian", **SHAPE, **ids, **model.settings))
+    assert sum(weight.numel() for weight in module.parameters()) == pytest.approx(PARAMETERS, rel=0.02)
+    module.save_pretrained(whole)
+    weights = load_file(whole / "model.safetensors")
+    for name in ("bfloat16", "torch"):
+        shutil.copytree(whole, root / name, ignore=lambda *_: ["model.safetensors"])
+    save_file({name: weight.bfloat16() for name, weight in weights.items()}, root / "bfloat16" / "model.safetensors")
+    torch.save(weights, root / "torch" / "pytorch_model.bin")
+    yield root
+    shutil.rmtree(root)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").is_file(), reason="needs Linux's /proc")
+@pytest.mark.parametrize(("dtype", "bytes_each"), [("float32", 4), ("bfloat16", 2), ("int8", 1)])
+@pytest.mark.parametrize("stored", ["float32", "bfloat16", "torch"])
+def test_memory_is_that_of_the_parameters(full: Path, stored: str, dtype: str, bytes_each: int) -> None:
+    """At most 1.3 times the parameters in the number format of the model, and 160 MB for its text and for libraries.
+
+    Nothing of the file stays mapped: a model that is replaced on disk must not end the process.
+    """
+    command = [sys.executable, "-c", MEASURE, str(full / stored), dtype]
+    measured = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.split()
+    assert int(measured[0]) < 1.3 * PARAMETERS * bytes_each + 160_000_000
+    assert measured[1] == "0"
+
+
+def test_tied_tables_are_one(tmp_path: Path) -> None:
+    """In both formats, though torch saves a name for each side."""
+    module, _ = write_model(find_model("facebook/m2m100_418M").with_pieces(1200), tmp_path)
+    options = ModelOptions(source_lang="de", target_lang="en")
+    for _ in range(2):
+        transformer = load(tmp_path, options=options).recorder.transformer  # type: ignore[attr-defined]
+        assert transformer.encoder.embedding.pieces is transformer.decoder.embedding.pieces
+        (tmp_path / "model.safetensors").unlink(missing_ok=True)
+        torch.save(module.state_dict(), tmp_path / "pytorch_model.bin")
+
+
+@pytest.mark.parametrize("name", ["facebook/m2m100_418M", "facebook/wmt19-de-en"])
+@pytest.mark.parametrize("pad", [0, 5])
+def test_positions_are_counted_from_the_id_of_padding(name: str, pad: int, tmp_path: Path) -> None:
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM
+
+    model = find_model(name).with_pieces(1200) if "m2m" in name else find_model(name)
+    module, _ = write_model(model, tmp_path)
+    content = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**content, "pad_token_id": pad}))
+    config = AutoConfig.from_pretrained(tmp_path, attn_implementation="eager")
+    other: Any = AutoModelForSeq2SeqLM.from_config(config).eval()
+    state = {name: weight for name, weight in module.state_dict().items() if "embed_positions" not in name}
+    other.load_state_dict(state, strict=False)
+    recorder: Any = load(tmp_path, options=ModelOptions(source_lang=model.source, target_lang=model.target)).recorder
+    pieces = recorder.encode(Pair(("das", "ist", "ein", "Satz"), ("a", "sentence"), 1))
+    steps = torch.tensor([[*recorder.start, *pieces.target]])
+    with torch.inference_mode():
+        given = {"input_ids": torch.tensor([pieces.source]), "decoder_input_ids": steps}
+        own = other(**given, output_attentions=True, use_cache=False).cross_attentions
+    first = len(recorder.start) - 1
+    for layer, attention in zip(recorder.record(collate([pieces], pad), (1, 2, 3)), own, strict=True):
+        torch.testing.assert_close(layer.weights[0], attention[0][:, first:], rtol=0, atol=3e-5)
