@@ -1,0 +1,177 @@
+"""Folders that cannot be read: what they hold is named, and what helps."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from align import ModelOptions, load
+from align.backends.huggingface.families import DECODERS, ENCODERS, FAMILIES, NOT_READ
+from align.errors import KindError, ModelError
+from tests.hub_models import find_model, write_model
+from tests.integration.test_huggingface import change
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hub") / "opus"
+    write_model(find_model("Helsinki-NLP/opus-mt-de-en").with_pieces(1200), folder)
+    return folder
+
+
+@pytest.fixture
+def opus(whole: Path, tmp_path: Path) -> Path:
+    """A folder that can be read."""
+    return Path(shutil.copytree(whole, tmp_path / "opus"))
+
+
+def refusal(folder: Path | str, **options: str) -> str:
+    with pytest.raises(ModelError) as error:
+        load(folder, options=ModelOptions(**options))  # type: ignore[arg-type]
+    assert len(str(error.value)) < 700
+    return str(error.value)
+
+
+def without_weights(folder: Path, *others: str) -> None:
+    (folder / "model.safetensors").unlink()
+    for name in others:
+        (folder / name).write_bytes(b"\x80\0")
+
+
+NOT_YET = "this kind of encoder-decoder Transformer is not read yet"
+NO_CROSS = "a language model has no cross-attention: align its translations with a translation model of these languages"
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        *((kind, NOT_YET) for kind in ("nllb-moe", "seamless_m4t", "seamless_m4t_v2", "plbart", "led", "longt5")),
+        *((kind, NOT_YET) for kind in ("switch_transformers", "bigbird_pegasus")),
+        *((kind, NO_CROSS) for kind in ("llama", "gemma3", "qwen3")),
+        ("xlm-roberta", "an encoder has no cross-attention"),
+        ("IndicTrans", "an IndicTrans2 model: code in its repository prepares its text, and such code is never run"),
+        ("own", "a model of type own: links need an encoder-decoder Transformer"),
+    ],
+)
+def test_types_of_model(opus: Path, kind: str, why: str) -> None:
+    change(opus, "config.json", model_type=kind)
+    message = refusal(opus)
+    assert why in message
+    assert message.endswith("these are read: bart, fsmt, m2m_100, marian, mbart, mt5, pegasus, t5, umt5")
+    with pytest.raises(KindError):
+        load(opus)
+
+
+def test_a_type_is_in_one_list() -> None:
+    lists = [DECODERS, ENCODERS, NOT_READ, frozenset(FAMILIES)]
+    assert sum(map(len, lists)) == len(frozenset().union(*lists))
+
+
+@pytest.mark.parametrize(
+    ("name", "framework"),
+    [
+        ("tf_model.h5", "TensorFlow"),
+        ("flax_model.msgpack", "Flax"),
+        ("rust_model.ot", "rust-bert"),
+        ("encoder_model.onnx", "ONNX"),
+        ("nllb-600m-q8_0.gguf", "llama.cpp"),
+    ],
+)
+def test_weights_of_other_frameworks(opus: Path, name: str, framework: str) -> None:
+    without_weights(opus, name)
+    message = refusal(opus)
+    assert f"{opus}: its only weights are {name}, of {framework}: PyTorch's weights or safetensors are read" in message
+
+
+def test_no_weights_at_all(opus: Path) -> None:
+    without_weights(opus)
+    names = "model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json"
+    assert refusal(opus) == f"{opus}: a Hugging Face model ('marian') without weights: none of {names} is there"
+
+
+def test_an_adapter_without_its_settings(opus: Path) -> None:
+    without_weights(opus, "adapter_model.safetensors")
+    (opus / "config.json").unlink()
+    assert "an adapter without adapter_config.json" in refusal(opus)
+
+
+def test_a_vocabulary_and_merges_without_a_tokenizer_json(opus: Path) -> None:
+    for name in ("source.spm", "target.spm"):
+        (opus / name).unlink()
+    (opus / "merges.txt").write_text("a b\n")
+    change(opus, "config.json", model_type="bart")
+    assert "no tokenizer.json, which is read; this writes one: AutoTokenizer.from_pretrained('opus')" in refusal(opus)
+
+
+@pytest.mark.parametrize("method", ["bitsandbytes", "gptq"])
+def test_quantised_weights(opus: Path, method: str) -> None:
+    weights = load_file(opus / "model.safetensors")
+    names = [name for name in weights if name.endswith("fc1.weight")]
+    save_file({**weights, **{name: weights[name].to(torch.int8) for name in names}}, opus / "model.safetensors")
+    assert "weights and configuration do not fit" in refusal(opus)
+    change(opus, "config.json", quantization_config={"quant_method": method, "load_in_8bit": True})
+    message = f"its weights are quantised ({method}), which is not read: take the model that they were made of"
+    assert message in refusal(opus)
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("t5-small", "google-t5/t5-small"),
+        ("opus-mt-de-en", "Helsinki-NLP/opus-mt-de-en"),
+        ("nllb-200-distilled-600M", "facebook/nllb-200-distilled-600M"),
+        ("m2m100_418M", "facebook/m2m100_418M"),
+        ("small100", "alirezamsh/small100"),
+    ],
+)
+def test_a_name_of_the_hub_without_its_owner(
+    name: str, full: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    message = refusal(name)
+    assert "no such file or folder, nor a bundled model" in message
+    assert message.endswith(f": on the Hugging Face hub it is {full}")
+
+
+@pytest.mark.parametrize(
+    ("name", "spared", "read"),
+    [
+        (
+            "facebook/mbart-large-50-many-to-many-mmt",
+            "spiece.model",
+            "mbart, only MBartTokenizer or MBart50Tokenizer is",
+        ),
+        ("facebook/m2m100_418M", "sentencepiece.bpe.model", "m2m_100, only M2M100Tokenizer or NllbTokenizer is"),
+        ("Helsinki-NLP/opus-mt-de-en", "source.spm", "marian, only MarianTokenizer is"),
+        ("google/mt5-small", "spiece.model", "mt5, only MT5Tokenizer or T5Tokenizer is"),
+    ],
+)
+def test_a_tokenizer_of_another_class(name: str, spared: str, read: str, tmp_path: Path) -> None:
+    """As in ai4bharat/IndicBART, an mBART whose sentencepiece model is numbered as ALBERT's is."""
+    write_model(find_model(name).with_pieces(1200), tmp_path)
+    if not (tmp_path / spared).exists():
+        (tmp_path / "sentencepiece.bpe.model").rename(tmp_path / spared)
+    (tmp_path / "tokenizer.json").unlink(missing_ok=True)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "AlbertTokenizer"}))
+    message = refusal(tmp_path, source_lang="de", target_lang="en")
+    assert message.endswith(f"its tokenizer is AlbertTokenizer; with a model of type {read} read")
+
+
+def test_a_tokenizer_json_that_surrounds_a_source_differently(tmp_path: Path) -> None:
+    """Another class is read where its file says that text looks as the model's does, and refused where it does not."""
+    model = find_model("google/mt5-small").with_pieces(1200)
+    write_model(model, tmp_path)
+    change(tmp_path, "tokenizer_config.json", tokenizer_class="AlbertTokenizer")
+    recorder = load(tmp_path).recorder
+    assert recorder.languages == ("source", "target")
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    end = {"SpecialToken": {"id": "</s>", "type_id": 0}}
+    content["post_processor"]["single"].insert(0, end)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    message = refusal(tmp_path)
+    assert "tokenizer.json surrounds a source as </s> … </s>, its settings as … </s>" in message
