@@ -36,7 +36,7 @@ from align.types import Cell, Dtype, Pieces, Place, Score
 TEXT_MODEL = "de-en"
 """Whose vocabularies and text processing the models have."""
 
-LANGUAGES = (">>de<<", ">>en<<")
+LANGUAGES = ("__de__", "__en__")
 """The languages' pieces in a model of many."""
 
 DTYPES: tuple[Dtype, ...] = ("float32", "int8")
@@ -72,9 +72,13 @@ def save_model(shape: Shape, folder: Path) -> tuple[Any, list[int]]:
     known: dict[str, int] = {}
     for name in VOCABULARIES:
         known = json.loads((folder / name).read_text(encoding="utf-8"))
-        if shape.kind == "m2m_100":
-            known |= {language: len(known) + n for n, language in enumerate(LANGUAGES)}
         (folder / name).write_text(json.dumps(known), encoding="utf-8")
+    if shape.kind == "m2m_100":
+        added = {language: len(known) + n for n, language in enumerate(LANGUAGES)}
+        (folder / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
+        languages = {"source_lang": "de", "target_lang": "en"}
+        (folder / "tokenizer_config.json").write_text(json.dumps(languages), encoding="utf-8")
+        known |= added
     start = [known[piece] for piece in shape.start]
     sizes = {"layers": shape.layers, "attention_heads": shape.heads, "ffn_dim": shape.hidden}
     both = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in sizes.items()}

@@ -76,6 +76,15 @@ def benchmark_huggingface(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
 
 
+def benchmark_loading(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    default = ("opus-mt", "nllb-600M")
+    parser.add_argument("--shapes", nargs="+", default=default, metavar="SHAPE", help=f"default: {' '.join(default)}")
+    parser.add_argument("--dtypes", nargs="+", default=DTYPES, choices=DTYPES, metavar="DTYPE")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pieces", type=int, metavar="N", help="of the vocabulary, in place of the published number")
+
+
 def benchmark_markup(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     text_options(parser, lines=4_000)
@@ -172,6 +181,7 @@ SPEED: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "benchmark-peers": benchmark_peers,
     "benchmark-waiting": benchmark_waiting,
     "benchmark-huggingface": benchmark_huggingface,
+    "benchmark-loading": benchmark_loading,
     "benchmark-markup": benchmark_markup,
     "benchmark-recording": benchmark_recording,
     "benchmark-encoder": benchmark_encoder,

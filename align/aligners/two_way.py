@@ -21,7 +21,7 @@ from align.links.symmetrize import DIRECTIONS, METHODS, SOFT, symmetrize
 from align.settings import THRESHOLD, Search
 from align.text.batching import Encoded, OnBatch, Terms, chunks, cut, encode, tell
 from align.text.ids import IdPair
-from align.text.languages import same_language
+from align.text.languages import is_group, same_language
 from align.text.lines import number_pairs
 from align.types import Alignment, Choice, Pair, Pieces, Place, TextWarning
 
@@ -65,7 +65,10 @@ class TwoWayAligner:
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"the threshold is a number from 0 to 1; not {self.threshold}")
         source, target = self.forward.recorder.languages
-        if not all(map(same_language, self.reverse.recorder.languages, (target, source))):
+        back = self.reverse.recorder.languages
+        if not all(
+            same_language(*pair) or any(map(is_group, pair)) for pair in zip(back, (target, source), strict=True)
+        ):
             warnings.warn(
                 f"{self.forward.recorder.name} translates {source} to {target}, but the reverse model is "
                 f"{self.reverse.recorder.name}: does it translate {target} to {source}?",

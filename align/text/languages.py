@@ -10,6 +10,19 @@ ALIASES = {"pob": "pt", "ns": "nso", "nb": "no", "pbt": "ps", "fuv": "ff"}
 """Codes of published models that are in no standard, and members of a macrolanguage that langcodes keeps apart."""
 
 
+GROUPS = frozenset({
+    "aav", "afa", "alv", "art", "bat", "bnt", "cau", "cel", "cpf", "cpp", "dra", "euq", "fiu", "gem", "gmq",
+    "gmw", "iir", "inc", "ine", "itc", "mkh", "mul", "nic", "phi", "poz", "pqe", "pqw", "roa", "sal", "sem",
+    "sla", "sit", "trk", "tut", "urj", "zle", "zls", "zlw",
+})  # fmt: skip
+"""Codes of language families (ISO 639-5) that name a side of OPUS-MT's models."""
+
+
+def is_group(code: str) -> bool:
+    """Tell whether a code stands for several languages, as `roa` and `ROMANCE` do in OPUS-MT's models."""
+    return code in GROUPS or (len(code) > 3 and code.isupper())
+
+
 @lru_cache(maxsize=4096)
 def base_language(code: str) -> str:
     """Return the shortest code of a language, without script and region, such as `de` for `deu_Latn` and `de_DE`.

@@ -74,6 +74,8 @@ def _processor(path: Path | None) -> Any:
     Raises:
         ModelError: the file is not such a model.
     """
+    if path is None or not path.is_file():  # sentencepiece would wait for a pipe
+        raise ModelError("no such file", file=str(path))
     with quietly():
         from sentencepiece import SentencePieceProcessor
 

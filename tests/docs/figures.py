@@ -135,7 +135,10 @@ def seeds_table(experiment: str) -> str:
 
 SELF_TOLD = [
     *sorted((ROOT / "docs" / "analysis").glob("*.md")),
-    *(ROOT / "docs" / name for name in ("choices.md", "clusters.md", "planning.md", "serve.md", "shards.md")),
+    *(
+        ROOT / "docs" / name
+        for name in ("choices.md", "clusters.md", "hugging-face.md", "planning.md", "serve.md", "shards.md")
+    ),
 ]
 """Pages whose tables say themselves which results they show."""
 

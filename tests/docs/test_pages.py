@@ -24,7 +24,7 @@ NOT_RUN = {
         "installs from a package index",
         "writes into your home folder",
     ],
-    "hugging-face.md": ["installs from a package index", "downloads a model"],
+    "hugging-face.md": ["installs from a package index", *["downloads a model"] * 3],
     "layers.md": ["needs data of your own"],
     "serve.md": ["the service of the page has no token"],
     "shards.md": ["needs Slurm"],

@@ -24,7 +24,12 @@ from tests.hostile.code import repacked
 from tests.hostile.command import options
 from tests.hostile.fuzz_models import Outcome
 
-LANGUAGES = {"m2m_100": ("deu_Latn", "eng_Latn"), "mbart-50": ("deu_Latn", "eng_Latn"), "mbart": ("de_DE", "en_XX")}
+LANGUAGES = {
+    "added": ("deu_Latn", "eng_Latn"),
+    "m2m_100": ("deu_Latn", "eng_Latn"),
+    "mbart-50": ("deu_Latn", "eng_Latn"),
+    "mbart": ("de_DE", "en_XX"),
+}
 """Of the sound folders, those that need others than de and en."""
 
 DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.int8, torch.uint8, torch.bool, torch.complex64)
@@ -44,7 +49,39 @@ def save_sound(root: Path) -> Mapping[str, Path]:
     hugging.train_pieces(root / "mbart" / "sentencepiece.bpe.model")
     torch.save(load_file(root / "bart" / "model.safetensors"), root / "bart" / "pytorch_model.bin")
     (root / "bart" / "model.safetensors").unlink()
-    return {kind: root / kind for kind in kinds}
+    return {kind: root / kind for kind in (*kinds, save_with_added_tokens(root), save_with_adapter(root))}
+
+
+def save_with_added_tokens(root: Path) -> str:
+    """An NLLB whose files define ids beside its sentencepiece model's; returns its name."""
+    folder = root / "added"
+    hugging.save_model("m2m_100", folder, size=300)
+    (folder / "tokenizer.json").unlink()
+    hugging.train_pieces(folder / "sentencepiece.bpe.model")
+    added = {"<mask>": 41, "deu_Latn": 250, "eng_Latn": 251, "<ph>": 260}
+    (folder / "added_tokens.json").write_text(json.dumps(added))
+    decoder = {"250": {"content": "deu_Latn", "special": True}, "261": {"content": "<br>", "special": False}}
+    content = {"tokenizer_class": "NllbTokenizer", "added_tokens_decoder": decoder}
+    (folder / "tokenizer_config.json").write_text(json.dumps(content))
+    return folder.name
+
+
+def save_with_adapter(root: Path) -> str:
+    """A Marian model with a LoRA adapter in its folder; returns its name."""
+    from safetensors.torch import load_file, save_file
+
+    folder = root / "adapter"
+    hugging.save_model("marian", folder)
+    weights = load_file(folder / "model.safetensors")
+    stored = {}
+    for name in ("model.decoder.layers.0.encoder_attn.q_proj", "model.encoder.layers.0.fc1"):
+        rows, columns = weights[f"{name}.weight"].shape
+        stored[f"base_model.model.{name}.lora_A.weight"] = torch.ones(2, columns)
+        stored[f"base_model.model.{name}.lora_B.weight"] = torch.ones(rows, 2)
+    save_file(stored, folder / "adapter_model.safetensors")
+    settings = {"peft_type": "LORA", "lora_alpha": 4, "base_model_name_or_path": "some/model", "use_rslora": False}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    return folder.name
 
 
 def values(rng: random.Random) -> Any:
@@ -125,7 +162,7 @@ def damage(folder: Path, rng: random.Random) -> str:
     """Damage a sound folder in one of WAYS; returns in which."""
     way = rng.choice(WAYS)
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    (weights,) = (path for path in files if path.suffix in (".safetensors", ".bin"))
+    weights = rng.choice([path for path in files if path.suffix in (".safetensors", ".bin")])
     if way == "json":
         for _ in range(rng.choice([1, 1, 2, 4])):
             damage_json(rng.choice([path for path in files if path.suffix == ".json"]), rng)

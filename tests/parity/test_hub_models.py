@@ -168,3 +168,16 @@ def test_shards_and_half_precision_give_the_same_links(tmp_path: Path) -> None:
     assert (tmp_path / "shards" / "model.safetensors.index.json").is_file()
     assert links[0] == links[1] == links[2]
     assert any(links[0])
+
+
+def test_the_guide_lists_these_models() -> None:
+    """A row for each: its name, type, the size of its vocabulary and of the model, and its languages."""
+    page = (Path(__file__).parents[2] / "docs" / "hugging-face.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in page.split("\n") if row.startswith("| ")]
+    listed = {row[0]: row for row in rows if "/" in row[0]}
+    assert listed.keys() == {model.name for model in MODELS}
+    for model in MODELS:
+        _, kind, pieces, parameters, languages = listed[model.name]
+        assert (kind, pieces, parameters) == (f"`{model.kind}`", f"{model.rows:,}", f"{model.parameters:,}")
+        for code, option in ((model.source, "--source-lang"), (model.target, "--target-lang")):
+            assert (f"{option} {code}" in languages) == (code is not None)

@@ -94,13 +94,11 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
     stored = {name.removeprefix(PREFIX).replace(".base_layer.", "."): tensor for name, tensor in read(path).items()}
     for name in sorted(stored):
         if name.endswith((".lora_A.weight", ".lora_embedding_A")):
-            module = name.rpartition(".lora_")[0]
-            down, up = stored[name].float(), _other(stored, name, path)
+            down, up = stored[name], _other(stored, name, path)
             rank = len(down)
             scale = alpha / (math.sqrt(rank) if scaled_by_root else rank)
-            product = up @ down
-            update = product.T if name.endswith("embedding_A") else product
-            _add(weights, f"{module}.weight", scale * update, path)
+            factors = (up, down) if name.endswith(".weight") else (down.T, up.T)  # of a table of pieces, transposed
+            _add(weights, f"{name.rpartition('.lora_')[0]}.weight", scale, factors, path)
         elif name.endswith((".lora_B.weight", ".lora_embedding_B")):
             continue
         elif ".lora_" in name:
@@ -116,16 +114,17 @@ def _other(stored: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
     other = name.replace(".lora_A.", ".lora_B.").replace(".lora_embedding_A", ".lora_embedding_B")
     if other not in stored or stored[other].dim() != 2 or stored[name].dim() != 2:
         raise ModelError(f"its {shorten(name)} lacks its other factor", file=str(path))
-    if stored[other].shape[1] != len(stored[name]):
+    if not len(stored[name]) or stored[other].shape[1] != len(stored[name]):
         raise ModelError(f"the factors of {shorten(name)} do not fit each other", file=str(path))
-    return stored[other].float()
+    return stored[other]
 
 
-def _add(weights: dict[str, Tensor], name: str, update: Tensor, path: Path) -> None:
-    weight = weights.get(name)
-    if weight is None or weight.shape != update.shape:
+def _add(weights: dict[str, Tensor], name: str, scale: float, factors: tuple[Tensor, Tensor], path: Path) -> None:
+    """Add a scaled product to a weight of its shape: what is not of that shape is never multiplied."""
+    weight, (up, down) = weights.get(name), factors
+    if weight is None or tuple(weight.shape) != (up.shape[0], down.shape[1]):
         raise ModelError(f"it changes {shorten(name)}, which its model does not have in that shape", file=str(path))
-    merged = weight.float().add_(update) if weight.dtype.itemsize < 4 else weight + update
+    merged = weight.float() + scale * (up.float() @ down.float())
     _set(weights, name, merged.to(weight.dtype))
 
 

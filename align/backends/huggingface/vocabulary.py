@@ -33,6 +33,9 @@ SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>", "<mask>"})
 CODE_LENGTH = 30
 """The most characters of a language code."""
 
+MOST_ADDED = 10_000
+"""Tokens that may be added to a vocabulary and are text: each word is searched for all of them."""
+
 BYTES = 256
 BYTE_SPECIAL = ("<pad>", "</s>", "<unk>")
 """ByT5's first three ids; the bytes follow."""
@@ -86,7 +89,7 @@ class Vocabulary:
         surroundings: ids before and after a source's pieces, as tokenizer.json adds them; None where it says nothing.
         case: "keep" or "lower".
         tokenizer: a key of `align.text.preprocess.TOKENIZERS`.
-        subwords: a key of `align.text.preprocess.SUBWORDS`.
+        subwords: what its pieces are called: a key of `align.text.preprocess.SUBWORDS`, or "byte".
         normalized: whether punctuation is normalised by Moses' rules before it is tokenised.
     """
 
@@ -192,7 +195,7 @@ class AddedTokens:
     @property
     def ordinary(self) -> list[str]:
         """Tokens that are text."""
-        return [token for token in self.ids if token not in self.special]
+        return [token for token in self.ids if token and token not in self.special]
 
 
 def read_added_tokens(root: Path) -> AddedTokens:
@@ -301,6 +304,8 @@ def _vocabulary(
         more: attributes of the vocabulary.
     """
     added = read_added_tokens(root)
+    if len(added.ordinary) > MOST_ADDED:
+        raise ModelError(f"more than {MOST_ADDED:,} tokens were added to its vocabulary", file=str(root))
     merged = {id(side.ids): added.over(side.ids) for side in sides}  # one for both where they share a vocabulary
     read = [
         replace(side, ids=merged[id(side.ids)], segment=_splitting_at(added.ordinary, side.segment)) for side in sides
@@ -405,7 +410,7 @@ def _read_bytes(root: Path, kind: str) -> Vocabulary:
 
     ids = {piece: n for n, piece in enumerate([*BYTE_SPECIAL, *names])}
     side = Side(segment, ids, root / "tokenizer_config.json")
-    return Vocabulary((side, side), SPECIAL, {}, join)
+    return Vocabulary((side, side), SPECIAL, {}, join, subwords="byte")
 
 
 def _read_tokenizer_json(root: Path, kind: str) -> Vocabulary:
