@@ -65,7 +65,8 @@ def test_own_vectors_are_means_of_pieces(recorder: Any) -> None:
     pair = Pair(("Unwahrscheinlichkeit", "ist"), (), 1)
     (found,), whose = own_vectors(TranslationModel(recorder), [pair])
     assert whose == "the model's own"
-    table = recorder.transformer.encoder.embedding.pieces.float().numpy()
+    embedding = recorder.transformer.encoder.embedding
+    table = embedding.pieces.float().numpy() * np.float32(embedding.scale)
     pieces = recorder.encode(pair)
     assert pieces.source_words.count(0) > 1
     for word in (0, 1):

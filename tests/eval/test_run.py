@@ -15,7 +15,7 @@ from tests.eval.conftest import Result
 COMMANDS = (
     "reproduce", "defaults", "doubts", "dtypes", "variants", "learnt", "calibration", "positions", "choosing",
     "worth", "recipes", "marian", "quality", "markup", "xml-mt", "analysis",
-    "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface",
+    "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface", "benchmark-loading",
     "benchmark-markup", "benchmark-recording", "benchmark-encoder",
     "benchmark-memory", "benchmark-shards", "benchmark-evaluator", "benchmark-training",
     "serve-load", "planning", "kill-shards", "screenshots",
