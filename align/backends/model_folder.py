@@ -14,6 +14,7 @@ from align.backends.huggingface.vocabulary import has_vocabulary
 from align.backends.model_toml import ModelOptions, read_model_toml
 from align.backends.recognise import MOST_NAMES, could_be_hub_name, hub_owner, recognise
 from align.errors import Argument, ModelError, Remedy, shorten, show_value
+from align.text.languages import same_language
 from align.text.preprocess import TextRules
 from align.types import Cell, Position, Score
 
@@ -175,6 +176,9 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     if not path.exists():
         known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
         what = f"no such file or folder, nor a bundled model (these are: {known})"
+        if model.startswith("https://huggingface.co/"):
+            name = "/".join(model.split("/")[3:5])
+            raise ModelError("an address, not a model", file=model, remedy=Remedy(f"give its name: {shorten(name)}"))
         if owner := hub_owner(model):
             raise ModelError(what, file=model, remedy=Remedy(f"on the Hugging Face hub it is {owner}/{model}"))
         if not could_be_hub_name(model):
@@ -188,6 +192,11 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
     if backend == "fairseq" and (other := recognise(checkpoint)):
         raise other
+    if backend == "huggingface" and options.reverse_of is not None:
+        forward = options.reverse_of
+        stored_languages = stored.source_lang, stored.target_lang
+        if None not in stored_languages and all(map(same_language, map(str, stored_languages), forward)):
+            stored = replace(stored, source_lang=None, target_lang=None)  # the folder serves both directions
     given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
     return ModelFolder(checkpoint, root, replace(stored, **given), backend, calibration, adapter)
 

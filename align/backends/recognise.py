@@ -37,8 +37,8 @@ HUGGING_FACE = Remedy(
 """What to do with a Hugging Face model whose weights are elsewhere."""
 
 PYTORCH_WEIGHTS = Remedy(
-    "PyTorch's weights or safetensors are read (model.safetensors, pytorch_model.bin): download these of the model, or "
-    "convert where the framework is installed"
+    "download the model's model.safetensors or pytorch_model.bin, or convert these weights to one of them where that "
+    "framework is installed"
 )
 """What to do with a Hugging Face model whose weights are of another framework."""
 
@@ -118,7 +118,7 @@ def _of_folder(folder: Path) -> ModelError | None:
         return ModelError("an adapter without adapter_config.json", file=str(folder))
     if "config.json" in names and (kind := _model_type(folder / "config.json")):
         what = f"a Hugging Face model ({kind}) without weights: none of {', '.join(ALL_WEIGHTS)} is there"
-        return ModelError(what, file=str(folder))
+        return ModelError(what, file=str(folder), remedy=Remedy("download the model again: hf download NAME"))
     if any(name.endswith(".npz") for name in names):
         return ModelError("a Marian model", file=str(folder), remedy=OTHER_TOOLKIT)
     if any(re.fullmatch(r"dict\..+\.txt", name) for name in names) and any(name.endswith(".idx") for name in names):
@@ -135,6 +135,8 @@ def _of_file(path: Path) -> ModelError | None:
         what, remedy = "a pointer of Git LFS, not the file that it stands for", Remedy("fetch that with git lfs pull")
     elif head.startswith(tuple(ARCHIVES)) or head[257:262] == b"ustar":
         what, remedy = "a packed file or an archive", Remedy("unpack it, and name the folder or the checkpoint in it")
+    elif path.suffix == ".json":
+        what, remedy = "settings of a model, not its weights", Remedy("name the folder that it is in")
     elif head[:4] == b"PK\3\4" and _first_record(head).endswith(b".npy"):
         what = "a numpy archive, as Marian's models are"
     elif len(head) > 8 and head[8:9] == b"{" and 0 < struct.unpack("<Q", head[:8])[0] <= path.stat().st_size - 8:

@@ -85,7 +85,9 @@ def add_reverse_languages(group: Any) -> None:
         help="source language of the reverse model, in its own codes (default: by its files, or the target language)",
     )
     group.add_argument(
-        "--reverse-target-lang", metavar="LANG", help="its target language (default: likewise, the source language)"
+        "--reverse-target-lang",
+        metavar="LANG",
+        help="its target language (default: by its files, or the source language)",
     )
 
 

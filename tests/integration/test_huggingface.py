@@ -140,9 +140,9 @@ def test_weights_in_parts(marian: Path) -> None:
 def test_a_language_that_the_model_has_no_piece_for(tmp_path: Path) -> None:
     hugging.save_model("m2m_100", tmp_path)
     for options, message in (
-        (None, "does not say its languages: give source_lang, such as eng_Latn, deu_Latn"),
-        (ModelOptions(source_lang="deu", target_lang="eng_Latn"), "no piece for the language deu: give .* deu_Latn"),
-        (ModelOptions(source_lang="deu_Latn", target_lang="en"), "no piece for the language en: give target_lang"),
+        (None, "no source language is given: give source_lang, one of deu_Latn, eng_Latn, fra_Latn"),
+        (ModelOptions(source_lang="deu", target_lang="eng_Latn"), "the model has no language deu: give .* deu_Latn"),
+        (ModelOptions(source_lang="deu_Latn", target_lang="en"), "the model has no language en: give target_lang"),
     ):
         with pytest.raises(ValueError, match=message):
             load(tmp_path, options=options)

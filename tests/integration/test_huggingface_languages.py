@@ -123,10 +123,13 @@ def test_models_of_two_systems_of_codes(hub: Callable[[str], Path], run_main: Ca
     assert "huggingface:de-en@" in result.err
     assert "huggingface:eng_Latn-deu_Latn@" in result.err
     assert "does it translate" not in result.err
-    other = ("--reverse-source-lang", "eng_Latn", "--reverse-target-lang", "fra_Latn")
-    result = run_main(extract.main, "-m", hub(OPUS), "--reverse-model", hub(NLLB), *other, stdin=TEXT)
-    assert result.code == 0, result.err
-    assert "does it translate en to de?" in result.err
+    for source, target in (("eng_Latn", "fra_Latn"), ("deu_Latn", "eng_Latn")):  # what is said is done, with a warning
+        languages = ("--reverse-source-lang", source, "--reverse-target-lang", target)
+        result = run_main(extract.main, "-m", hub(OPUS), "--reverse-model", hub(NLLB), *languages, stdin=TEXT)
+        assert result.code == 0, result.err
+        assert f"huggingface:{source}-{target}@" in result.err
+        assert "does it translate en to de?" in result.err
+        assert "swapped" not in result.err
 
 
 def test_a_reverse_model_with_two_codes_for_the_language(
@@ -136,7 +139,7 @@ def test_a_reverse_model_with_two_codes_for_the_language(
     change(forward, "tokenizer_config.json", source_lang="pt", target_lang="en")
     models = ("-m", forward, "--reverse-model", hub(OPUS_EN_PT))
     result = run_main(extract.main, "-q", *models, stdin=TEXT)
-    failed(result, "has no piece for the language pt", "give --reverse-target-lang, such as por, pob")
+    failed(result, "the model has no language pt: give --reverse-target-lang, one of fra, por, pob")
     result = run_main(extract.main, *models, "--reverse-target-lang", "pob", stdin=TEXT)
     assert result.code == 0, result.err
     assert "huggingface:en-pob@" in result.err
@@ -178,12 +181,14 @@ def test_a_language_that_the_tokenizer_names_in_another_code(
     with pytest.raises(ModelError) as error:
         load(hub(OPUS_EN_PT))
     assert (
-        "has no piece for the language pt, which tokenizer_config.json names: give target_lang, such as por, pob"
+        "the model has no language pt, which tokenizer_config.json names: give target_lang, one of fra, por, pob"
         in str(error.value)
     )
     silent = copied(NLLB)
     change(silent, "tokenizer_config.json", src_lang=None, tgt_lang=None)
-    with pytest.raises(ModelError, match=r"does not say its languages: give source_lang, such as eng_Latn, .*deu_Latn"):
+    with pytest.raises(
+        ModelError, match=r"no source language is given: give source_lang, one of its 202 languages, such as .*deu_Latn"
+    ):
         load(silent)
 
 
@@ -202,6 +207,11 @@ def test_a_tag_in_the_source_is_the_target_language_of_its_line(hub: Callable[[s
         assert (list(glued.source), list(glued.source_words)) == (list(expected.source), list(expected.source_words))
     inside = encode(folder, f"{words} >>fra<<", target_lang="por")
     assert plain["fra"].source[0] not in inside.source
+    recorder = load(folder, options=ModelOptions(target_lang="por")).recorder
+    with pytest.warns(TextWarning, match="the model has no language >>xyz<<: such a tag is read as a word"):
+        unknown = recorder.encode(Pair((">>xyz<<", "the"), ("x",), 1))
+    assert 0 in unknown.source_words
+    assert unknown.source[0] == plain["por"].source[0]
 
 
 def test_tags_are_taken_to_translate_too(hub: Callable[[str], Path]) -> None:
@@ -227,14 +237,16 @@ def test_target_languages_of_madlad(hub: Callable[[str], Path], options: dict[st
     pieces = encode(folder, source, **options)
     assert (pieces.source[0], pieces.source_words[0]) == (tag, -1)
     assert list(pieces.source) == list(encode(folder, "the cat", target_lang="de").source)
-    with pytest.raises(ModelError, match="does not say its languages: give target_lang, such as en, de, fr"):
+    with pytest.raises(ModelError, match="no target language is given: give target_lang, one of de, en, fr"):
         load(folder)
 
 
 def test_a_t5_without_a_prefix_is_warned_of_with_its_tasks(hub: Callable[[str], Path]) -> None:
     folder = hub(T5)
     for options in (ModelOptions(), ModelOptions(source_lang="de", target_lang="en")):
-        with pytest.warns(TextWarning, match="without the prefix of a task.*for en to de, en to fr, en to ro: name"):
+        with pytest.warns(
+            TextWarning, match="without a prefix; this T5 has tasks with one, en to de, en to fr, en to ro: give"
+        ):
             load(folder, options=options)
     with warnings.catch_warnings():
         warnings.simplefilter("error", TextWarning)

@@ -161,13 +161,13 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.parametrize(("dtype", "bytes_each"), [("float32", 4), ("bfloat16", 2), ("int8", 1)])
 @pytest.mark.parametrize("stored", ["float32", "bfloat16", "torch"])
 def test_memory_is_that_of_the_parameters(full: Path, stored: str, dtype: str, bytes_each: int) -> None:
-    """At most 1.3 times the parameters in the number format of the model, and 160 MB for its text and for libraries.
+    """At most 1.3 times the parameters in the number format of the model, and 220 MB for its text and for libraries.
 
     Nothing of the file stays mapped: a model that is replaced on disk must not end the process.
     """
     command = [sys.executable, "-c", MEASURE, str(full / stored), dtype]
     measured = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.split()
-    assert int(measured[0]) < 1.3 * PARAMETERS * bytes_each + 160_000_000
+    assert int(measured[0]) < 1.3 * PARAMETERS * bytes_each + 220_000_000
     assert measured[1] == "0"
 
 

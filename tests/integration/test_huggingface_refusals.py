@@ -43,6 +43,7 @@ def without_weights(folder: Path, *others: str) -> None:
         (folder / name).write_bytes(b"\x80\0")
 
 
+ADVICE = "download the model again: hf download NAME"
 NOT_YET = "this kind of encoder-decoder Transformer is not read yet"
 NO_CROSS = "a language model has no cross-attention: align its translations with a translation model of these languages"
 
@@ -85,13 +86,21 @@ def test_a_type_is_in_one_list() -> None:
 def test_weights_of_other_frameworks(opus: Path, name: str, framework: str) -> None:
     without_weights(opus, name)
     message = refusal(opus)
-    assert f"{opus}: its only weights are {name}, of {framework}: PyTorch's weights or safetensors are read" in message
+    assert f"{opus}: its only weights are {name}, of {framework}: download the model's model.safetensors or" in message
 
 
 def test_no_weights_at_all(opus: Path) -> None:
     without_weights(opus)
     names = "model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json"
-    assert refusal(opus) == f"{opus}: a Hugging Face model ('marian') without weights: none of {names} is there"
+    assert (
+        refusal(opus) == f"{opus}: a Hugging Face model ('marian') without weights: none of {names} is there: {ADVICE}"
+    )
+
+
+def test_files_and_addresses_in_place_of_a_folder(opus: Path) -> None:
+    assert refusal(opus / "vocab.json").endswith("settings of a model, not its weights: name the folder that it is in")
+    address = "https://huggingface.co/facebook/nllb-200-distilled-600M/tree/main"
+    assert refusal(address) == f"{address}: an address, not a model: give its name: facebook/nllb-200-distilled-600M"
 
 
 def test_an_adapter_without_its_settings(opus: Path) -> None:

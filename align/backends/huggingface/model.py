@@ -30,7 +30,7 @@ from align.backends.model_folder import ModelFolder
 from align.backends.model_toml import ModelOptions
 from align.backends.transformer.forward import Transformer
 from align.errors import ModelError, shorten, show_value
-from align.text.languages import find_language, same_language
+from align.text.languages import find_language
 from align.text.lines import split_words
 from align.types import Dtype, TextWarning
 
@@ -163,8 +163,8 @@ def _warn_of_tasks(config: Config, root: Path) -> None:
     tasks = [str(task)[len("translation_") :] for task in config.inner("task_specific_params").content]
     pairs = [shorten(task.replace("_to_", " to ")) for task in tasks if "_to_" in task][:10]
     if pairs:
-        what = f"{root}: sources are read without the prefix of a task; this T5 has prefixes for {', '.join(pairs)}: "
-        what += "name these languages, or a prefix (an empty one for a model that was trained without)"
+        what = f"{root}: sources are read without a prefix; this T5 has tasks with one, {', '.join(pairs)}: give the "
+        what += "languages of a task, or a prefix (an empty one for a model that was trained without)"
         warnings.warn(what, TextWarning, stacklevel=4)  # whoever calls align.load
 
 
@@ -243,8 +243,6 @@ def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> Languages:
     named = options.source_lang, options.target_lang
     if options.reverse_of is not None and options.reverse_of[0] != options.reverse_of[1]:
         forward = options.reverse_of
-        if None not in named and all(map(same_language, map(str, named), forward)):
-            named = None, None  # of model.toml, in a folder that serves both directions
         opposite = [
             find_language(code, vocabulary.codes) if vocabulary.codes else (code if said == (None, None) else None)
             for code in reversed(forward)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from align.backends.transformer.forward import Padded, Transformer
 from align.errors import shorten
 from align.settings import Search
 from align.text.ids import IdPair
-from align.types import Batch, CrossAttention, Dtype, Pair, Pieces
+from align.types import Batch, CrossAttention, Dtype, Pair, Pieces, TextWarning
 
 if TYPE_CHECKING:
     from align.backends.base import Translator
@@ -74,6 +75,7 @@ class HuggingFaceRecorder:
         self._prefix = tuple(prefix)
         self._tags = {piece: text.ids[0](piece) for piece in text.codes.values()} if tagged else {}
         self._origin = origin
+        self._warned = False
         self._learned = learned
         self._own_model: Any = None
         self.turn = threading.RLock()
@@ -136,7 +138,13 @@ class HuggingFaceRecorder:
     def _untagged(self, words: Sequence[str]) -> tuple[int | None, Sequence[str]]:
         """Return the id of the tag that words begin with, if any, and the words without it: none is left out."""
         match = TAG.fullmatch(words[0]) if self._tags and words else None
-        if match is None or match[1] not in self._tags:
+        if match is None:
+            return None, words
+        if match[1] not in self._tags:
+            if not self._warned:
+                self._warned = True
+                what = f"the model has no language {shorten(match[1])}: such a tag is read as a word of the source"
+                warnings.warn(what, TextWarning, stacklevel=2)
             return None, words
         return self._tags[match[1]], (match[2], *words[1:])
 

@@ -20,6 +20,9 @@ Index = Callable[[str], "int | None"]
 WELL_KNOWN = ("en", "de", "fr", "es", "zh")
 """Languages whose codes serve as examples."""
 
+MOST_LISTED = 10
+"""Languages of a model that a message lists."""
+
 TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
 """A word that begins with a target language's tag, as the text of OPUS-MT and MADLAD-400 models does."""
 
@@ -119,12 +122,12 @@ def language_piece(text: Text, code: str | None, argument: str, file: str, named
         near = [other for known in WELL_KNOWN for other in text.codes if same_language(known, other)]
     else:
         near = [other for other in text.codes if same_language(code, other)]
-    near = near or get_close_matches(code or "", text.codes, n=5, cutoff=0.4) or list(text.codes)
-    listed = ", ".join(map(shorten, near[:5]))
-    if len(near[:5]) < len(text.codes):
-        listed += f"; it has {len(text.codes)} languages"
-    remedy = Remedy(f"give {{}}, such as {listed}", (Argument(argument),))
-    what = "does not say its languages" if code is None else f"has no piece for the language {shorten(code)}"
+    near = near or get_close_matches(code or "", text.codes, n=5, cutoff=0.6) or list(text.codes)
+    if len(text.codes) <= MOST_LISTED:
+        choice = f"one of {', '.join(map(shorten, text.codes))}"
+    else:
+        choice = f"one of its {len(text.codes)} languages, such as {', '.join(map(shorten, near[:5]))}"
+    what = f"the model has no language {shorten(code)}" if code else f"no {argument.split('_')[0]} language is given"
     if named_by:
         what += f", which {named_by} names"
-    raise ModelError(what, file=file, remedy=remedy)
+    raise ModelError(what, file=file, remedy=Remedy(f"give {{}}, {choice}", (Argument(argument),)))

@@ -285,9 +285,9 @@ def language_codes(kind: str, ids: Iterable[str], special: Iterable[str]) -> dic
     if kind == "marian":
         return _codes(ids, MARIAN_TAG)
     if kind in ("t5", "mt5", "umt5"):
-        return _codes(ids, T5_TAG)
+        return dict(sorted(_codes(ids, T5_TAG).items()))
     if kind in ("m2m_100", "small100", "mbart", "mbart-50"):
-        return _codes(special, LANGUAGE_TOKEN)
+        return _codes(sorted(special), LANGUAGE_TOKEN)
     return {}
 
 
