@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 END_WITH_PARENT = "from align.children import end_with_parent; end_with_parent()\n"
 """Begins a script whose process is to end with the one that started it."""
@@ -19,6 +21,32 @@ def python(script: str, *arguments: object) -> list[str]:
 def module(name: str, *arguments: object, before: str = "") -> list[str]:
     """The command that does what `python -m NAME` does, but so, and a script before it."""
     return python(f"{before}import runpy; runpy.run_module({name!r}, None, '__main__', True)", *arguments)
+
+
+@contextmanager
+def no_current_folder() -> Iterator[None]:
+    """Make Python processes that multiprocessing spawns meanwhile import nothing from the current folder.
+
+    A spawned child begins with `python -c`, which puts that folder first on the module path until the parent's own path
+    has been sent. A `multiprocessing.py` in a downloaded folder would be run before that.
+    """
+    if sys.version_info >= (3, 11):
+        before = os.environ.get("PYTHONSAFEPATH")
+        os.environ["PYTHONSAFEPATH"] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["PYTHONSAFEPATH"]
+            else:
+                os.environ["PYTHONSAFEPATH"] = before
+        return
+    folder = os.getcwd()
+    os.chdir(os.path.dirname(os.__file__))
+    try:
+        yield
+    finally:
+        os.chdir(folder)
 
 
 def end_with_parent() -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from align.children import no_current_folder
 from align.text.batching import OnBatch
 
 METHOD = "fork" if sys.platform == "linux" else "spawn"
@@ -171,7 +172,7 @@ class Workers:
         ours, theirs = context.Pipe()
         inherited = [*(worker.connection for worker in self._workers), ours] if METHOD == "fork" else []
         process = context.Process(target=_work, args=(self._tasks, theirs, inherited), daemon=True)
-        with held_signals():
+        with held_signals(), no_current_folder():
             process.start()
         theirs.close()
         self._workers.append(_Worker(process, ours))

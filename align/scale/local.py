@@ -17,6 +17,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple, TypeAlias
 
 from align.aligners.workers import METHOD, begin_worker, held_signals, sendable
+from align.children import no_current_folder
 from align.memory import keep_freed_memory
 from align.scale.files import InputFile, can_be_forked
 from align.scale.job import Job, align_file, finished
@@ -148,7 +149,7 @@ def _start(job: Job, others: Sequence[Connection]) -> _Worker:
     ours, theirs = context.Pipe()
     inherited = [*others, ours] if method == "fork" else []
     process = context.Process(target=_work, args=(job, theirs, inherited, os.getpid()), daemon=True)
-    with held_signals():
+    with held_signals(), no_current_folder():
         process.start()
     theirs.close()
     return _Worker(process, ours)

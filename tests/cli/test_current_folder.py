@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import align
+from align.children import python
 from align.training.follow import lines_of
 
 HOME = Path(align.__file__).parents[1]
-PLANTED = ("random", "torch", "numpy", "tempfile", "fairseq", "tqdm", "__future__")
+PLANTED = ("random", "torch", "numpy", "tempfile", "fairseq", "tqdm", "__future__", "multiprocessing", "signal")
 NAMES = ("extract", "combine", "baseline", "evaluate", "sweep", "transfer", "view")
 PROGRAMS = tuple(f"align.cli.{name}" for name in NAMES)
 COMMANDS = (
@@ -73,6 +74,37 @@ def test_children_do_not_look_there(trap: Path, tmp_path: Path, monkeypatch: pyt
         assert "usage: " in next(lines)
         list(lines)
     assert not (trap / "RAN").exists()
+
+
+SPAWNED = {
+    "workers": """
+from align.aligners import workers
+workers.METHOD = "spawn"
+started, held_signals = [], workers.held_signals
+workers.held_signals = lambda: started.append(1) or held_signals()
+from align import load
+pairs = [("guten tag " * 4, "good day " * 4)] * 1500
+assert len(list(load("de-en", workers=2, device="cpu", buffer=500)(pairs))) == 1500
+assert started
+""",
+    "job": """
+import sys
+from align.scale import local
+local.METHOD = "spawn"
+from align.cli.extract import main
+sys.argv = ["extract-align", "-q", "--input", "in.tsv", "--output", "out", "--workers", "1"]
+sys.exit(main())
+""",
+}
+"""Processes as they are started on macOS, for a GPU, and for files in an object store."""
+
+
+@pytest.mark.parametrize("kind", SPAWNED)
+def test_spawned_workers_do_not_look_there(trap: Path, kind: str) -> None:
+    pytest.importorskip("pyarrow")
+    (trap / "in.tsv").write_text("guten tag\tgood day\n", encoding="utf-8")
+    assert sprung(trap, *python(SPAWNED[kind])) == ""
+    assert kind == "workers" or (trap / "out").is_dir()
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="scripts/setup makes .venv with Python 3.11 or newer")
