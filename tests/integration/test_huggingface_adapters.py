@@ -120,10 +120,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"fan_in_fan_out": True}, "a LoRA adapter with fan_in_fan_out, which is not read: merge it"),
     ({"peft_type": "IA3"}, "an adapter of type IA3, which is not read: merge it"),
     ({"lora_alpha": "x"}, "its lora_alpha is 'x', not a number"),
-    ({"base_model_name_or_path": "/secret/model"}, "an adapter of /secret/model, which is not beside it: copy or link"),
-    ({"base_model_name_or_path": ".."}, "an adapter of .., which is not beside it"),
-    ({"base_model_name_or_path": "../../x"}, "an adapter of ../../x, which is not beside it"),
-    ({"base_model_name_or_path": "\\\\host\\share"}, "which is not beside it"),
+    (
+        {"base_model_name_or_path": "/secret/model"},
+        "an adapter of /secret/model, which is not next to it: copy or link",
+    ),
+    ({"base_model_name_or_path": ".."}, "an adapter of .., which is not next to it"),
+    ({"base_model_name_or_path": "../../x"}, "an adapter of ../../x, which is not next to it"),
+    ({"base_model_name_or_path": "\\\\host\\share"}, "which is not next to it"),
     ({"base_model_name_or_path": None}, "an adapter of a model that it does not name, .*: merge it"),
     ({"base_model_name_or_path": 5}, "its base_model_name_or_path is 5, not a word"),
 ]
@@ -153,7 +156,7 @@ def test_weights_that_do_not_fit(base: Path, tmp_path: Path) -> None:
         ({"base_model.model.other.lora_A.weight": torch.ones(4, 16)}, "lacks its other factor"),
         ({f"{q}.lora_magnitude_vector": torch.ones(16)}, "lora_magnitude_vector, which is not read: merge it"),
         ({f"{q}.bias": torch.ones(17)}, "it replaces .*q_proj.bias, which its model does not have"),
-        ({table: torch.ones(1406, 16)}, "it has a model.shared.weight of its own, .*: merge it"),
+        ({table: torch.ones(1406, 16)}, "it has a separate model.shared.weight, .*: merge it"),
     ):
         save_file({**good, **bad}, path)
         with pytest.raises(ModelError, match=message):

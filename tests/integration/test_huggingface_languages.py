@@ -208,7 +208,7 @@ def test_a_tag_in_the_source_is_the_target_language_of_its_line(hub: Callable[[s
     inside = encode(folder, f"{words} >>fra<<", target_lang="por")
     assert plain["fra"].source[0] not in inside.source
     recorder = load(folder, options=ModelOptions(target_lang="por")).recorder
-    with pytest.warns(TextWarning, match="the model has no language >>xyz<<: such a tag is read as a word"):
+    with pytest.warns(TextWarning, match="the model has no language >>xyz<<: this tag is read as a word"):
         unknown = recorder.encode(Pair((">>xyz<<", "the"), ("x",), 1))
     assert 0 in unknown.source_words
     assert unknown.source[0] == plain["por"].source[0]

@@ -41,7 +41,7 @@ def is_adapter(folder: Path) -> bool:
 def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
     """Return the folder of the model that an adapter was trained for.
 
-    It is the adapter's own folder where this holds a whole model, else a folder of the model's name beside it, else the
+    It is the adapter's folder if this holds a whole model, else a folder of the model's name next to it, else the
     model of that name on the Hugging Face hub. An adapter is not trusted: it cannot name any other folder.
 
     Args:
@@ -58,14 +58,14 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
     config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
     name = config.word("base_model_name_or_path", "")
     last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
-    beside = [folder, *([folder.resolve().parent / last] if re.fullmatch(r"\w[\w.-]*", last) else [])]
-    if found := next(filter(has_model, beside), None):
-        return found
+    candidates = [folder, *([folder.resolve().parent / last] if re.fullmatch(r"\w[\w.-]*", last) else [])]
+    if base := next(filter(has_model, candidates), None):
+        return base
     if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
         return fetch_model(name)
-    what = f"an adapter of {shorten(name) or 'a model that it does not name'}, which is not beside it"
-    remedy = Remedy("copy or link that model's folder beside the adapter's, under the same name") if name else MERGE
-    raise ModelError(what, file=str(folder), remedy=remedy)
+    message = f"an adapter of {shorten(name) or 'a model that it does not name'}, which is not next to it"
+    remedy = Remedy("copy or link the model's folder next to the adapter's, with the same name") if name else MERGE
+    raise ModelError(message, file=str(folder), remedy=remedy)
 
 
 def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, Tensor]], folder: Path) -> None:
@@ -81,20 +81,20 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
     """
     config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
     kind = config.word("peft_type", "LORA")
-    odd = next((name for name in UNSUPPORTED if config.content.get(name)), None)
-    if kind != "LORA" or odd is not None:
-        what = f"an adapter of type {shorten(kind)}" if kind != "LORA" else f"a LoRA adapter with {odd}"
-        raise ModelError(f"{what}, which is not read", file=str(folder), remedy=MERGE)
+    unsupported = next((name for name in UNSUPPORTED if config.content.get(name)), None)
+    if kind != "LORA" or unsupported is not None:
+        message = f"an adapter of type {shorten(kind)}" if kind != "LORA" else f"a LoRA adapter with {unsupported}"
+        raise ModelError(f"{message}, which is not read", file=str(folder), remedy=MERGE)
     path = folder / WEIGHTS
     if not path.is_file():
-        what = f"an adapter without {WEIGHTS}; adapters in other files are not read"
-        raise ModelError(what, file=str(folder), remedy=MERGE)
+        message = f"an adapter without {WEIGHTS}; adapters in other files are not read"
+        raise ModelError(message, file=str(folder), remedy=MERGE)
     alpha = config.number("lora_alpha")
     scaled_by_root = config.switch("use_rslora", False)
     stored = {name.removeprefix(PREFIX).replace(".base_layer.", "."): tensor for name, tensor in read(path).items()}
     for name in sorted(stored):
         if name.endswith((".lora_A.weight", ".lora_embedding_A")):
-            down, up = stored[name], _other(stored, name, path)
+            down, up = stored[name], _factor_b(stored, name, path)
             rank = len(down)
             scale = alpha / (math.sqrt(rank) if scaled_by_root else rank)
             factors = (up, down) if name.endswith(".weight") else (down.T, up.T)  # of a table of pieces, transposed
@@ -109,14 +109,14 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
             _replace(weights, name, stored[name], path)
 
 
-def _other(stored: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
+def _factor_b(stored: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
     """Return the factor B that belongs to a factor A."""
-    other = name.replace(".lora_A.", ".lora_B.").replace(".lora_embedding_A", ".lora_embedding_B")
-    if other not in stored or stored[other].dim() != 2 or stored[name].dim() != 2:
+    name_of_b = name.replace(".lora_A.", ".lora_B.").replace(".lora_embedding_A", ".lora_embedding_B")
+    if name_of_b not in stored or stored[name_of_b].dim() != 2 or stored[name].dim() != 2:
         raise ModelError(f"its {shorten(name)} lacks its other factor", file=str(path))
-    if not len(stored[name]) or stored[other].shape[1] != len(stored[name]):
+    if not len(stored[name]) or stored[name_of_b].shape[1] != len(stored[name]):
         raise ModelError(f"the factors of {shorten(name)} do not fit each other", file=str(path))
-    return stored[other]
+    return stored[name_of_b]
 
 
 def _add(weights: dict[str, Tensor], name: str, scale: float, factors: tuple[Tensor, Tensor], path: Path) -> None:
@@ -139,20 +139,20 @@ def _replace(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) 
 def _replace_table(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) -> None:
     """Set a larger table of pieces, which peft saves where tokens were added before training.
 
-    A table of the same size was trained beside the one that the model reads (`modules_to_save`): whether the model uses
-    it depends on how its tables were tied, which no file says.
+    A table of the same size was trained in addition to the one that the model reads (`modules_to_save`). Whether the
+    model uses it depends on how its tables were tied, which no file says.
     """
     if name.endswith("lm_head.weight") and name not in weights:
         return  # tied to the table
     if name not in weights or weights[name].shape[1:] != tensor.shape[1:] or len(weights[name]) == len(tensor):
-        what = f"it has a {shorten(name)} of its own, of which its files do not say where the model uses it"
-        raise ModelError(what, file=str(path), remedy=MERGE)
+        message = f"it has a separate {shorten(name)}, and its files do not say where the model uses it"
+        raise ModelError(message, file=str(path), remedy=MERGE)
     _set(weights, name, tensor)
 
 
 def _set(weights: dict[str, Tensor], name: str, tensor: Tensor) -> None:
     """Set a weight under each name that stands for the same numbers: tied tables of pieces have several."""
     old = weights[name]
-    for other, weight in list(weights.items()):
+    for tied, weight in list(weights.items()):
         if weight.data_ptr() == old.data_ptr() and weight.shape == old.shape:
-            weights[other] = tensor
+            weights[tied] = tensor

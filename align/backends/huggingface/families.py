@@ -111,10 +111,10 @@ ENCODERS = frozenset({
 
 def refuse_kind(kind: str, file: str) -> KindError:
     """Return the error for a type of model that cannot be read, which says why."""
-    what = f"a model of type {shorten(kind) or 'unknown'}"
+    message = f"a model of type {shorten(kind) or 'unknown'}"
     why = "links need an encoder-decoder Transformer"
     if kind == "IndicTrans":
-        what, why = "an IndicTrans2 model", "code in its repository prepares its text, and such code is never run"
+        message, why = "an IndicTrans2 model", "code in its repository prepares its text, and such code is never run"
     elif kind in NOT_READ:
         why = "this kind of encoder-decoder Transformer is not read yet"
     elif kind in DECODERS:
@@ -123,7 +123,7 @@ def refuse_kind(kind: str, file: str) -> KindError:
     elif kind in ENCODERS:
         why = "an encoder has no cross-attention"
     known = tuple(name for name in FAMILIES if name not in ("mbart-50", "small100"))  # which are no model_type
-    return KindError(what, known, why=why, file=file)
+    return KindError(message, known, why=why, file=file)
 
 
 def transformer_of(

@@ -50,10 +50,10 @@ def read_model_weights(folder: ModelFolder, mapped: bool = False) -> dict[str, T
 
 
 def model_weight_files(folder: ModelFolder) -> list[Path]:
-    """Return the files that hold a model's weights, those of its adapter among them.
+    """Return the files that hold a model's weights, including those of its adapter.
 
     Raises:
-        ModelError: an index names no files, or others than beside it.
+        ModelError: an index names no files, or files in other folders.
     """
     adapter = [] if folder.adapter is None else [folder.adapter / CONFIG, folder.adapter / ADAPTER_WEIGHTS]
     return [*weight_files(folder.checkpoint), *(path for path in adapter if path.is_file())]

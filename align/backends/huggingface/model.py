@@ -39,6 +39,9 @@ VOCABULARIES = (
 )  # fmt: skip
 """Files that give pieces their ids, where the file of subwords does not."""
 
+SPECIAL_IDS = {"eos": "eos_token_id", "bos": "bos_token_id", "start": "decoder_start_token_id"}
+"""Settings that give the ids of special pieces."""
+
 T5_KINDS = ("t5", "mt5", "umt5")
 
 MBART_50_ONLY = ("gl_ES", "sl_SI")
@@ -163,9 +166,11 @@ def _warn_of_tasks(config: Config, root: Path) -> None:
     tasks = [str(task)[len("translation_") :] for task in config.inner("task_specific_params").content]
     pairs = [shorten(task.replace("_to_", " to ")) for task in tasks if "_to_" in task][:10]
     if pairs:
-        what = f"{root}: sources are read without a prefix; this T5 has tasks with one, {', '.join(pairs)}: give the "
-        what += "languages of a task, or a prefix (an empty one for a model that was trained without)"
-        warnings.warn(what, TextWarning, stacklevel=4)  # whoever calls align.load
+        message = (
+            f"{root}: sources are read without a prefix; this T5 has tasks with one, {', '.join(pairs)}: give the "
+        )
+        message += "languages of a task, or a prefix (an empty one for a model that was trained without)"
+        warnings.warn(message, TextWarning, stacklevel=4)  # whoever calls align.load
 
 
 def _check_vocabulary(
@@ -180,8 +185,8 @@ def _check_vocabulary(
     for stack, side, rows, more in zip(stacks, ("source", "target"), text.rows, (source, start), strict=True):
         needed, there = max(rows, 0, *(n + 1 for n in more)), len(stack.embedding.pieces)
         if needed > there:
-            what = f"{needed:,} pieces on the {side}'s side, but the model was trained with {there:,}"
-            raise ModelError(what, file=str(folder.root))
+            message = f"{needed:,} pieces on the {side}'s side, but the model was trained with {there:,}"
+            raise ModelError(message, file=str(folder.root))
 
 
 def _kind(config: Config, root: Path, text_root: Path) -> str:
@@ -239,19 +244,19 @@ def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> Languages:
         ModelError: the files have something that is not a language code.
     """
     options = folder.options
-    said = _languages_of_files(folder)
+    of_files = _languages_of_files(folder)
     named = options.source_lang, options.target_lang
     if options.reverse_of is not None and options.reverse_of[0] != options.reverse_of[1]:
         forward = options.reverse_of
         opposite = [
-            find_language(code, vocabulary.codes) if vocabulary.codes else (code if said == (None, None) else None)
+            find_language(code, vocabulary.codes) if vocabulary.codes else (code if of_files == (None, None) else None)
             for code in reversed(forward)
         ]
-        found = [name or code or file for name, code, file in zip(named, opposite, said, strict=True)]
+        codes = [name or code or file for name, code, file in zip(named, opposite, of_files, strict=True)]
         swapped = named == (None, None) and bool(vocabulary.codes) and opposite[1] is not None
-        return Languages(found[0], found[1], swapped=swapped)
-    found = [name or file for name, file in zip(named, said, strict=True)]
-    return Languages(found[0], found[1], "" if named[1] else "tokenizer_config.json")
+        return Languages(codes[0], codes[1], swapped=swapped)
+    codes = [name or file for name, file in zip(named, of_files, strict=True)]
+    return Languages(codes[0], codes[1], "" if named[1] else "tokenizer_config.json")
 
 
 def _languages_of_files(folder: ModelFolder) -> tuple[str | None, str | None]:
@@ -263,13 +268,13 @@ def _languages_of_files(folder: ModelFolder) -> tuple[str | None, str | None]:
     saved = tokenizer_config(folder.text_root)
     pair = saved.content.get("langs")
     both = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)  # as FSMT has it
-    found = []
+    codes = []
     for default, names in zip(both, (("source_lang", "src_lang"), ("target_lang", "tgt_lang")), strict=True):
         code = next((word for name in names if (word := saved.word(name, ""))), default)
         if code is not None and not (isinstance(code, str) and re.fullmatch(r"[\w.-]{1,100}", code)):
             raise ModelError(f"{show_value(code)} is not a language code", file=saved.file)
-        found.append(code)
-    return found[0], found[1]
+        codes.append(code)
+    return codes[0], codes[1]
 
 
 class Surroundings(NamedTuple):
@@ -297,26 +302,26 @@ def _surroundings(
         ModelError: a language or a special piece is missing.
     """
 
-    def id_of(what: str, side: int) -> int:
-        if what in ("source", "target"):
-            code = languages.source if what == "source" else languages.target
-            named_by = languages.named_by if what == "target" and code else ""
-            found = text.ids[side](language_piece(text, code, f"{what}_lang", file, named_by))
+    def id_of(role: str, side: int) -> int:
+        if role in ("source", "target"):
+            code = languages.source if role == "source" else languages.target
+            named_by = languages.named_by if role == "target" and code else ""
+            piece_id = text.ids[side](language_piece(text, code, f"{role}_lang", file, named_by))
         else:
-            found = config.id({"eos": "eos_token_id", "bos": "bos_token_id", "start": "decoder_start_token_id"}[what])
-        if found is None:
-            raise ModelError(f"does not say which piece is its {what}", file=file)
-        return found
+            piece_id = config.id(SPECIAL_IDS[role])
+        if piece_id is None:
+            raise ModelError(f"no {SPECIAL_IDS.get(role, role)} is given", file=file)
+        return piece_id
 
     middle = list(family.source).index("pieces")
-    before = [id_of(what, 0) for what in family.source[:middle]]
-    after = [id_of(what, 0) for what in family.source[middle + 1 :]]
+    before = [id_of(role, 0) for role in family.source[:middle]]
+    after = [id_of(role, 0) for role in family.source[middle + 1 :]]
     special = {piece: n for n, piece in text.special[0].items()}
     leading = list(takewhile(special.__contains__, prefix))
     if family.tagged and text.codes and not any(word in text.codes.values() for word in leading):
         before.insert(0, id_of("target", 0))
     before += [special[word] for word in leading]
-    return Surroundings(before, after, [id_of(what, 1) for what in family.steps], prefix[len(leading) :])
+    return Surroundings(before, after, [id_of(role, 1) for role in family.steps], prefix[len(leading) :])
 
 
 def _check_surroundings(family: Family, vocabulary: Vocabulary, ours: Surroundings, file: str) -> None:
@@ -334,6 +339,6 @@ def _check_surroundings(family: Family, vocabulary: Vocabulary, ours: Surroundin
         def show(ids: tuple[Sequence[int], Sequence[int]]) -> str:
             return " ".join([*(pieces.get(n, str(n)) for n in ids[0]), "…", *(pieces.get(n, str(n)) for n in ids[1])])
 
-        what = f"tokenizer.json surrounds a source as {shorten(show(theirs))}, its settings as "
-        what += f"{shorten(show((ours.before, ours.after)))}"
-        raise ModelError(what, file=file)
+        message = f"tokenizer.json surrounds a source as {shorten(show(theirs))}, its settings as "
+        message += f"{shorten(show((ours.before, ours.after)))}"
+        raise ModelError(message, file=file)

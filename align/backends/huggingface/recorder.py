@@ -143,8 +143,8 @@ class HuggingFaceRecorder:
         if match[1] not in self._tags:
             if not self._warned:
                 self._warned = True
-                what = f"the model has no language {shorten(match[1])}: such a tag is read as a word of the source"
-                warnings.warn(what, TextWarning, stacklevel=2)
+                message = f"the model has no language {shorten(match[1])}: this tag is read as a word of the source"
+                warnings.warn(message, TextWarning, stacklevel=2)
             return None, words
         return self._tags[match[1]], (match[2], *words[1:])
 

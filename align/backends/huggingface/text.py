@@ -58,7 +58,7 @@ def prepare_text(vocabulary: Vocabulary, languages: tuple[str, str], options: Mo
     Args:
         vocabulary: the model's pieces.
         languages: of the source and of the target.
-        options: case and tokeniser, where they are not what such a model has.
+        options: case and tokeniser, if the user gives them.
     """
     words = [_pieces_of_words(side, vocabulary.special) for side in vocabulary.sides]
     sides = [
@@ -84,8 +84,8 @@ def _pieces_of_words(side: Side, special: frozenset[str]) -> dict[str, int]:
 
 def _special_by_id(side: Side, words: Mapping[str, int], special: frozenset[str]) -> dict[int, str]:
     """Return special pieces by id, without `<unk>` and without ids that a word's piece has too."""
-    others = {side.ids["<unk>"], *words.values()}
-    return {side.ids[piece]: piece for piece in special if piece in side.ids and side.ids[piece] not in others}
+    of_words = {side.ids["<unk>"], *words.values()}
+    return {side.ids[piece]: piece for piece in special if piece in side.ids and side.ids[piece] not in of_words}
 
 
 def _preprocessor(
@@ -119,15 +119,15 @@ def language_piece(text: Text, code: str | None, argument: str, file: str, named
     if piece := text.codes.get(code or "") or text.codes.get((code or "").strip("_")):
         return piece
     if code is None:
-        near = [other for known in WELL_KNOWN for other in text.codes if same_language(known, other)]
+        near = [own for known in WELL_KNOWN for own in text.codes if same_language(known, own)]
     else:
-        near = [other for other in text.codes if same_language(code, other)]
+        near = [own for own in text.codes if same_language(code, own)]
     near = near or get_close_matches(code or "", text.codes, n=5, cutoff=0.6) or list(text.codes)
     if len(text.codes) <= MOST_LISTED:
         choice = f"one of {', '.join(map(shorten, text.codes))}"
     else:
         choice = f"one of its {len(text.codes)} languages, such as {', '.join(map(shorten, near[:5]))}"
-    what = f"the model has no language {shorten(code)}" if code else f"no {argument.split('_')[0]} language is given"
+    message = f"the model has no language {shorten(code)}" if code else f"no {argument.split('_')[0]} language is given"
     if named_by:
-        what += f", which {named_by} names"
-    raise ModelError(what, file=file, remedy=Remedy(f"give {{}}, {choice}", (Argument(argument),)))
+        message += f", which {named_by} names"
+    raise ModelError(message, file=file, remedy=Remedy(f"give {{}}, {choice}", (Argument(argument),)))

@@ -119,8 +119,8 @@ def read_vocabulary(root: Path, kind: str) -> Vocabulary:
     tells_surroundings = kind in WITHOUT_LANGUAGES and vocabulary.surroundings is not None  # which are checked
     if name not in GENERIC_CLASSES | CLASSES[kind] and not tells_surroundings:
         known = " or ".join(f"{name}Tokenizer" for name in sorted(CLASSES[kind]))
-        what = f"its tokenizer is {shorten(name)}Tokenizer; with a model of type {kind}, only {known} is read"
-        raise ModelError(what, file=tokenizer_config(root).file)
+        message = f"its tokenizer is {shorten(name)}Tokenizer; with a model of type {kind}, only {known} is read"
+        raise ModelError(message, file=tokenizer_config(root).file)
     if not all("<unk>" in side.ids for side in vocabulary.sides):
         raise ModelError("its vocabulary has no <unk>", file=str(root))
     return vocabulary
@@ -139,7 +139,7 @@ def has_config(root: Path) -> bool:
 
 
 def has_vocabulary(root: Path) -> bool:
-    """Tell whether a folder has tokenizer files of its own."""
+    """Tell whether a folder has tokenizer files."""
     names = ("tokenizer.json", "source.spm", "merges.txt", *SENTENCEPIECE_FILES)
     return any((root / name).is_file() for name in names)
 
@@ -167,17 +167,19 @@ def _reader(root: Path, kind: str, name: str) -> Callable[[Path, str], Vocabular
     if any(map(has, SENTENCEPIECE_FILES)) and kind in WITH_SENTENCEPIECE:
         return _read_sentencepiece
     if has("vocab.json") and has("merges.txt"):
-        what = "it has vocab.json and merges.txt, but no tokenizer.json, which is read; this writes one: "
-        what += f"AutoTokenizer.from_pretrained({root.name!r}).save_pretrained({root.name!r})"
-        raise ModelError(what, file=str(root))
-    what = "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or merges.txt, "
-    what += "vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this folder"
-    raise ModelError(what, file=str(root))
+        message = "it has vocab.json and merges.txt, but no tokenizer.json, which is read; this writes one: "
+        message += f"AutoTokenizer.from_pretrained({root.name!r}).save_pretrained({root.name!r})"
+        raise ModelError(message, file=str(root))
+    message = (
+        "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or merges.txt, "
+    )
+    message += "vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this folder"
+    raise ModelError(message, file=str(root))
 
 
 @dataclass(frozen=True)
 class AddedTokens:
-    """Tokens that a tokenizer's files define beside its vocabulary; their ids take precedence over computed ones.
+    """Tokens that a tokenizer's files define in addition to its vocabulary, with ids that replace computed ones.
 
     Attributes:
         ids: of all.
@@ -199,7 +201,7 @@ class AddedTokens:
 
 
 def read_added_tokens(root: Path) -> AddedTokens:
-    """Read added_tokens.json, and added_tokens_decoder of tokenizer_config.json, which also says what is special.
+    """Read added_tokens.json, and added_tokens_decoder of tokenizer_config.json, which also marks special tokens.
 
     Raises:
         ModelError: one of them is damaged.
@@ -267,11 +269,11 @@ def _codes(pieces: Iterable[str], pattern: str) -> dict[str, str]:
 
     Args:
         pieces: to look at.
-        pattern: of such a piece, with the code as its group.
+        pattern: of a language piece, with the code as its group.
     """
     match = re.compile(pattern).fullmatch
-    found = ((piece, match(piece)) for piece in pieces)
-    return {m[1]: piece for piece, m in found if m and re.fullmatch(rf"[\w-]{{1,{CODE_LENGTH}}}", m[1])}
+    matches = ((piece, match(piece)) for piece in pieces)
+    return {m[1]: piece for piece, m in matches if m and re.fullmatch(rf"[\w-]{{1,{CODE_LENGTH}}}", m[1])}
 
 
 MARIAN_TAG = r">>(.+)<<"
@@ -352,8 +354,8 @@ def _read_m2m100(root: Path, kind: str) -> Vocabulary:
     ids = _read_ids(root / "vocab.json")
     release = tokenizer_config(root).word("language_codes", "m2m100")
     if release not in ("m2m100", "wmt21"):
-        what = f"its language_codes are {release}, not one of m2m100, wmt21"
-        raise ModelError(what, file=str(root / "tokenizer_config.json"))
+        message = f"its language_codes are {release}, not one of m2m100, wmt21"
+        raise ModelError(message, file=str(root / "tokenizer_config.json"))
     languages = [f"__{code}__" for code in LANGUAGES[release].split()]
     ids |= {piece: len(ids) + n for n, piece in enumerate(languages)}
     path = root / "sentencepiece.bpe.model"
