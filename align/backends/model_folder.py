@@ -185,10 +185,11 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
             raise ModelError(what, file=model)
         path = fetch_model(model)
     root = path if path.is_dir() else path.parent
-    adapter = root if path == root and is_adapter(root) else None
+    weights = tuple(files.get("huggingface", ()))
+    adapter = root if path == root and is_adapter(root, weights) else None
     stored, calibration = read_model_toml(root / "model.toml")
     if adapter is not None:
-        path = root = find_base(adapter, tuple(files.get("huggingface", ())))
+        path = root = find_base(adapter, weights)
     backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
     if backend == "fairseq" and (other := recognise(checkpoint)):
         raise other

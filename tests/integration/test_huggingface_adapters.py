@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from align import ModelOptions, Pair, Search, load
+from align import ModelOptions, Pair, Search, TextWarning, load
 from align.errors import ModelError
 from tests.hub_models import find_model, write_model
 from tests.integration.test_huggingface import change, in_cache
@@ -94,7 +94,19 @@ def test_the_model_is_in_the_same_folder_or_on_the_hub(
     expected = attention(tmp_path / "adapter")
     shutil.copytree(base, tmp_path / "adapter", dirs_exist_ok=True)
     shutil.rmtree(tmp_path / "cache")
-    assert all(map(torch.equal, attention(tmp_path / "adapter"), expected))
+    with pytest.warns(TextWarning, match="the adapter in this folder is merged into the model in it; remove"):
+        assert all(map(torch.equal, attention(tmp_path / "adapter"), expected))
+    (tmp_path / "adapter" / "adapter_model.safetensors").unlink()  # settings that were left there
+    assert all(map(torch.equal, attention(tmp_path / "adapter"), attention(base)))
+
+
+def test_an_adapter_of_an_adapter(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / base.name)
+    write_adapter(tmp_path / "adapter", base)
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        shutil.copyfile(tmp_path / "adapter" / name, tmp_path / base.name / name)
+    with pytest.raises(ModelError, match=f"its base {base.name} is an adapter too: merge it"):
+        load(tmp_path / "adapter", options=OPTIONS)
 
 
 def test_a_larger_table_of_pieces_and_a_tokenizer_with_another_language(base: Path, tmp_path: Path) -> None:

@@ -33,9 +33,16 @@ UNSUPPORTED = ("use_dora", "fan_in_fan_out", "alpha_pattern", "rank_pattern", "l
 """Settings that change the sum; each must be unset, false or empty."""
 
 
-def is_adapter(folder: Path) -> bool:
-    """Tell whether a folder holds an adapter."""
-    return (folder / CONFIG).is_file()
+def is_adapter(folder: Path, model_weights: tuple[str, ...]) -> bool:
+    """Tell whether a folder holds an adapter; settings left over next to a whole model are none.
+
+    Args:
+        folder: to look at.
+        model_weights: names of files, one of which a folder with a whole model has.
+    """
+    has_weights = any((folder / name).is_file() for name in (WEIGHTS, "adapter_model.bin"))
+    whole = any((folder / name).is_file() for name in model_weights)
+    return (folder / CONFIG).is_file() and (has_weights or not whole)
 
 
 def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
@@ -60,6 +67,8 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
     last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
     candidates = [folder, *([folder.resolve().parent / last] if re.fullmatch(r"\w[\w.-]*", last) else [])]
     if base := next(filter(has_model, candidates), None):
+        if base != folder and is_adapter(base, weights):
+            raise ModelError(f"its base {base.name} is an adapter too", file=str(folder), remedy=MERGE)
         return base
     if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
         return fetch_model(name)

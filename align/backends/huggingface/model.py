@@ -76,6 +76,9 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     prefix: Sequence[str] = split_words(_prefix(config, folder.options, languages))
     if family is T5 and not prefix and not vocabulary.codes and folder.options.source_prefix is None:
         _warn_of_tasks(config, root)
+    if folder.adapter == root:
+        message = "the adapter in this folder is merged into the model in it; remove adapter_config.json if it was before"
+        warnings.warn(f"{root}: {message}", TextWarning, stacklevel=3)  # whoever calls align.load
     surroundings = _surroundings(family, config, text, languages, prefix, file)
     _check_surroundings(family, vocabulary, surroundings, file)
     transformer = _transformer(folder, family, config, device, dtype)
