@@ -94,7 +94,7 @@ def test_the_model_is_in_the_same_folder_or_on_the_hub(
     expected = attention(tmp_path / "adapter")
     shutil.copytree(base, tmp_path / "adapter", dirs_exist_ok=True)
     shutil.rmtree(tmp_path / "cache")
-    with pytest.warns(TextWarning, match="the adapter in this folder is merged into the model in it; remove"):
+    with pytest.warns(TextWarning, match="the adapter in this folder is merged into the model in it: remove"):
         assert all(map(torch.equal, attention(tmp_path / "adapter"), expected))
     (tmp_path / "adapter" / "adapter_model.safetensors").unlink()  # settings that were left there
     assert all(map(torch.equal, attention(tmp_path / "adapter"), attention(base)))

@@ -77,7 +77,8 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     if family is T5 and not prefix and not vocabulary.codes and folder.options.source_prefix is None:
         _warn_of_tasks(config, root)
     if folder.adapter == root:
-        message = "the adapter in this folder is merged into the model in it; remove adapter_config.json if it was before"
+        message = "the adapter in this folder is merged into the model in it: "
+        message += "remove adapter_config.json if it was merged before"
         warnings.warn(f"{root}: {message}", TextWarning, stacklevel=3)  # whoever calls align.load
     surroundings = _surroundings(family, config, text, languages, prefix, file)
     _check_surroundings(family, vocabulary, surroundings, file)
