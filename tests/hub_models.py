@@ -10,13 +10,13 @@ models only the shape is known here.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from align.text.words import normalize, split_words
 from tests.vocabularies import SENTENCES, bpe_merges, byte_level_tokenizer, write_sentencepiece
 
 Ids = dict[str, list[list[int]]]
@@ -299,7 +299,7 @@ def write_model(model: HubModel, folder: Path) -> tuple[Any, Ids]:
     module.tie_weights()
     module.save_pretrained(folder)
     sides = {"source": written.source, "target": written.target}
-    texts = [" ".join(re.split("[ \t]+", sentence)) for sentence in SENTENCES]  # as words, which is all that is aligned
+    texts = [normalize(" ".join(split_words(sentence))) for sentence in SENTENCES]  # as a recorder reads them
     return module, {side: [cut(text) for text in texts] for side, cut in sides.items() if cut}
 
 

@@ -12,6 +12,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from align.text.words import normalize
 from align.types import Pair
 
 MIN_PAIRS = 50
@@ -22,7 +23,7 @@ CHOOSING_PAIRS = 1000
 
 
 class Vocabulary:
-    """Numbers for words, case ignored, for counting linked words with numpy."""
+    """Numbers for words, case and invisible characters ignored, for counting linked words with numpy."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -30,7 +31,7 @@ class Vocabulary:
     def numbers(self, words: Iterable[str]) -> NDArray[np.int64]:
         """Number of each word, new words included."""
         known = self._numbers
-        return np.array([known.setdefault(word.casefold(), len(known)) for word in words], dtype=np.int64)
+        return np.array([known.setdefault(normalize(word).casefold(), len(known)) for word in words], dtype=np.int64)
 
 
 def lexical_consistency(source: NDArray[np.int64], target: NDArray[np.int64], target_words: int) -> float:

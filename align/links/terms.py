@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from align.errors import DataError, Remedy
 from align.links.formats import to_json
-from align.text.words import split_words
+from align.text.words import normalize, split_words
 from align.types import Alignment, Pair, Span
 
 Words: TypeAlias = tuple[str, ...]
@@ -97,7 +97,7 @@ def make_glossary(terms: Iterable[Term]) -> Glossary:
     """Terms by their first word, long ones first."""
     glossary: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: -len(term.source)):
-        glossary.setdefault(term.source[0].casefold(), []).append(term)
+        glossary.setdefault(_folded(term.source)[0], []).append(term)
     return glossary
 
 
@@ -147,7 +147,7 @@ def _stands(words: Words, sentence: Sequence[Spellings], at: int) -> bool:
 
 
 def _spellings(word: str) -> Spellings:
-    folded = word.casefold()
+    folded = normalize(word).casefold()
     first, last = 0, len(folded)
     while first < last and _is_punctuation(folded[first]):
         first += 1
@@ -161,7 +161,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _folded(words: Words) -> Words:
-    return tuple(word.casefold() for word in words)
+    return tuple(normalize(word).casefold() for word in words)
 
 
 def format_checked(alignment: Alignment, terms: Glossary) -> str:

@@ -1,11 +1,13 @@
 """The model's own preprocessing, one of the user's words at a time, so that the word of every piece is known.
 
 A model was trained on text in a certain case, tokenised and cut into subwords in a certain way; its user
-should not have to know. Moses' rules and subword models look at a word and hardly beyond it: at the first
-character of the next word (is `etc.` a sentence's end?), and at whether a word is the sentence's first (no
-leading blank for sentencepiece). So each word is processed by itself with these two as its context. That gives
-the same pieces as the whole sentence would, and their words are known at once. Words repeat, so most come out
-of a cache.
+should not have to know. Words are composed first and lose invisible characters (`align.text.words.normalize`), as the
+text of nearly every model did; only words that the dictionary of a model of whole words has stay as they are.
+
+Moses' rules and subword models look at a word and hardly beyond it: at the first character of the next word (is
+`etc.` a sentence's end?), and at whether a word is the sentence's first (no leading blank for sentencepiece). So each
+word is processed by itself with these two as its context. That gives the same pieces as the whole sentence would, and
+their words are known at once. Words repeat, so most come out of a cache.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, cast
 from align.errors import ModelError
 from align.quiet import quietly
 from align.text.moses import Tokenize, moses_tokenizer
+from align.text.words import normalize
 
 Segment = Callable[[str, bool], list[str]]
 """The pieces of a token, given whether it is the first one of the sentence."""
@@ -192,7 +195,7 @@ class Preprocessor:
         index: id of a piece in the model's dictionary.
         known: the pieces of that dictionary.
         segment: what cuts a token into pieces; None for what `rules` say.
-        normalize: what is done to a word before it is tokenised, if anything.
+        normalize_further: what else is done to a normalised word before it is tokenised, if anything.
 
     Attributes:
         rules: the same.
@@ -207,14 +210,16 @@ class Preprocessor:
         index: Callable[[str], int],
         known: Container[str] = (),
         segment: Segment | None = None,
-        normalize: Callable[[str], str] | None = None,
+        normalize_further: Callable[[str], str] | None = None,
     ) -> None:
         self.rules = rules
         self._lower = rules.case == "lower"
         self._context = rules.tokenizer != "none"
         self._tokenize = TOKENIZERS[rules.tokenizer](rules.language)
         self._segment = segment or SUBWORDS[rules.subwords](rules.subword_file, known)
-        self._normalize = normalize
+        self._normalize = normalize_further
+        self._whole = not segment and rules.tokenizer == rules.subwords == "none"
+        self._known = known
         self._index = index
         self._cached: dict[str | tuple[str, bool, str], tuple[int, ...]] = {}
 
@@ -267,6 +272,10 @@ class Preprocessor:
 
     def _pieces(self, word: str, first: bool, following: str) -> list[str]:
         pieces: list[str] = []
+        if not (self._whole and word in self._known):
+            word = normalize(word)
+            if not word:
+                return []
         if self._normalize:
             word = self._normalize(word)
         for token in self._tokenize(word, first, following):

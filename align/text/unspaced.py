@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from align.text.ids import BEGINNINGS, CONTINUED, ENDING
+from align.text.words import normalize
 from align.types import Span
 
 CUTS = ("spaces", "characters", "pieces", "icu")
@@ -122,7 +123,7 @@ def _common(a: str, b: str) -> int:
 
 
 def _plain(text: str) -> str:
-    return "".join(unicodedata.normalize("NFKD", text).casefold().split())
+    return "".join(unicodedata.normalize("NFKD", normalize(text)).casefold().split())
 
 
 def _unmarked(piece: str) -> str:

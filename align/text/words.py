@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -11,10 +12,33 @@ from align.types import Pair, Span
 
 _WORD = re.compile(r"[^ \t]+")
 
+_JOINED = "\u0600-\u18af\u1a00-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefe\U00011000-\U00011fff"
+"""Scripts from Arabic to Mongolian, and of South and South-East Asia, whose spelling has zero-width characters."""
+
+_EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"
+"""Pictures that a zero-width joiner makes one of."""
+
+_INVISIBLE = re.compile(
+    "[\xad\u034f\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+    f"|(?<![{_JOINED}{_EMOJI}])[\u200b-\u200d]+(?![{_JOINED}{_EMOJI}])"
+)
+"""Soft hyphens, marks of direction and zero-width characters, the latter where they are no part of the spelling."""
+
 
 def split_words(text: str) -> tuple[str, ...]:
     """The words of a sentence, cut at ASCII space and TAB."""
     return tuple(_WORD.findall(text))
+
+
+def normalize(text: str) -> str:
+    """Return a text as models read it in training: composed (NFC), without invisible characters.
+
+    Soft hyphens, direction marks and zero-width characters are removed; zero-width characters only where no neighbour
+    is an emoji or of a script that uses them, such as Arabic or Thai.
+    """
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
 def find_spans(words: Sequence[str], line: str) -> list[Span]:

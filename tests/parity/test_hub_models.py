@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import torch
 
 from align import Aligner, Alignment, ModelOptions, Pair, load
 from align.attention.merging import collate
-from align.text.lines import split_words
+from align.text.words import normalize, split_words
 from tests import naive_hugging
 from tests.conftest import assert_same_links, plain
 from tests.hub_models import MODELS, HubModel, Ids, find_model, write_model
@@ -58,8 +59,8 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     shutil.rmtree(folder)  # some have 20 MB
 
 
-def ids_of(recorder: Any, side: str) -> list[list[int]]:
-    pairs = (Pair(split_words(text), split_words(text), 1) for text in SENTENCES)
+def ids_of(recorder: Any, side: str, sentences: Iterable[str] = SENTENCES) -> list[list[int]]:
+    pairs = (Pair(split_words(text), split_words(text), 1) for text in sentences)
     return [list(getattr(recorder.encode(pair), side)) for pair in pairs]
 
 
@@ -69,6 +70,7 @@ def test_pieces_of_hard_sentences(saved: Saved) -> None:
     for side, expected in saved.ids.items():
         found = ids_of(recorder, side)
         assert [n for n, (ids, others) in enumerate(zip(found, expected, strict=True)) if ids != others] == []
+        assert ids_of(recorder, side, (unicodedata.normalize("NFD", text) for text in SENTENCES)) == expected
     assert len(recorder.transformer.encoder.embedding.pieces) == saved.model.rows
 
 
@@ -143,7 +145,7 @@ def test_real_tokenizers(name: str, tmp_path: Path) -> None:
     AutoModelForSeq2SeqLM.from_config(AutoConfig.from_pretrained(tmp_path)).save_pretrained(tmp_path)
     own: Any = MarianTokenizer.from_pretrained(tmp_path)
     recorder = load(tmp_path).recorder
-    texts = [" ".join(split_words(text)) for text in SENTENCES]
+    texts = [normalize(" ".join(split_words(text))) for text in SENTENCES]
     assert ids_of(recorder, "source") == [own(text)["input_ids"] for text in texts]
     assert ids_of(recorder, "target") == [own(text_target=text)["input_ids"][:-1] for text in texts]
 

@@ -251,3 +251,14 @@ def test_words_are_forgotten_but_for_the_first_when_there_are_too_many(monkeypat
     assert asked.count("rare99") == 1
     assert asked.count("rare50") == 2
     assert asked.count("x" * 60) == 2
+
+
+def test_words_are_normalized_unless_the_dictionary_has_them() -> None:
+    known = ["scho\u0308n", "T\u00fcr"]
+    preprocessor = Preprocessor(TextRules("de"), lambda piece: [*known, piece].index(piece), known)
+    assert preprocessor(["scho\u0308n", "Tu\u0308r", "\xad", "T\u00fc\xadr"]) == ([0, 1, 1], [0, 1, 3])
+
+
+def test_moses_does_not_tear_decomposed_letters_apart() -> None:
+    assert MosesTokenizer("de").tokenize("Tu\u0308r", escape=False) == ["Tu", "\u0308", "r"]
+    assert moses_words("de", ("scho\u0308n", "\xad", "Tu\u0308\xadr.")) == (["sch\u00f6n", "T\u00fcr", "."], [0, 2, 2])

@@ -97,3 +97,13 @@ def test_what_is_no_glossary_is_refused(lines: list[str], message: str) -> None:
     with pytest.raises(DataError) as caught:
         read_glossary(lines, "g")
     assert str(caught.value) == message
+
+
+def test_terms_are_compared_composed_and_without_invisible_characters() -> None:
+    decomposed, hyphenated = read_glossary(["Tu\u0308r\tdo\xador"], "g"), Pair(("die", "T\u00fcr"), ("the", "door"), 1)
+    (found,) = check_terms(hyphenated, {(1, 1)}, decomposed)
+    assert (found.source, found.as_asked) == ((1, 2), True)
+    (found,) = check_terms(
+        Pair(("»Tu\u0308\xadr«",), ("d\u200boor",), 1), {(0, 0)}, read_glossary(["T\u00fcr\tdoor"], "g")
+    )
+    assert (found.source, found.as_asked) == ((0, 1), True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.links.formats import FORMATS, parse_pharaoh
-from align.text.words import LinePair, find_spans, split_words
+from align.text.words import LinePair, find_spans, normalize, split_words
 from align.types import Alignment, Pair
 
 lines = st.text(st.sampled_from("ab. \t\u00a0\u3000\u0301\U0001f600") | st.characters(exclude_categories=["Cs"]))
@@ -57,3 +57,38 @@ def test_links_of_characters_are_never_read_as_links_of_words(links: list[tuple[
     line = " ".join(f"{a}:{b}-{c}:{d}{'/0.83' * scores}" for a, b, c, d in links)
     with pytest.raises(ValueError, match=r"links characters \(format offsets\); only links between words, as 0-3"):
         parse_pharaoh(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Tu\u0308r", "T\u00fcr"),
+        ("Ver\xadknu\u0308pfung", "Verkn\u00fcpfung"),
+        ("e\xad\u0301", "\u00e9"),  # the soft hyphen goes before letter and accent are composed
+        ("Auf\u200clage zu\u200bsammen x\u200dy", "Auflage zusammen xy"),
+        ("\ufeffa\u2060b\u200e\u202a\u202c", "ab"),
+        ("\u200b\xad", ""),
+    ],
+)
+def test_normalized_text_is_composed_and_visible(text: str, expected: str) -> None:
+    assert normalize(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # Persian
+        "\u0e44\u0e17\u0e22\u200b\u0e44\u0e17\u0e22",  # Thai
+        "\U0001f468\u200d\U0001f467 \u2764\ufe0f",
+        "\u00a0\u3000\ufb01 \u00bd",  # compatibility characters are left to the model's own normaliser
+    ],
+)
+def test_normalized_text_keeps_what_belongs_to_it(text: str) -> None:
+    assert normalize(text) == text
+
+
+@given(
+    st.text(st.sampled_from("ab\xad\u200b\u200d\u0308\u0301\u0e44\ufeff") | st.characters(exclude_categories=["Cs"]))
+)
+def test_normalizing_twice_changes_nothing(text: str) -> None:
+    assert normalize(normalize(text)) == normalize(text)

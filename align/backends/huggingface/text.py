@@ -100,7 +100,7 @@ def _preprocessor(
     )
     unk = side.ids["<unk>"]
     normalize = moses_normalizer(language) if vocabulary.normalized and not options.tokenizer else None
-    return Preprocessor(rules, lambda piece: words.get(piece, unk), segment=side.segment, normalize=normalize)
+    return Preprocessor(rules, lambda piece: words.get(piece, unk), segment=side.segment, normalize_further=normalize)
 
 
 def language_piece(text: Text, code: str | None, argument: str, file: str, named_by: str = "") -> str:

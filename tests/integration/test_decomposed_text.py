@@ -1,0 +1,77 @@
+"""Decomposed letters and invisible characters change no link, and offsets are those of the line as it was given."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from align import Alignment, Choice, TwoWayAligner, load
+from align.text.lines import read_bitext
+from align.text.words import LinePair
+from tests.conftest import EXAMPLES, example_pairs, shared_pairs
+
+Change = Callable[[str], str]
+
+
+def decompose(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
+def insert(character: str) -> Change:
+    """Make what puts a character into each longer word."""
+    return lambda text: re.sub(r"[^\W\d_]{4,}", lambda word: f"{word[0][:2]}{character}{word[0][2:]}", text)
+
+
+CHANGES = {
+    "decomposed": decompose,
+    "soft hyphens": insert("\xad"),
+    "decomposed, soft hyphens": lambda text: decompose(insert("\xad")(text)),
+    "zero-width spaces": insert("\u200b"),
+    "zero-width non-joiners": insert("\u200c"),
+    "zero-width joiners": insert("\u200d"),
+    "word joiners": insert("\u2060"),
+    "byte order marks": insert("\ufeff"),
+    "direction marks": insert("\u200e"),
+}
+
+
+@pytest.fixture(scope="module", params=["one direction", "two directions"])
+def aligner(request: pytest.FixtureRequest) -> Any:
+    return load("de-en") if request.param == "one direction" else TwoWayAligner(load("de-en"), load("en-de"))
+
+
+def scores_of(alignments: Iterator[Alignment]) -> list[dict[tuple[int, int], float]]:
+    return [dict(alignment.scores) for alignment in alignments]
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_examples_keep_their_links(aligner: Any, change: Change) -> None:
+    lines = EXAMPLES.read_text(encoding="utf-8").split("\n")[:-1]
+    assert any(change(line) != line for line in lines)
+    changed = read_bitext(map(change, lines), "examples")
+    assert scores_of(aligner(changed)) == scores_of(aligner(example_pairs()))
+
+
+def test_real_text_keeps_its_links_and_its_cell() -> None:
+    pairs = shared_pairs(300)
+    choices: list[tuple[Choice, ...]] = []
+    aligner = load("de-en")
+    expected = scores_of(aligner(pairs, choices.append))
+    for change in (decompose, insert("\xad")):
+        changed = [(list(map(change, pair.source)), list(map(change, pair.target))) for pair in pairs]
+        assert scores_of(aligner(changed, choices.append)) == expected
+    assert len(choices) == 3
+    assert len(set(map(str, choices))) == 1
+
+
+def test_offsets_are_of_the_given_line() -> None:
+    source, target = decompose("Die sch\u00f6ne T\u00fcr ."), "The beautiful do\xador ."
+    (alignment,) = load("de-en")([LinePair.of(source, target, 1)])
+    record = alignment.to_dict()
+    assert [2, 2] in record["links"]
+    begin, end = record["source_spans"][2]
+    assert source[begin:end] == decompose("T\u00fcr") == record["source"][2]
+    begin, end = record["target_spans"][2]
+    assert target[begin:end] == "do\xador" == record["target"][2]
