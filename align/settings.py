@@ -69,6 +69,7 @@ class Search:
         length_penalty: scores are divided by the length to the power of this; below 1 favours short translations.
         max_len_a: a translation of S source pieces, `</s>` included, has at most a S + b pieces.
         max_len_b: the b of this.
+        allow_unk: leave `<unk>` in translations; otherwise the aligned source word stands in its place.
 
     Raises:
         ValueError: a number outside what makes sense.
@@ -78,6 +79,7 @@ class Search:
     length_penalty: float = 1.0
     max_len_a: float = 1.5
     max_len_b: int = 50
+    allow_unk: bool = False
 
     def __post_init__(self) -> None:
         if self.beam < 1 or self.max_len_b < 1:
@@ -89,4 +91,4 @@ class Search:
     def __str__(self) -> str:
         penalty = f"-penalty{self.length_penalty:g}" if self.length_penalty != 1 else ""
         length = f"-length{self.max_len_a:g}x+{self.max_len_b}" if (self.max_len_a, self.max_len_b) != (1.5, 50) else ""
-        return f"beam{self.beam}{penalty}{length}"
+        return f"beam{self.beam}{penalty}{length}{'-unk' if self.allow_unk else ''}"

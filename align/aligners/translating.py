@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from align.aligners.stream import InOrder, OnChoice, align_stream, aligning, attempt, error_last
+from align.aligners.unknown import replace_unknown
 from align.aligners.workers import Task, Workers
 from align.attention.merging import NULL
 from align.backends.base import Translator
 from align.errors import PairError, Remedy
 from align.settings import Search
-from align.text.batching import BLANK, OnBatch, chunks
+from align.text.batching import BLANK, OnBatch, chunks, encode
+from align.text.detokenize import UNKNOWN
 from align.text.lines import number_sentences
-from align.types import Alignment, Pair, Pieces
+from align.types import Alignment, Choice, Pair, Pieces, Place
 
 if TYPE_CHECKING:
     from align.aligners.single import Aligner
@@ -66,14 +68,30 @@ class _Translating:
     ) -> Generator[Alignment, None, None]:
         """Translate and align: one alignment for each sentence, in order, a buffer at a time."""
         steps = self.aligner.steps
+        places: list[Place] = []
+
+        def note_choice(choices: tuple[Choice, ...]) -> None:
+            places.append(choices[0].place)
+            if on_choice:
+                on_choice(choices)
+
         tasks: dict[str, Task] = {"align": aligning(steps), "translate": self._translate}
         with Workers(steps.processes, tasks, on_batch) as workers:
-            for alignment in align_stream(steps, self._translated(sentences, workers), on_choice, on_batch, workers):
+            for alignment in align_stream(steps, self._translated(sentences, workers), note_choice, on_batch, workers):
+                alignment = replace_unknown(alignment, lambda pair: self._scores(pair, places))
                 pair = alignment.pair
                 if pair.source and not pair.target and self._too_long(self._pieces(pair).source):
                     yield replace(alignment, skipped="too long")
                 else:
                     yield alignment
+
+    def _scores(self, pair: Pair, places: Sequence[Place]) -> Sequence[Sequence[float]] | None:
+        """The forward model's word scores of a pair `[J][I+1]`; None where there is nothing to score."""
+        pieces = encode(self._forward.recorder, pair, "blank").pieces
+        if pieces is None or not places:
+            return None
+        rows: list[list[float]] = self._forward.reader.scores([pieces], places[0])[0].tolist()
+        return rows
 
     @property
     def _forward(self) -> Aligner:
@@ -88,9 +106,15 @@ class _Translating:
                 break
             queue.put(chunk, chunk)
             for pair, translation in queue.ready():
-                yield pair.with_target(translation)
+                yield pair.with_target(self._shown(translation))
         for pair, translation in queue.rest():
-            yield pair.with_target(translation)
+            yield pair.with_target(self._shown(translation))
+
+    def _shown(self, translation: tuple[str, ...]) -> tuple[str, ...]:
+        """A translation with `<unk>` in it where that is allowed."""
+        if not self.translator.search.allow_unk:
+            return translation
+        return tuple(word.replace(UNKNOWN, "<unk>") for word in translation)
 
     def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[tuple[str, ...] | PairError]:
         """The task of translating a slice of sentences."""

@@ -117,6 +117,7 @@ class Translator(Protocol):
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
         """Translate sentences, given as the pieces of `Recorder.encode`: the words of each, in order.
 
-        No word tears a line `translation ||| links`; a translation may have no word at all.
+        No word tears a line `translation ||| links`; a translation may have no word at all. UNKNOWN of
+        `align.text.detokenize` stands for each unknown piece.
         """
         ...

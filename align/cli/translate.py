@@ -15,7 +15,7 @@ DEFAULT = Search()
 MAX_BEAM = 1000
 """Each step scores beam times vocabulary; translations get worse, not better, long before a beam so wide."""
 
-SEARCH = ("beam", "length_penalty", "max_len_a", "max_len_b")
+SEARCH = ("beam", "length_penalty", "max_len_a", "max_len_b", "allow_unk")
 
 
 def add_translate_options(parser: argparse.ArgumentParser, written: str = "`translation ||| links`") -> None:
@@ -50,6 +50,11 @@ def add_translate_options(parser: argparse.ArgumentParser, written: str = "`tran
     )
     group.add_argument(
         "--max-len-b", type=whole_number(1), default=DEFAULT.max_len_b, metavar="B", help="the B of --max-len-a"
+    )
+    group.add_argument(
+        "--allow-unk",
+        action="store_true",
+        help="leave <unk> in translations; without this, the aligned source word takes the place of an unknown one",
     )
 
 

@@ -14,6 +14,9 @@ from align.text.preprocess import TextRules
 Join = Callable[[Sequence[str]], str]
 """Pieces to tokens with spaces between them."""
 
+UNKNOWN = "\U0003134a"
+"""What stands for an unknown piece in a translation: a character that no model's vocabulary has."""
+
 _BARS = re.compile(r"\|{3,}")
 
 

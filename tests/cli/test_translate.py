@@ -253,3 +253,34 @@ def test_the_input_is_never_replaced(run: Callable[..., Result], tmp_path: Path)
     assert result.code == 2
     assert "-o would replace the input" in result.err
     assert (tmp_path / "text").read_text(encoding="utf-8") == TEXT
+
+
+# Unknown words
+
+
+def test_source_words_take_the_place_of_unknown_ones(run_main: Callable[..., Result]) -> None:
+    text = "Er heißt Łukasz Żak .\nEr lebt in 北京 und 東京 .\n"
+    for both in ((), ("--reverse-model", "en-de")):
+        out = run_main(extract.main, "-q", "--translate", *both, stdin=text).out.decode().splitlines()
+        assert [line.partition(" ||| ")[0] for line in out] == [
+            "he is called Łukasz Żak.",
+            "he lives in 北京 and 東京.",
+        ]
+    records = run_main(extract.main, "-q", "--translate", "-f", "jsonl", stdin=text).out.splitlines()
+    (_, record) = map(json.loads, records)
+    assert record["target"] == ["he", "lives", "in", "北京", "and", "東京."]
+    assert [3, 3] in record["links"]
+    line = " ".join(record["target"])
+    assert [line[begin:end] for begin, end in record["target_spans"]] == record["target"]
+
+
+def test_unknown_words_stay_where_that_is_allowed(run_main: Callable[..., Result]) -> None:
+    text = "Er heißt Łukasz Żak .\n"
+    result = run_main(extract.main, "-q", "--translate", "--allow-unk", "--signature", stdin=text)
+    assert "translate:beam5-unk" in result.out.decode()
+    translated = run_main(extract.main, "-q", "--translate", "--allow-unk", stdin=text).out.decode()
+    assert translated.startswith("he is called <unk>kasz <unk>ak. ||| ")
+    target = translated.partition(" ||| ")[0]
+    read = run_main(extract.main, "-q", stdin=f"{text.strip()} ||| {target}\n").out.decode()
+    assert translated == f"{target} ||| {read}"
+    assert run_main(extract.main, "--allow-unk", stdin="a ||| b\n").code == 2

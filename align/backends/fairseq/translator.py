@@ -11,7 +11,7 @@ from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.forking import under_way
 from align.settings import Search
 from align.text.batching import BATCH_TOKENS, of_one_length
-from align.text.detokenize import Detokenizer
+from align.text.detokenize import UNKNOWN, Detokenizer
 
 
 class FairseqTranslator:
@@ -66,4 +66,5 @@ class FairseqTranslator:
         specials, unknown = self._dictionary.nspecial, self._dictionary.unk()
         for hypotheses in beams:
             ids = hypotheses[0]["tokens"].tolist()
-            yield self._detokenize([self._dictionary[n] for n in ids if n >= specials or n == unknown])
+            pieces = [UNKNOWN if n == unknown else self._dictionary[n] for n in ids if n >= specials or n == unknown]
+            yield self._detokenize(pieces)

@@ -11,7 +11,7 @@ from align.backends.forking import under_way
 from align.backends.huggingface.recorder import HuggingFaceRecorder
 from align.settings import Search
 from align.text.batching import BATCH_TOKENS, of_one_length
-from align.text.detokenize import Detokenizer
+from align.text.detokenize import UNKNOWN, Detokenizer
 
 
 class HuggingFaceTranslator:
@@ -35,7 +35,7 @@ class HuggingFaceTranslator:
         self._model = recorder.own_model()
         self.longest: int = self._model.config.max_position_embeddings
         text = recorder.prepared
-        self._pieces = {number: piece for piece, number in text.known.items()} | {text.unk: "<unk>"}
+        self._pieces = {number: piece for piece, number in text.known.items()} | {text.unk: UNKNOWN}
         self._detokenize = Detokenizer(text.sides[1].rules, text.join)
 
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
