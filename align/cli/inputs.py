@@ -272,8 +272,8 @@ class Text(Iterator[Pair]):
             advice = f"is each file one side of the text? -s {self._names[0]} -t {self._names[1]}"
         elif error.what.startswith("no |||") and error.line == 1 and len(self._texts) == 1:
             advice = "is each file one side of the text? -s FILE -t FILE"
-        elif "between TAB" in error.what:
-            advice = f"--columns 1,2 takes two of several columns; {advice}"
+        elif "between TAB" in error.what or error.what.startswith("both ||| and TAB"):
+            advice = f"--columns 1,2 takes two columns between TABs; {advice}"
         error.remedy = Remedy(advice.replace("{", "{{").replace("}", "}}"))
         raise error
 

@@ -15,7 +15,7 @@ from align.links.elements import Markup, read_markup, readable
 from align.links.scored import parse_scored
 from align.links.spans import SPANS, TARGET, Annotated, read_annotated, split_text
 from align.text.batching import BLANK
-from align.text.lines import in_step, open_lines, parse_bitext, read_lines, split_words
+from align.text.lines import SideSplitter, in_step, open_lines, read_lines, split_words
 from align.types import Pair, TextWarning
 
 
@@ -88,12 +88,13 @@ class Input:
             return in_step(lines, self._shown)
         if self._options.one_side or self._options.tags == SPANS:
             return ((line, "") for line in lines[0])
-        return (self._cut(line, number) for number, line in enumerate(lines[0], 1))
+        split = SideSplitter()
+        return (self._split(line, number, split) for number, line in enumerate(lines[0], 1))
 
-    def _cut(self, line: str, number: int) -> tuple[str, str]:
+    def _split(self, line: str, number: int, split: SideSplitter) -> tuple[str, str]:
         """The two sides of a line."""
         try:
-            source, target = parse_bitext(line)
+            source, target = split(line)
         except ValueError as error:
             self._on_bad(LineError(str(error), file=self.name, line=number))
             return "", ""

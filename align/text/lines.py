@@ -13,6 +13,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import zip_longest
 from typing import Any, BinaryIO, TypeAlias
 
@@ -92,21 +93,39 @@ def _decode(raw: bytes, name: str, number: int, on_bad: OnBad) -> str:
     return ""
 
 
-def parse_bitext(line: str) -> tuple[str, str]:
-    """Cut a line at its `|||`, or at its TAB where there is no `|||`; a line of spaces is two blank sides.
+class SideSplitter:
+    """Splits the lines of one file into source and target, all of them at the separator that the first of them has.
 
-    Raises:
-        ValueError: the line has no separator, or more than one.
+    Attributes:
+        separator: `|||` or TAB; None before a line with one of them.
     """
-    for separator, shown in (("|||", "|||"), ("\t", "TAB")):
-        fields = line.split(separator)
-        if len(fields) == 2:
-            return fields[0], fields[1]
-        if len(fields) > 2 and line.strip(" \t"):
-            raise ValueError(f"{len(fields)} fields between {shown}, where source and target make 2")
-    if not line.strip(" \t"):
-        return "", ""
-    raise ValueError("no ||| and no TAB between source and target")
+
+    def __init__(self) -> None:
+        self.separator: str | None = None
+
+    def __call__(self, line: str) -> tuple[str, str]:
+        """Split a line; a line of spaces has two blank sides.
+
+        Raises:
+            ValueError: the line has no separator, not that of the lines before, or more than one.
+        """
+        if not line.strip(" \t"):
+            return "", ""
+        by_bars, by_tab = line.split("|||"), line.split("\t")
+        if len(by_bars) > 1 and any("\t" in side.strip(" \t") for side in by_bars):
+            raise ValueError("both ||| and TAB, of which one has to be the separator")
+        separator = "|||" if len(by_bars) > 1 else "\t" if len(by_tab) > 1 else None
+        shown = {"|||": "|||", "\t": "TAB"}
+        if not separator:
+            raise ValueError("no ||| and no TAB between source and target")
+        if self.separator and separator != self.separator:
+            what = f"{shown[separator]} between source and target, where the lines before have {shown[self.separator]}"
+            raise ValueError(what)
+        sides = line.split(separator)
+        if len(sides) != 2:
+            raise ValueError(f"{len(sides)} fields between {shown[separator]}, where source and target make 2")
+        self.separator = separator
+        return sides[0], sides[1]
 
 
 def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
@@ -123,10 +142,13 @@ def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
     return tuple(fields[column - 1] for column in columns)
 
 
-def _cut(line: str, columns: Sequence[int] | None, name: str, number: int, on_bad: OnBad) -> tuple[str, ...]:
-    """The columns wanted, or the two sides of a line; blank ones if it has not got them and that may pass."""
+Split: TypeAlias = Callable[[str], tuple[str, ...]]
+
+
+def _split(line: str, split: Split, name: str, number: int, on_bad: OnBad) -> tuple[str, ...]:
+    """The fields of a line; two blank ones if it has not got them and that may pass."""
     try:
-        return parse_columns(line, columns) if columns else parse_bitext(line)
+        return split(line)
     except ValueError as error:
         what = str(error)
     on_bad(LineError(what, "wrong fields", file=name, line=number))
@@ -142,6 +164,8 @@ def read_bitext(
 ) -> Iterator[Pair]:
     """Pairs of a file that holds `source ||| target` or `source TAB target`, or two columns among others.
 
+    The first line that has `|||` or TAB decides which of them all lines have.
+
     Args:
         lines: of the file.
         name: what to call it in errors.
@@ -152,8 +176,9 @@ def read_bitext(
     Raises:
         LineError: a line is neither; names the file and the line.
     """
+    split: Split = partial(parse_columns, columns=columns) if columns else SideSplitter()
     for number, line in enumerate(lines, 1):
-        source, target = _cut(line, columns, name, number, on_bad)
+        source, target = _split(line, split, name, number, on_bad)
         yield make(source, target, number)
 
 
@@ -229,8 +254,9 @@ def read_sources(
         LineError: a line has no such column; names the file and the line.
     """
     warned = False
+    split = partial(parse_columns, columns=(column,)) if column else None
     for number, line in enumerate(lines, 1):
-        text = _cut(line, (column,), name, number, on_bad)[0] if column else line
+        text = _split(line, split, name, number, on_bad)[0] if split else line
         if "|||" in text and not warned:
             what = "||| in it, where only source sentences are expected; it is read as a word"
             warnings.warn(f"{name}, line {number}: {what}", TextWarning, stacklevel=2)

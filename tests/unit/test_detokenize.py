@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.text.detokenize import Detokenizer
-from align.text.lines import parse_bitext, split_words
+from align.text.lines import SideSplitter, split_words
 from align.text.preprocess import SUBWORDS, TOKENIZERS, TextRules
 
 
@@ -76,4 +76,4 @@ def test_any_pieces_give_one_line_of_two_fields(pieces: list[str], subwords: str
     found = Detokenizer(TextRules("en", "keep", tokenizer, subwords))(pieces)
     line = f"{' '.join(found)} ||| 0-0"
     assert len(line.splitlines()) == 1
-    assert split_words(parse_bitext(line)[0]) == found
+    assert split_words(SideSplitter()(line)[0]) == found

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.errors import LineError
-from align.text.lines import open_lines, parse_bitext, read_bitext, read_lines, read_parallel, split_words
+from align.text.lines import SideSplitter, open_lines, read_bitext, read_lines, read_parallel, split_words
 
 
 def test_words_end_at_space_and_tab_only() -> None:
@@ -58,7 +58,7 @@ def test_invalid_utf8_names_file_line_and_byte() -> None:
         ("a b ||| c", ("a b ", " c")),
         ("a|||b", ("a", "b")),
         ("a\tb c", ("a", "b c")),
-        ("a\tx ||| b", ("a\tx ", " b")),  # with bars, a TAB is a space
+        ("a x\t|||\tb", ("a x\t", "\tb")),
         ("||| b", ("", " b")),
         ("a |||", ("a ", "")),
         ("a\t", ("a", "")),
@@ -67,17 +67,42 @@ def test_invalid_utf8_names_file_line_and_byte() -> None:
     ],
 )
 def test_bitext_lines(line: str, sides: tuple[str, str]) -> None:
-    assert parse_bitext(line) == sides
+    assert SideSplitter()(line) == sides
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("a b c", "no |||"), ("a ||| b ||| c", "3 fields"), ("a\tb\tc\td", "4 fields"), ("\u00a0", "no |||")],
+    [
+        ("a b c", "no |||"),
+        ("a ||| b ||| c", "3 fields"),
+        ("a\tb", "TAB between source and target, where the lines before have |||"),
+        ("a\tx ||| b", "both ||| and TAB"),
+        ("a ||| b ||| c\td", "both ||| and TAB"),
+        ("\u00a0", "no |||"),
+    ],
 )
 def test_bitext_lines_that_are_none_name_file_and_line(line: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"^f, line 2: ") as error:
         list(read_bitext(["a ||| b", line], "f"))
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected", "bad"),
+    [
+        (["a ||| b\tc", "d\te", "f ||| g\th", "i ||| j"], [("d", "e")], {1: "both", 3: "both", 4: "||| between"}),
+        (["a\tb\tc", "d ||| e", "f\tg"], [("d", "e")], {1: "3 fields", 3: "TAB between"}),
+        (["", "a ||| b", "c|||d"], [("a", "b"), ("c", "d")], {}),
+    ],
+)  # fmt: skip
+def test_the_first_separator_is_that_of_the_file(
+    lines: list[str], expected: list[tuple[str, str]], bad: dict[int, str]
+) -> None:
+    errors: list[LineError] = []
+    pairs = [pair for pair in read_bitext(lines, "f", None, errors.append) if not pair.blank]
+    assert [(" ".join(pair.source), " ".join(pair.target)) for pair in pairs] == expected
+    assert {error.line: error.what for error in errors}.keys() == bad.keys()
+    assert all(error.what.startswith(bad[error.line]) for error in errors)
 
 
 @pytest.mark.parametrize(("sources", "targets"), [(3, 5), (5, 3), (0, 1)])
@@ -96,7 +121,7 @@ ODD = [b"das ||| the", b"das\tthe\t1", b"\xff ||| a", b"", b"\t", b"a", b"a ||| 
 
 @given(st.lists(st.sampled_from(ODD) | st.binary(max_size=9).map(lambda line: line.replace(b"\n", b""))))
 def test_lines_that_may_pass_keep_all_others_in_place(lines: list[bytes]) -> None:
-    """Line by line, what each reads by itself, or a blank pair where it cannot be read."""
+    """Line by line, what each reads behind the separator of the first, or a blank pair where it cannot be read."""
     if lines[:1] and lines[0].startswith((b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")):
         lines = [b"", *lines]  # which would be taken for a compressed file
     bad: list[LineError] = []
@@ -104,8 +129,12 @@ def test_lines_that_may_pass_keep_all_others_in_place(lines: list[bytes]) -> Non
     pairs = list(read_bitext(read_lines(stream, "x", bad.append), "x", None, bad.append))
     assert [pair.id for pair in pairs] == list(range(1, len(lines) + 1))
     numbers = {error.line for error in bad}
+    first = next(
+        (number for number, pair in enumerate(pairs) if number + 1 not in numbers and lines[number].strip(b" \t\r")), 0
+    )
     for number, (line, pair) in enumerate(zip(lines, pairs, strict=True), 1):
-        alone = io.BytesIO(b"\n" + line + b"\n")  # a byte order mark is one in the first line only
+        before = lines[first] if first + 1 < number and first + 1 not in numbers else b""
+        alone = io.BytesIO(before + b"\n" + line + b"\n")  # a byte order mark is one in the first line only
         try:
             _, one = read_bitext(read_lines(alone, "x"), "x")
         except LineError:
