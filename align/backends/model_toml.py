@@ -16,6 +16,9 @@ from align.types import Cell, Position, Score
 TOML_BYTES = 1 << 16
 """The most that a model.toml may have."""
 
+_LANGUAGE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
+"""A language code, which becomes a part of file names."""
+
 _CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
 
 
@@ -37,7 +40,7 @@ class ModelOptions:
             languages takes them swapped, in its own codes, where no other option names its languages.
 
     Raises:
-        ValueError: another word for case, tokenizer or subwords.
+        ValueError: another word for case, tokenizer or subwords, or a language that is no code.
         TypeError: one path in place of a list of subword files.
         ModelError: there are more than two subword files.
     """
@@ -56,6 +59,9 @@ class ModelOptions:
         for name, allowed in _CHOICES.items():
             if (value := getattr(self, name)) not in (None, *allowed):
                 raise ValueError(f"{name} is one of {', '.join(allowed)}; not {value!r}")
+        for language in (self.source_lang, self.target_lang):
+            if language is not None:
+                check_language(language)
         if self.source_prefix is not None and not isinstance(self.source_prefix, str):
             raise TypeError(f"source_prefix is a text; not {show_value(self.source_prefix)}")
         if isinstance(self.subword_files, str | Path):
@@ -63,6 +69,17 @@ class ModelOptions:
         if self.subword_files is not None and not 1 <= len(self.subword_files) <= 2:
             remedy = Remedy("give one {} for both sides, or two, the source's first", (Argument("subword_files"),))
             raise ModelError(f"{len(self.subword_files)} subword files", remedy=remedy)
+
+
+def check_language(code: object) -> str:
+    """Return a language code, of letters, digits, `_`, `.` and `-`.
+
+    Raises:
+        ValueError: it is something else, such as a path.
+    """
+    if isinstance(code, str) and _LANGUAGE.fullmatch(code):
+        return code
+    raise ValueError(f"{show_value(code)} is not a language code such as 'de'")
 
 
 def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], Cell]]:
@@ -93,7 +110,7 @@ def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Positio
             if not isinstance(value, str) or value not in _CHOICES[name]:
                 hint = "; fastBPE's codes are subword-nmt" if "fastbpe" in str(value)[:40].lower() else ""
                 raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {show_value(value)}{hint}")
-        languages = (_language(content["source"]), _language(content["target"]))
+        languages = check_language(content["source"]), check_language(content["target"])
         options = ModelOptions(*languages, **text, subword_files=files, source_prefix=prefix)
         calibration = {
             (score, position): Cell(_counted(cell["layer"]), "all" if cell["head"] == "all" else _counted(cell["head"]))
@@ -125,12 +142,6 @@ def _files_in(folder: Path, value: Any) -> list[Path] | None:
         f"[text] subwords_file is {show_value(value)}, not the name of a file in this folder, or of two: "
         "copy or link them into it"
     )
-
-
-def _language(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise ValueError(f"a language is {show_value(value)}, not a code such as 'de'")
 
 
 def _counted(value: Any) -> int:

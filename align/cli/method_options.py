@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from align.cli.options import add_null_option, number_or, one_or_two
+from align.cli.options import add_null_option, language_code, number_or, one_or_two
 from align.settings import PositionChoice, Settings
 from align.types import Score
 
@@ -82,11 +82,13 @@ def add_reverse_languages(group: Any) -> None:
     group.add_argument(
         "--reverse-source-lang",
         metavar="LANG",
+        type=language_code,
         help="source language of the reverse model, in its own codes (default: by its files, or the target language)",
     )
     group.add_argument(
         "--reverse-target-lang",
         metavar="LANG",
+        type=language_code,
         help="its target language (default: by its files, or the source language)",
     )
 

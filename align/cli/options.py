@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args
 
 import align
 from align.backends.model_folder import DEFAULT_MODEL
+from align.backends.model_toml import check_language
 from align.cli.about import add_answers, add_list_models
 from align.cli.parser import Idle, Parser
 from align.errors import shorten
@@ -60,6 +61,14 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
 
 seed_number = whole_number(0, 2**32 - 1)
 """An argument that is the seed of random numbers, of which scikit-learn takes 32 bits."""
+
+
+def language_code(text: str) -> str:
+    """An argument that is a language code."""
+    try:
+        return check_language(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def file_prefix(text: str) -> Path:
@@ -170,9 +179,10 @@ def add_text_options(group: Any) -> None:
     group.add_argument(
         "--source-lang",
         metavar="LANG",
+        type=language_code,
         help="source language, as in dict.LANG.txt, or the Hugging Face model's own code, such as deu_Latn",
     )
-    group.add_argument("--target-lang", metavar="LANG", help="target language")
+    group.add_argument("--target-lang", metavar="LANG", type=language_code, help="target language")
     group.add_argument(
         "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt (default: the model's)"
     )

@@ -16,6 +16,10 @@ UNKNOWN = "unrecognized arguments: "
 """What argparse begins its message with where nothing takes an argument."""
 
 
+MAY_BE_EMPTY = ("source_prefix",)
+"""Options of which an empty value has a meaning."""
+
+
 class Idle(NamedTuple):
     """Options that would do nothing.
 
@@ -78,6 +82,12 @@ class Parser(argparse.ArgumentParser):
         """
         self._words = sys.argv[1:] if words is None else list(words)
         return self.parse_args(self._words) if "--" in self._words else self.parse_intermixed_args(self._words)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """An argument's value; an empty one, as of an unset variable, is an error and not the default."""
+        if not arg_string and action.dest not in MAY_BE_EMPTY:
+            raise argparse.ArgumentError(action, "the value is empty")
+        return super()._get_value(action, arg_string)
 
     def refuse_idle(self, args: argparse.Namespace, rules: Iterable[Idle]) -> None:
         """Refuse, with exit code 2, options of the command line that would do nothing there, whatever their values."""

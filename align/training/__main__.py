@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from align.cli.common import run, say
-from align.cli.options import seed_number, whole_number
+from align.cli.options import language_code, seed_number, whole_number
 from align.cli.parser import Parser
 from align.training.lock import locked
 from align.training.prepare import Bitext, Prepared, prepare
@@ -49,8 +49,8 @@ def build_parser() -> argparse.ArgumentParser:
     text = parser.add_argument_group("text (UTF-8, a sentence a line; .gz and .xz are unpacked)")
     text.add_argument("-s", "--source", metavar="FILE", type=Path, required=True, help="source sentences")
     text.add_argument("-t", "--target", metavar="FILE", type=Path, required=True, help="their translations")
-    text.add_argument("--source-lang", metavar="LANG", required=True, help="such as de")
-    text.add_argument("--target-lang", metavar="LANG", required=True, help="such as en")
+    text.add_argument("--source-lang", metavar="LANG", type=language_code, required=True, help="such as de")
+    text.add_argument("--target-lang", metavar="LANG", type=language_code, required=True, help="such as en")
     text.add_argument(
         "--valid-source", metavar="FILE", type=Path, help="to validate on (default: the last pairs of the text)"
     )

@@ -29,7 +29,7 @@ Cells = Mapping[tuple[Position, Score], Cell]
 
 def write_toml(path: Path, languages: tuple[str, str], recipe: Recipe, cells: Cells) -> None:
     """Write languages, text rules and, once they are known, the cells to read where there is too little text."""
-    lines = [f'source = "{languages[0]}"', f'target = "{languages[1]}"', "", "[text]"]
+    lines = [f"source = {json.dumps(languages[0])}", f"target = {json.dumps(languages[1])}", "", "[text]"]
     lines += [f'case = "{recipe.text.case}"', f'tokenizer = "{recipe.text.tokenizer}"', 'subwords = "sentencepiece"']
     if cells:
         lines += [

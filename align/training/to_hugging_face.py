@@ -6,7 +6,6 @@ after its sums, positions as sines, and no parts that came later.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -23,6 +22,11 @@ from align.backends.fairseq.settings import model_settings, saved_settings
 from align.backends.model_folder import find_model
 from align.backends.model_toml import ModelOptions
 from align.backends.transformer.builder import KEPT
+from align.cli.common import run
+from align.cli.parser import Parser
+from align.loading import load
+
+PROGRAM = "scripts/convert_to_hf"
 
 OTHER_SHAPES = (
     *(f"{side}_{name}" for side in ("encoder", "decoder") for name in ("normalize_before", "learned_pos")),
@@ -41,9 +45,11 @@ def convert(model: str, folder: Path) -> None:
 
     Raises:
         ValueError: it is a model that the other format cannot hold; or a file is missing or damaged.
+        OSError: the folder cannot be made, or a file in it not be written.
     """
     from safetensors.torch import save_file
 
+    load(model, device="cpu")  # which checks all of its files
     found = find_model(model, ModelOptions())
     state = load_checkpoint(found.checkpoint)
     settings = model_settings(saved_settings(state), state["model"])
@@ -76,7 +82,7 @@ def convert(model: str, folder: Path) -> None:
     source, target = languages
     tokenizer = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": True}  # which reads files of these names
     _write_json(folder / "tokenizer_config.json", {**tokenizer, "source_lang": source, "target_lang": target})
-    lines = [f'source = "{source}"', f'target = "{target}"', "", "[text]"]
+    lines = [f"source = {json.dumps(source)}", f"target = {json.dumps(target)}", "", "[text]"]
     lines += [f'case = "{rules[0].case}"', f'tokenizer = "{rules[0].tokenizer}"', ""]
     for (score, position), cell in found.calibration.items():
         head = '"all"' if cell.head == "all" else cell.head
@@ -117,17 +123,14 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-def main() -> None:
-    """`scripts/convert_to_hf`."""
-    parser = argparse.ArgumentParser(prog="convert_to_hf", description=__doc__.partition("\n")[0])
+def main() -> int:
+    """Entry point of `scripts/convert_to_hf`."""
+    parser = Parser(prog=PROGRAM, description=__doc__.partition("\n")[0])
     parser.add_argument("model", help="name of a bundled model, or a folder with a model.toml")
     parser.add_argument("folder", type=Path, help="where to")
-    arguments = parser.parse_args()
-    try:
-        convert(arguments.model, arguments.folder)
-    except ValueError as error:
-        sys.exit(f"convert_to_hf: {error}")
+    args = parser.parse_args()
+    return run(PROGRAM, lambda: convert(args.model, args.folder))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -55,6 +55,11 @@ def test_programs_are_those_that_are_installed() -> None:
         ("eval-align -g a b --fmt tsv", "unrecognized arguments: --fmt tsv; did you mean --format?"),
         ("eval-align a", "the following arguments are required: -g/--gold"),
         ("sweep-align --output", "argument -o/--output: expected one argument"),
+        ("extract-align a --source-lang ../x", "argument --source-lang: '../x' is not a language code such as 'de'"),
+        (
+            "extract-align a --reverse-target-lang a/b",
+            "argument --reverse-target-lang: 'a/b' is not a language code such as 'de'",
+        ),
         ("sweep-align --null x", "argument --null: invalid choice: 'x' (choose from 'eos', 'mask', 'none')"),
     ],
 )
@@ -64,6 +69,18 @@ def test_wrong_usage_is_its_reason_and_a_hint(run: Callable[..., Result], comman
     error = f"{program}: error: {reason}\n{program} --help says what there is\n"
     assert (result.code, result.out) == (2, b"")
     assert result.err.replace("choose from eos, mask, none", "choose from 'eos', 'mask', 'none'") == error
+
+
+@each_program
+def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], program: str) -> None:
+    """As of a variable that is not set; the default would give a result that nobody asked for."""
+    parser = import_module(PROGRAMS[program]).build_parser()
+    for action in parser._actions:
+        if action.option_strings and action.nargs in (None, "?") and action.dest != "source_prefix":
+            flag = action.option_strings[-1]
+            result = run(program, f"{flag}=")
+            assert (result.code, result.out) == (2, b""), flag
+            assert f"{flag}: " in result.err, flag
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,10 @@ def test_subword_files_are_one_or_two() -> None:
         (TOML.replace("weight", "wieght"), "[calibration.input] has wieght, but only"),
         (TOML.replace("layer", "leyer"), "'layer' is missing"),
         (TOML.replace('"all"', '"some"'), "model.toml: "),
+        (TOML.replace('"de"', '"../secret/de"'), "'../secret/de' is not a language code"),
+        (TOML.replace('"de"', '"de\\"\\nx = \\"y"'), "is not a language code"),
+        (TOML.replace('"de"', '".."'), "'..' is not a language code"),
+        (TOML.replace('"de"', "[1]"), "of type list is not a language code"),
     ],
 )
 def test_a_model_toml_that_makes_no_sense_is_refused(tmp_path: Path, toml: str, message: str) -> None:

@@ -18,6 +18,7 @@ from align.backends.fairseq.recorder import FairseqRecorder
 from align.backends.fairseq.settings import model_settings, plain_dict, saved_settings, text_setting
 from align.backends.fingerprint import fingerprint
 from align.backends.model_folder import ModelFolder
+from align.backends.model_toml import check_language
 from align.backends.transformer.forward import Transformer
 from align.errors import Argument, ModelError, Remedy, shorten
 from align.text.preprocess import Preprocessor, TextRules
@@ -115,10 +116,10 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
         found = ", ".join(map(shorten, folder.dictionary_languages()[:10]))
         what = f"does not say its languages (there are dictionaries of: {found})"
         raise ModelError(what, file=str(folder.checkpoint), remedy=remedy)
-    for language in (source, target):  # they come out of a file and go into paths and onto terminals
-        if not re.fullmatch(r"[\w.-]+", language):
-            raise ValueError(f"{folder.checkpoint}: {shorten(language)!r} is not a language code")
-    return source, target
+    try:
+        return check_language(source), check_language(target)
+    except ValueError as error:
+        raise ModelError(str(error), file=str(folder.checkpoint)) from None
 
 
 def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Dictionary:

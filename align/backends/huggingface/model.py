@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
@@ -27,9 +26,9 @@ from align.backends.huggingface.recorder import HuggingFaceRecorder
 from align.backends.huggingface.text import Text, language_piece, prepare_text
 from align.backends.huggingface.vocabulary import Vocabulary, read_vocabulary, tokenizer_class
 from align.backends.model_folder import ModelFolder
-from align.backends.model_toml import ModelOptions
+from align.backends.model_toml import ModelOptions, check_language
 from align.backends.transformer.forward import Transformer
-from align.errors import ModelError, shorten, show_value
+from align.errors import ModelError, shorten
 from align.text.languages import find_language
 from align.text.lines import split_words
 from align.types import Dtype, TextWarning
@@ -275,9 +274,10 @@ def _languages_of_files(folder: ModelFolder) -> tuple[str | None, str | None]:
     codes = []
     for default, names in zip(both, (("source_lang", "src_lang"), ("target_lang", "tgt_lang")), strict=True):
         code = next((word for name in names if (word := saved.word(name, ""))), default)
-        if code is not None and not (isinstance(code, str) and re.fullmatch(r"[\w.-]{1,100}", code)):
-            raise ModelError(f"{show_value(code)} is not a language code", file=saved.file)
-        codes.append(code)
+        try:
+            codes.append(None if code is None else check_language(code))
+        except ValueError as error:
+            raise ModelError(str(error), file=saved.file) from None
     return codes[0], codes[1]
 
 
