@@ -21,6 +21,10 @@ from typing import Literal, NamedTuple, TypeVar
 _Error = TypeVar("_Error", bound="DataError")
 
 
+LONGEST_MESSAGE = 2000
+"""The most characters of what an error says, in case a value of a file is in it that nothing has shortened."""
+
+
 def shorten(text: str, most: int = 80) -> str:
     """A text of a file or a library as a message has room for it: at most so many characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -104,7 +108,7 @@ class DataError(ValueError):
 
     def __init__(self, what: str, *, file: str = "", line: int = 0, remedy: Remedy | None = None) -> None:
         super().__init__(what)
-        self.what = what
+        self.what = shorten(what, LONGEST_MESSAGE)
         self.file = file
         self.line = line
         self.remedy = remedy

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from align.cli.output import open_output as open_output
 from align.cli.signals import stopped_by_signals
-from align.errors import Argument, DataError, plural
+from align.errors import LONGEST_MESSAGE, Argument, DataError, plural, shorten
 from align.links.formats import FORMATS
 from align.links.gold import LinksWarning
 from align.types import Alignment
@@ -81,7 +81,7 @@ def message_of(error: Exception, advice: str) -> str | None:
     if isinstance(error, DataError):
         return error.told(as_flag)
     if isinstance(error, ValueError | ModuleNotFoundError):
-        return str(error)
+        return shorten(str(error), LONGEST_MESSAGE)
     return f"out of memory{advice and '; '}{advice}" if lacks_memory(error) else None
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from align.errors import LineError
+from align.errors import LineError, show_value
 from align.links.labels import OUT, read_bio
 from align.text.lines import split_words
 
@@ -38,7 +38,7 @@ def _read_conllu(line: str) -> tuple[str, str] | None:
         raise ValueError(f"{len(fields)} columns between TABs, where CoNLL-U has 10")
     if not fields[0].isdigit():
         if not re.fullmatch(r"[0-9]+[-.][0-9]+", fields[0]):
-            raise ValueError(f"{fields[0]!r} is not a number, nor one of several words or of an empty node")
+            raise ValueError(f"{show_value(fields[0])} is not a number, nor one of several words or of an empty node")
         return None
     labels = [part[len(_ENTITY) :] for part in fields[9].split("|") if part.lower().startswith(_ENTITY)]
     return fields[1].replace(" ", "\xa0"), (*labels, OUT)[0]

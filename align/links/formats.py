@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
-from align.errors import shorten
+from align.errors import shorten, show_value
 from align.text.lines import split_words
 from align.types import Alignment, Gold, Links
 
@@ -84,7 +84,9 @@ def parse_marked(line: str) -> Gold:
     for token in split_words(line):
         match = _LINK.fullmatch(token)
         if _OFFSETS.fullmatch(token):
-            raise ValueError(f"{token!r} links characters (format offsets); only links between words, as 0-3, are read")
+            raise ValueError(
+                f"{show_value(token)} links characters (format offsets); only links between words, as 0-3, are read"
+            )
         if not match:
             raise _refusal(token, "a link such as 0-3")
         links = sure if match[2] == "-" else possible
@@ -174,8 +176,11 @@ def to_json(record: Any, indent: int | None = None) -> str:
     """JSON, with all scripts as they are, and what is invisible or acts on a terminal escaped: the same value.
 
     That is what `align.view.escape` escapes everywhere else, except spaces and joiners, which are part of words.
+
+    Raises:
+        ValueError: a number is infinite or none at all, for which JSON has no form.
     """
-    text = json.dumps(record, ensure_ascii=False, indent=indent)
+    text = json.dumps(record, ensure_ascii=False, indent=indent, allow_nan=False)
     return text if text.isprintable() else _UNSEEN.sub(_visible, text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from align.errors import show_value
 from align.links.elements import words_in
 from align.links.windows import OUTSIDE, Scores, Window, place_apart
 
@@ -91,7 +92,7 @@ def read_bio(labels: Iterable[str]) -> list[Span]:
             going = False
             continue
         if mark not in ("B", "I", "E", "S") or not dash or not label:
-            raise ValueError(f"{tag!r} is not a label such as B-PER, I-PER or O")
+            raise ValueError(f"{show_value(tag)} is not a label such as B-PER, I-PER or O")
         if going and mark in ("I", "E") and spans[-1].label == label:
             spans[-1] = Span(label, (spans[-1].words[0], n + 1))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from align.errors import LinksError
+from align.errors import LinksError, show_value
 from align.links.formats import parse_jsonl, parse_marked, renumber
 from align.text.lines import split_words
 
@@ -69,7 +69,7 @@ def _of_tokens(line: str) -> dict[tuple[int, int], float | None]:
         try:
             found[link] = float(score) if colon else None
         except ValueError:
-            raise ValueError(f"{token!r} is not a link such as 0-3:0.83") from None
+            raise ValueError(f"{show_value(token)} is not a link such as 0-3:0.83") from None
     return found
 
 

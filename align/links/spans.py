@@ -73,6 +73,10 @@ def read_annotated(line: str) -> Annotated:
         record = json.loads(line)
     except (ValueError, RecursionError):
         record = None
+    try:
+        to_json(record)
+    except ValueError as error:
+        raise ValueError("a number is NaN or infinite, which JSON has no form for") from error
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise ValueError('not a JSON object with "text" and "labels": [[0, 4, "PER"], ...]')
     names = [name for name in LISTS if name in record]

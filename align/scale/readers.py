@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from align.errors import Argument, DataError, LineError, Remedy, one_line, shorten
+from align.links.formats import to_json
 from align.quiet import quietly
 from align.scale.arrow import Named, bytes_of, check_columns, read_sides
 from align.scale.files import InputFile, cannot_read, open_file
@@ -195,8 +195,11 @@ def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
         if rows.columns.id not in record:
             raise ValueError("wrong fields", f"no field {rows.columns.id!r}")
         id = record[rows.columns.id]
-        if isinstance(id, float) and not math.isfinite(id):
-            raise ValueError("wrong fields", f"{rows.columns.id!r} is {id}, which JSON has no number for")
+        try:
+            to_json(id)
+        except ValueError:
+            what = f"{rows.columns.id!r} has a number that is NaN or infinite, which JSON has no form for"
+            raise ValueError("wrong fields", what) from None
         rows.ids[number] = id
     sides = []
     for name in filter(None, rows.columns[:2]):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from align.errors import show_value
 from align.types import Pair, Span
 
 _WORD = re.compile(r"[^ \t]+")
@@ -55,7 +56,7 @@ def find_spans(words: Sequence[str], line: str) -> list[Span]:
     for word in words:
         start = line.find(word, end)
         if start < 0:
-            raise ValueError(f"{word!r} does not stand behind character {end} of its line")
+            raise ValueError(f"{show_value(word)} does not stand behind character {end} of its line")
         end = start + len(word)
         spans.append((start, end))
     return spans

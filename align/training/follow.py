@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from align.children import END_WITH_PARENT, module
+from align.errors import shorten
 
 FULL = 1 << 20
 """Bytes: a disk with fewer left is taken to be full."""
@@ -59,6 +60,7 @@ def lines_of(program: str, arguments: Sequence[object], threads: int, log: Path)
         if code := process.wait():
             if shutil.disk_usage(log.parent).free < FULL:
                 raise TrainingError(f"{log.parent}: the disk is full; make room, and the same command goes on")
+            last = shorten(last, 200)  # fairseq may list all of its architectures
             raise TrainingError(f"fairseq stopped (exit code {code}) with `{last}`; its whole output is in {log}")
     finally:
         process.terminate()

@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from align.errors import shorten, show_value
+
 _SIDES = """
 attention-heads embed-dim ffn-embed-dim layerdrop layers layers-to-keep learned-pos normalize-before
 """
@@ -70,14 +72,16 @@ def check_options(options: Mapping[str, Any]) -> None:
     """
     if foreign := [name for name in options if name not in OPTIONS]:
         raise ValueError(
-            f"[fairseq] {', '.join(foreign)} is not for a recipe to set: a recipe says what the model is, how it "
-            "learns, when it ends and which checkpoints are kept, in fairseq-train's options without their dashes"
+            f"[fairseq] {shorten(', '.join(foreign))} is not for a recipe to set: a recipe says what the model is, "
+            "how it learns, when it ends and which checkpoints are kept, by fairseq-train's options without dashes"
         )
     for name, value in options.items():
         if isinstance(value, str):
             _check_text(name, value)
         elif not (_is_number(value) or (isinstance(value, list) and all(map(_is_number, value)))):
-            raise ValueError(f"[fairseq] {name} is {value!r}, but must be text, a number, true, false or numbers in []")
+            raise ValueError(
+                f"[fairseq] {name} is {show_value(value)}, but must be text, a number, true, false or numbers in []"
+            )
 
 
 def _is_number(value: object) -> bool:
@@ -86,6 +90,8 @@ def _is_number(value: object) -> bool:
 
 def _check_text(name: str, value: str) -> None:
     if match := _NEVER_RIGHT.search(value):
-        raise ValueError(f"[fairseq] {name} is {value!r}, but no option's value has {match[0]!r} in it")
+        raise ValueError(f"[fairseq] {name} is {show_value(value)}, but no option's value has {match[0]!r} in it")
     if value.startswith("-"):
-        raise ValueError(f"[fairseq] {name} is {value!r}, which fairseq would take for an option; write numbers plain")
+        raise ValueError(
+            f"[fairseq] {name} is {show_value(value)}, which fairseq would take for an option; write numbers plain"
+        )

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from align.errors import show_value
 from align.text.preprocess import CASES, TOKENIZERS
 from align.text.toml import check_names, parse_toml
 from align.training.options import check_options
@@ -115,6 +116,9 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
     try:
         content = parse_toml(path.read_text(encoding="utf-8"))
         check_names("the file", content, ("seeds", "data", "text", "checkpoint", "fairseq"))
+        for table in ("data", "text", "checkpoint", "fairseq"):
+            if not isinstance(content.get(table, {}), dict):
+                raise ValueError(f"{table} is {show_value(content[table])}, but must be a table: [{table}]")
         options = content.get("fairseq", {})
         check_options(options)
         recipe = Recipe(
@@ -131,7 +135,7 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
             (recipe.checkpoint.select, SELECTIONS, "[checkpoint] select"),
         ):
             if value not in allowed:
-                raise ValueError(f"{where} is one of {', '.join(allowed)}; not {value!r}")
+                raise ValueError(f"{where} is one of {', '.join(allowed)}; not {show_value(value)}")
         if not recipe.seeds or not all(0 <= seed < MOST for seed in recipe.seeds):
             raise ValueError(f"seeds are numbers from 0 to {MOST:,}, one at least")
     except OSError as error:
@@ -155,7 +159,7 @@ def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
         expected: Any = type(defaults[key])
         converted = float(value) if expected is float and type(value) is int else value
         if type(converted) is not expected:
-            raise ValueError(f"[{name}] {key} is {value!r}, but must be of type {expected.__name__}")
+            raise ValueError(f"[{name}] {key} is {show_value(value)}, but must be of type {expected.__name__}")
         if expected in (int, float) and not 0 < value < MOST:
             raise ValueError(f"[{name}] {key} must be more than 0 and less than {MOST:,}")
         values[key] = converted

@@ -43,7 +43,7 @@ def test_the_recipes_of_the_repository_can_be_read() -> None:
         ('[fairseq]\narch = "${oc.env:HOME}"\n', r"value has '\$\{' in it"),
         ('[fairseq]\narch = "a\\u001b[2J"\n', r"value has '\\x1b' in it"),
         ('[fairseq]\narch = "--save-dir=/x"\n', "arch is '--save-dir=/x', which fairseq would take for an option"),
-        ('[fairseq]\nlr = ["1"]\n', r"lr is \['1'\], but must be text, a number"),
+        ('[fairseq]\nlr = ["1"]\n', r"lr is of type list, but must be text, a number"),
         ("[fairseq]\nlr = [[1]]\n", "lr is .*, but must be"),
         ("[fairseq]\nlr = {a = 1}\n", "lr is .*, but must be"),
         ("[fairseq]\nlr = 2026-01-01\n", "lr is .*, but must be"),

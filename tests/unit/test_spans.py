@@ -97,6 +97,8 @@ def test_a_blank_line_stays_one(line: str) -> None:
         ('{"text": "a", "labels": [], "target": ["x"]}', '"target" is not a text'),
         ('{"text": "\\ud800", "labels": []}', "half of a character"),
         ('{"text": "a", "labels": [], "target": "\\udfff"}', "half of a character"),
+        ('{"text": "a", "labels": [], "meta": {"score": [NaN]}}', "a number is NaN or infinite"),
+        ('{"text": "a", "labels": [], "score": 1e999}', "a number is NaN or infinite"),
     ],
 )
 def test_lines_that_are_something_else(line: str, error: str) -> None:

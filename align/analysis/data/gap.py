@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from align.errors import DataError, LineError, shorten
+from align.errors import DataError, LineError, shorten, show_value
 from align.text.lines import open_lines, read_lines
 from align.text.words import find_spans, split_words
 from align.types import Pair, Span
@@ -145,13 +145,13 @@ def _paragraph(fields: Sequence[str], number: int) -> Paragraph:
             raise ValueError("two mentions overlap")
     for name in ("A-coref", "B-coref"):
         if row[name] not in TRUTH:
-            raise ValueError(f"{name} is {row[name]!r}, neither TRUE nor FALSE")
+            raise ValueError(f"{name} is {show_value(row[name])}, neither TRUE nor FALSE")
     right = [TRUTH[row[f"{name}-coref"]] for name in "AB"]
     if all(right):
         raise ValueError("both A and B are said to be meant")
     gender = GENDERS.get(row["Pronoun"].lower())
     if gender is None:
-        raise ValueError(f"{row['Pronoun']!r} is none of {', '.join(GENDERS)}")
+        raise ValueError(f"{show_value(row['Pronoun'])} is none of {', '.join(GENDERS)}")
     words, (pronoun, a, b) = cut_words(row["Text"], spans)
     meant = right.index(True) if any(right) else None
     return Paragraph(words, pronoun, (a, b), meant, gender, _title(row["URL"]), number)

@@ -60,7 +60,7 @@ def read_keyphrases(name: str, shown: str) -> list[Document]:
     there = {document.split for document in documents if document.sentences}
     for split in SPLITS:
         if split not in there:
-            raise DataError(f'no document has the "split" {split!r}', file=shown)
+            raise DataError(f'no document has the "split" {show_value(split)}', file=shown)
     return documents
 
 

@@ -10,7 +10,7 @@ import torch
 from align.analysis.maps import Layered, Numbers
 from align.analysis.models.translation import TranslationModel
 from align.analysis.words import membership
-from align.errors import DataError, LineError
+from align.errors import DataError, LineError, show_value
 from align.text.lines import open_lines, read_lines
 from align.types import Pair
 
@@ -44,9 +44,11 @@ def read_vectors(lines: Iterable[str], name: str, wanted: Collection[str]) -> di
             try:
                 vector = np.array(parts[1:], np.float32)
             except ValueError:
-                raise LineError(f"the vector of {parts[0]!r} is not all numbers", file=name, line=number) from None
+                raise LineError(
+                    f"the vector of {show_value(parts[0])} is not all numbers", file=name, line=number
+                ) from None
             if not np.isfinite(vector).all():
-                raise LineError(f"the vector of {parts[0]!r} is not finite", file=name, line=number)
+                raise LineError(f"the vector of {show_value(parts[0])} is not finite", file=name, line=number)
             found.setdefault(parts[0], vector)
     if not found:
         raise DataError("no word of the text has a vector", file=name)
