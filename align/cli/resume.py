@@ -11,10 +11,11 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from itertools import islice
 from typing import Any, TypeAlias
 
-from align.cli.journal import Saved, read_journal, write_saved
+from align.cli.journal import Saved, read_journal, read_run, write_saved
 from align.cli.output import open_whole, plain_part, resumed_part
 from align.cli.record import DigestedPairs, Record, Stamp, anew, digest_of, read_record
 from align.files import (
@@ -35,7 +36,46 @@ from align.view.differences import differences
 SAVE_EVERY = 1.0
 """The least seconds between two lines of the journal: each waits for the disk."""
 
-Stream: TypeAlias = "io.BufferedWriter[NamedFile]"
+LINES_PER_PAIR = {"giza": 3, "naacl": None}
+"""Lines of output for a line of input, by format, where that is not one; None where there is one for each link."""
+
+
+class DigestedFile(NamedFile):
+    """A file whose content is digested, and its lines are counted, as it is written.
+
+    Attributes:
+        lines: written so far.
+    """
+
+    def __init__(self, file: int, shown: str) -> None:
+        super().__init__(file, shown)
+        self._digest, self.lines = blake2b(digest_size=32), 0
+
+    @property
+    def digest(self) -> str:
+        """The digest of all that is written."""
+        return self._digest.hexdigest()
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        written = super().write(data)
+        self._add(bytes(data[:written]))
+        return written
+
+    def read_start(self, length: int) -> None:
+        """Count the first bytes that are there as written."""
+        with open(self.fileno(), "rb", buffering=0, closefd=False) as stream:
+            stream.seek(0)
+            while block := stream.read(min(length, 1 << 20)):
+                self._add(block)
+                length -= len(block)
+
+    def _add(self, data: bytes) -> None:
+        self._digest.update(data)
+        self.lines += data.count(b"\n")
+
+
+Stream: TypeAlias = "io.BufferedWriter[DigestedFile]"
 
 
 class Part:
@@ -56,7 +96,9 @@ class Part:
         useless: whether there was a part file with nothing in it to go on with.
     """
 
-    def __init__(self, path: str, journal_path: str, out: Stream, journal: Stream, listing: Stream | None) -> None:
+    def __init__(
+        self, path: str, journal_path: str, out: Stream, journal: io.BufferedWriter[NamedFile], listing: Stream | None
+    ) -> None:
         self.path, self.out, self.listing, self.saved = path, out, listing, Saved()
         self.useless = False
         self._journal_path, self._journal = journal_path, journal
@@ -86,14 +128,19 @@ class Part:
         if size:
             with open(os.dup(self._journal.fileno()), "rb") as read:
                 read.seek(0)
-                before, self.saved, end = read_journal(read)
+                try:
+                    before, self.saved, end = read_journal(read)
+                except ValueError as error:
+                    raise ValueError(f"{self._journal_path} is {error}: {self.anew}") from None
             self._compare(before, run, size)
             for _ in islice(rest, self.saved.lines):
                 pass
             self._compare_input(name)
             self.useless = not self.saved.lines
         rest.every = buffer
-        for stream, length in ((self.out, self.saved.bytes), (self.listing, self.saved.listed), (self._journal, end)):
+        lengths: list[tuple[io.BufferedWriter[Any] | None, int]]
+        lengths = [(self.out, self.saved.bytes), (self.listing, self.saved.listed), (self._journal, end)]
+        for stream, length in lengths:
             if stream:
                 stream.truncate(length)
                 stream.seek(length)
@@ -109,8 +156,17 @@ class Part:
         _sync(self.out)
         if self.listing:
             _sync(self.listing)
-        listed = self.listing.tell() if self.listing else 0
-        self.saved = Saved(lines, self.out.tell(), self._read.digest_of(lines), dict(counts), chosen, listed)
+        self.saved = Saved(
+            lines=lines,
+            bytes=self.out.tell(),
+            digest=self._read.digest_of(lines),
+            counts=dict(counts),
+            chosen=chosen,
+            listed=self.listing.tell() if self.listing else 0,
+            output_lines=self.out.raw.lines,
+            output_digest=self.out.raw.digest,
+            listing_digest=self.listing.raw.digest if self.listing else "",
+        )
         self._journal.write(write_saved(self.saved))
         self._journal.flush()
         self._last = time.monotonic()
@@ -130,6 +186,22 @@ class Part:
             raise ValueError(f"{self.path} is there, but not all of its list of bad lines: {self.anew}")
         if self.saved.bytes > size:
             raise ValueError(f"{self.path} is shorter than {self._journal_path} says: {self.anew}")
+        if self.saved.lines:
+            self._compare_output()
+
+    def _compare_output(self) -> None:
+        """Compare what is there with the journal, which may have been changed too."""
+        out, saved = self.out.raw, self.saved
+        out.read_start(saved.bytes)
+        each = LINES_PER_PAIR.get(self._run["format"], 1)
+        if (out.digest, out.lines) != (saved.output_digest, saved.output_lines) or (
+            each and out.lines != each * saved.lines
+        ):
+            raise ValueError(f"{self.path} is not what {self._journal_path} says: {self.anew}")
+        if self.listing:
+            self.listing.raw.read_start(saved.listed)
+            if self.listing.raw.digest != saved.listing_digest:
+                raise ValueError(f"the list of bad lines of {self.path} was changed: {self.anew}")
 
     def _compare_input(self, name: str) -> None:
         done = f"{self.saved.lines:,}"
@@ -146,7 +218,7 @@ class Part:
         return anew(self.path)
 
 
-def _sync(stream: Stream) -> None:
+def _sync(stream: io.BufferedWriter[Any]) -> None:
     """Wait until all that was written is on the disk."""
     stream.flush()
     stream.raw.sync()
@@ -167,7 +239,7 @@ def open_part(path: str, inputs: Sequence[Stamp], listing: str | None = None) ->
     mode = existing_mode(path)
     target, journal_path = link_target(path), journal_of(path)
     part = resumed_part(target)
-    file = NamedFile(lock(part, path), path)
+    file = DigestedFile(lock(part, path), path)
     with io.BufferedWriter(file) as out, _kept_if_begun(file, part):
         refuse_locked(plain_part(target), path)
         read_record(path)  # now, not at the end, is the time to learn that it cannot be written
@@ -211,7 +283,7 @@ def _open_listing(path: str | None, journal_path: str) -> Iterator[Stream | None
         yield None
         return
     name = listing_of(path)
-    file = NamedFile(open_own(name, path), name)
+    file = DigestedFile(open_own(name, path), name)
     with io.BufferedWriter(file) as listed, _kept_if_begun(file, name):
         if os.path.getsize(name) and not os.path.getsize(journal_path):
             raise OSError(errno.EEXIST, "is in the way: remove it", name)
@@ -248,7 +320,7 @@ def listing_of(path: str) -> str:
 def _is_ours(path: str) -> bool:
     """Whether a file with the journal's name is one, or empty."""
     with open(path, "rb") as stream:
-        return not os.fstat(stream.fileno()).st_size or read_journal(stream)[0] is not None
+        return not os.fstat(stream.fileno()).st_size or read_run(stream) is not None
 
 
 def finished(path: str, listing: str | None = None) -> Record | None:

@@ -210,6 +210,9 @@ def test_a_list_that_does_not_go_with_its_part(
     with monkeypatch.context() as patch:
         patch.setattr(results.Results, "flush", lambda self: os.kill(os.getpid(), 2) if self.part.saved.lines else None)
         assert run(*arguments).code == 130
+    listed = Path("links.part.bad").read_bytes()
+    Path("links.part.bad").write_bytes(listed.replace(b"line 1", b"line 2").replace(b"\t1\t", b"\t2\t"))
+    failed(run(*arguments), "the list of bad lines of links.part was changed: remove links.part to begin anew")
     Path("links.part.bad").write_bytes(b"")
     failed(
         run(*arguments), "links.part is there, but not all of its list of bad lines: remove links.part to begin anew"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import gzip
+import hashlib
 import json
 import os
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 
 from align.cli import extract, record, resume
 from align.cli.directions import load_aligner
+from align.cli.journal import read_saved, write_saved
 from align.cli.output import open_output
 from tests import toy
 from tests.cli.conftest import Result, failed
@@ -412,6 +415,97 @@ def test_choices_that_cannot_be(run: Callable[..., Result], tmp_path: Path, chos
     last = {**json.loads(lines[-1]), "chosen": chosen}
     journal.write_bytes(b"".join(lines[:-1]) + json.dumps(last).encode() + b"\n")
     failed(run("text", "-o", "links", "--resume"), "links.part", "remove links.part to begin anew")
+
+
+def rewritten(journal: bytes, **changes: object) -> bytes:
+    """A journal whose last line says something else, without the check or with the check of the original."""
+    *lines, last = journal.splitlines(keepends=True)
+    return b"".join(lines) + json.dumps({**json.loads(last), **changes}).encode() + b"\n"
+
+
+def forged(journal: bytes, **changes: Any) -> bytes:
+    """A journal whose last line says something else, with the right check of that."""
+    *lines, last = journal.splitlines(keepends=True)
+    saved = read_saved(last)
+    assert saved
+    return b"".join(lines) + write_saved(replace(saved, **changes))
+
+
+@pytest.mark.parametrize("change", [rewritten, forged])
+def test_a_journal_that_does_not_fit_its_part_file(
+    run: Callable[..., Result], tmp_path: Path, change: Callable[..., bytes]
+) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    part, journal = tmp_path / "links.part", tmp_path / "links.part.json"
+    output, entries = part.read_bytes(), journal.read_bytes()
+    older, last = (json.loads(line) for line in entries.splitlines()[-2:])
+    message = "is not what links.part.json says" if change is forged else "links.part.json is not as it was written"
+    first_line = output.index(b"\n") + 1
+    few = hashlib.blake2b("".join(line.replace(" ||| ", "\t") + "\n" for line in LINES[:7]).encode(), digest_size=32)
+    for changes in (
+        {"bytes": last["bytes"] - 3},
+        {"bytes": 0},
+        {"bytes": first_line},
+        {"bytes": first_line, "lines": 7, "digest": few.hexdigest()},
+        {"lines": older["lines"], "digest": older["digest"]},
+        {"output_digest": older["output_digest"]},
+        {"output_lines": 79},
+    ):
+        journal.write_bytes(change(entries, **changes))
+        failed(run("-q", "text", "-o", "links", "--resume"), message, ": remove links.part to begin anew")
+    assert part.read_bytes() == output
+    os.unlink(part)
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    assert (tmp_path / "links").read_bytes().startswith(output)
+
+
+@pytest.mark.parametrize("format", ["pharaoh", "giza", "naacl", "jsonl"])
+def test_a_part_file_with_another_content(run: Callable[..., Result], tmp_path: Path, format: str) -> None:
+    break_off(run, 95, "text", "-o", "links", "-f", format)
+    part = tmp_path / "links.part"
+    output = part.read_bytes()
+    fake = b"9-9\x1b[31m\n" * (len(output) // 9 + 1)
+    for content in (fake[: len(output)], fake, output[1:] + b"\n", output.replace(b"0", b"1", 1), output[::-1]):
+        part.write_bytes(content)
+        message = "links.part is not what links.part.json says: remove links.part to begin anew"
+        failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
+        assert part.read_bytes() == content
+    part.write_bytes(output)
+    assert run("-q", "text", "-o", "links", "-f", format, "--resume").code == 0
+
+
+def test_whatever_bytes_are_changed_no_other_output_comes_of_it(run: Callable[..., Result], tmp_path: Path) -> None:
+    arguments = ("-q", "text", "-o", "links", "--resume")
+    break_off(run, 95, "text", "-o", "links")
+    names = ("links.part", "links.part.json")
+    before = {name: (tmp_path / name).read_bytes() for name in names}
+    assert run(*arguments).code == 0
+    expected = (tmp_path / "links").read_bytes()
+    draw, codes = random.Random(3), []
+    for _ in range(150):
+        for path in tmp_path.glob("links*"):
+            path.unlink()
+        for name in names:
+            data = bytearray(before[name])
+            for _ in range(draw.choice((0, 1, 1, 3))):
+                at, length = draw.randrange(len(data)), draw.choice((1, 1, 2, 50))
+                part = {
+                    "flip": bytes(byte ^ draw.randrange(1, 256) for byte in data[at : at + length]),
+                    "cut": b"",
+                    "insert": draw.randbytes(length) + data[at : at + length],
+                    "digits": bytes(draw.choice(b"0123456789") if chr(byte).isdigit() else byte for byte in data[at:]),
+                    "repeat": data[at : at + length] * 2,
+                }[draw.choice(("flip", "cut", "insert", "digits", "repeat"))]
+                data[at : at + length] = part[:length] if draw.random() < 0.5 else part
+            (tmp_path / name).write_bytes(data)
+        result = run(*arguments)
+        codes.append(result.code)
+        if result.code:
+            failed(result, "remove ")
+            assert not (tmp_path / "links").exists()
+        else:
+            assert (tmp_path / "links").read_bytes() == expected
+    assert {*codes} == {0, 1}
 
 
 def test_two_runs_do_not_mix(run: Callable[..., Result], tmp_path: Path) -> None:

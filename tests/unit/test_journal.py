@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import io
 import json
+from dataclasses import asdict
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,9 +22,16 @@ CELLS = st.builds(Cell, st.integers(1, 9), st.just("all") | st.integers(1, 9))
 PLACES = st.builds(Place, CELLS, st.none() | CELLS) | st.builds(Place, st.none(), CELLS)
 SAVED = st.builds(
     Saved, NUMBERS, NUMBERS, st.text(), st.dictionaries(st.text(), NUMBERS),
-    st.lists(st.builds(Choice, PLACES, st.text())), NUMBERS,
+    st.lists(st.builds(Choice, PLACES, st.text())), NUMBERS, NUMBERS, st.text(), st.text(),
 )  # fmt: skip
-RECORD = {"lines": 1, "bytes": 2, "digest": "ab", "counts": {"blank": 0}, "chosen": [], "listed": 3}
+SOUND = Saved(1, 2, "ab", {"blank": 0}, [Choice(Place(Cell(1, 1), None), "x")], 3, 1, "cd", "")
+
+
+def written(record: Any) -> bytes:
+    """A line with the check of its content, whatever that is."""
+    content = json.dumps(record)
+    check = hashlib.blake2b(content.encode(), digest_size=32).hexdigest()
+    return f'{content[:-1]}, "check": "{check}"}}\n'.encode()
 
 
 @given(SAVED)
@@ -47,18 +58,30 @@ def test_what_is_saved_comes_back(saved: Saved) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_record(change: dict[str, object]) -> None:
-    assert read_saved(json.dumps(RECORD).encode()) is not None
-    assert read_saved(json.dumps({**RECORD, **change}).encode()) is None
+    assert read_saved(written(asdict(SOUND))) == SOUND
+    with pytest.raises(ValueError, match="not as it was written"):
+        read_saved(written({**asdict(SOUND), **change}))
 
 
-@pytest.mark.parametrize("missing", RECORD)
+@pytest.mark.parametrize("missing", asdict(SOUND))
 def test_nothing_may_be_missing(missing: str) -> None:
-    assert read_saved(json.dumps({key: value for key, value in RECORD.items() if key != missing}).encode()) is None
+    with pytest.raises(ValueError, match="not as it was written"):
+        read_saved(written({key: value for key, value in asdict(SOUND).items() if key != missing}))
+
+
+@given(st.data())
+def test_a_record_that_was_changed_is_none(data: st.DataObject) -> None:
+    """Whatever a byte becomes: an error, or no record; never another record."""
+    line = bytearray(write_saved(SOUND))
+    line[data.draw(st.integers(0, len(line) - 2))] ^= data.draw(st.integers(1, 255))
+    with contextlib.suppress(ValueError):
+        assert read_saved(bytes(line)) is None
 
 
 @given(st.binary(max_size=200))
 def test_garbage_is_no_record(line: bytes) -> None:
-    assert read_saved(line) is None
+    with contextlib.suppress(ValueError):  # some of it is JSON
+        assert read_saved(line) is None
 
 
 def test_the_last_whole_record_before_any_damage_counts() -> None:
