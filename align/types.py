@@ -66,6 +66,11 @@ class Pair:
         """Whether a side has no word, so that there is nothing to align."""
         return not self.source or not self.target
 
+    def memory(self) -> int:
+        """Bytes that it takes, about."""
+        words = (*self.source, *self.target)
+        return sum(map(len, words)) + 64 * len(words)
+
     @property
     def spans(self) -> tuple[list[Span], list[Span]] | None:
         """Where the words of source and target stand in their lines; None unless those are kept, as `LinePair` does."""

@@ -76,7 +76,7 @@ def align_stream(
     choices: tuple[Choice, ...] = ()
     encoded = ((pair, pair if choices else steps.encode(pair)) for pair in pairs)
     queue = InOrder(workers, "align", SLICE_WORDS)
-    for chunk in error_last(chunks(encoded, steps.buffer)):
+    for chunk in error_last(chunks(encoded, steps.buffer, lambda item: item[0].memory())):
         if isinstance(chunk, Exception):
             queue.put_error(chunk)
             break

@@ -57,7 +57,7 @@ def sweep(
     """
     tally = _Tally(aligner, gold, reverse)
     began = False
-    for chunk in chunks(pairs, aligner.buffer):
+    for chunk in chunks(pairs, aligner.buffer, lambda pair: pair.memory()):
         encoded = _encode(aligner, chunk, check=not began)
         linked = link_all(aligner, encoded)
         swapped = [Pair(pair.target, pair.source, pair.id) for pair in chunk] if reverse else []

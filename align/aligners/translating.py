@@ -100,7 +100,7 @@ class _Translating:
     def _translated(self, sentences: Iterable[Pair], workers: Workers) -> Iterator[Pair]:
         """Sentences with their translations, blank for those that are blank or too long."""
         queue = InOrder(workers, "translate", SEARCH_WORDS)
-        for chunk in error_last(chunks(sentences, self._forward.buffer)):
+        for chunk in error_last(chunks(sentences, self._forward.buffer, lambda pair: pair.memory())):
             if isinstance(chunk, Exception):
                 queue.put_error(chunk)
                 break

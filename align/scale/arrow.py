@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from align.errors import Argument, DataError, Remedy, shorten
@@ -25,6 +25,10 @@ class Named(NamedTuple):
 
     name: str
     argument: str
+
+
+BATCH_BYTES = 1 << 26
+"""Bytes of rows that are made Python's objects at one time, but for a single row."""
 
 
 def check_columns(schema: pa.Schema, source: Named, target: Named, id: Named | None) -> None:
@@ -61,8 +65,37 @@ def _check_text(schema: pa.Schema, name: str, argument: str) -> None:
         raise DataError(f"column {name!r} is of type {shorten(str(kind))}, where strings are expected", remedy=remedy)
 
 
-def bytes_of(column: pa.Array) -> list[bytes | None]:
-    """Strings as bytes: Arrow itself does not look whether what a file calls strings is UTF-8."""
+def rows_of(columns: Sequence[pa.Array]) -> Iterator[tuple[bytes | None, ...]]:
+    """Strings of columns as bytes, row by row: Arrow itself does not look whether what a file calls strings is UTF-8.
+
+    A dictionary may hold one long string that all rows have: as many rows at a time are read as fit into BATCH_BYTES.
+    """
+    import pyarrow.compute as pc
+
+    sizes = sum(pc.fill_null(_sizes(column), 0).to_numpy(zero_copy_only=False).astype("int64") for column in columns)
+    starts = [0]
+    room = BATCH_BYTES
+    for row, size in enumerate(sizes.tolist()):
+        room -= size
+        if room < 0 and row > starts[-1]:
+            starts.append(row)
+            room = BATCH_BYTES - size
+    for start, end in zip(starts, (*starts[1:], len(sizes)), strict=True):
+        parts = (_bytes_of(column.slice(start, end - start)) for column in columns)
+        yield from zip(*parts, strict=True)
+
+
+def _sizes(column: pa.Array) -> pa.Array:
+    """The bytes of each string."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        return pc.binary_length(column.dictionary.cast(pa.large_binary())).take(column.indices)
+    return pc.binary_length(column.cast(pa.large_binary()))
+
+
+def _bytes_of(column: pa.Array) -> list[bytes | None]:
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):

@@ -78,8 +78,8 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
     with ExitStack() as stack:
         rows, pairs = stack.enter_context(open_rows(file, job.columns, job.keep))
         out = stack.enter_context(whole_file(job.output, file.name))
-        rejects = stack.enter_context(_Rejects(job.output, file.name))
-        WRITERS[kind_of(file.name)](_results(job, rows, pairs, counts, rejects, on_rows), out, head)
+        rows.on_bad = stack.enter_context(_Rejects(job.output, file.name)).add
+        WRITERS[kind_of(file.name)](_results(job, rows, pairs, counts, on_rows), out, head)
         if counts.total() != rows.read:
             raise DataError(f"{rows.read:,} rows were read, and {counts.total():,} came out", file=file.place)
         if stat(file.place) != file:
@@ -133,17 +133,14 @@ class _Rejects(ExitStack):
 
 
 def _results(
-    job: Job, rows: Rows, pairs: Iterator[Pair], counts: Counter[str], rejects: _Rejects, on_rows: OnRows | None
+    job: Job, rows: Rows, pairs: Iterator[Pair], counts: Counter[str], on_rows: OnRows | None
 ) -> Iterator[Result]:
-    """What comes of each row; counts them, and lists those that cannot be read."""
+    """What comes of each row; counts them."""
     try:
         with closing(job.aligner(pairs)) as alignments:
             for alignment in alignments:
                 number = alignment.pair.id
-                bad = rows.bad.pop(number, None)
-                if bad:
-                    rejects.add(bad)
-                status = status_of(alignment, bad.reason if bad else "")
+                status = status_of(alignment, rows.bad.pop(number, ""))
                 counts[status] += 1
                 yield Result(alignment, status, rows.ids.pop(number, None if rows.columns.id else number))
                 if on_rows and number % TELL_EVERY == 0:

@@ -6,16 +6,17 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from align.errors import Argument, DataError, LineError, Remedy, one_line, shorten
 from align.links.formats import to_json
 from align.quiet import quietly
-from align.scale.arrow import Named, bytes_of, check_columns, read_sides
+from align.scale.arrow import TEXT, Named, check_columns, read_sides, rows_of
 from align.scale.files import InputFile, cannot_read, open_file
 from align.text.batching import BUFFER
 from align.text.lines import OPENERS, read_bitext, read_lines
-from align.text.words import make_pair
+from align.text.words import split_words
 from align.types import Pair
 
 with quietly():
@@ -35,6 +36,21 @@ class Columns(NamedTuple):
     source: str | None = None
     target: str | None = None
     id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowPair(Pair):
+    """A pair of a row that has an id of its own.
+
+    Attributes:
+        id_bytes: of that id, which is kept until the links are written.
+    """
+
+    id_bytes: int
+
+    def memory(self) -> int:
+        """Bytes that it takes, about."""
+        return Pair.memory(self) + self.id_bytes
 
 
 class BadRow(NamedTuple):
@@ -64,22 +80,26 @@ class Rows:
     Attributes:
         read: how many have been read.
         share: what part of the file that is.
-        bad: those that could not be read, by number, until whoever writes takes them out.
+        bad: why some of them could not be read, in two words, by number, until whoever writes takes them out.
         ids: what tells them from others, by number, likewise.
+        on_bad: is told of those that could not be read, as they are read.
     """
 
     def __init__(self, file: InputFile, columns: Columns, keep: bool) -> None:
         self.file, self.columns, self._keep = file, columns, keep
         self.read, self.share = 0, 0.0
-        self.bad: dict[int, BadRow] = {}
+        self.bad: dict[int, str] = {}
         self.ids: dict[int, Any] = {}
+        self.on_bad: Callable[[BadRow], object] | None = None
 
     def refuse(self, bad: BadRow) -> None:
         """Stop at a row that cannot be read, or take it for a blank one."""
         if not self._keep:
             remedy = Remedy("leave such rows without links ({})", (Argument("bad_rows", "keep"),))
             raise LineError(bad.what, line=bad.row, file=self.file.place, remedy=remedy)
-        self.bad[bad.row] = bad
+        self.bad[bad.row] = bad.reason
+        if self.on_bad:
+            self.on_bad(bad)
 
     def pairs(self, lines: Iterator[Pair]) -> Iterator[Pair]:
         """The pairs, which are counted."""
@@ -176,7 +196,8 @@ def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
             except ValueError as error:
                 reason, what = error.args
                 rows.refuse(BadRow(number, reason, what, lines.shown))
-        yield make_pair(source, target, number)
+        id_bytes = len(line) if number in rows.ids else 0
+        yield RowPair(split_words(source), split_words(target), number, id_bytes)
 
 
 def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
@@ -232,20 +253,42 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
     table = _open_table(stream, rows.file, rows.columns)
     total = max(1, table.metadata.num_rows)
     before = 0
-    for batch in table.iter_batches(BUFFER, columns=list(dict.fromkeys(names)), use_threads=False):
-        if rows.columns.id is not None:
-            rows.ids.update(enumerate(_ids(batch.column(rows.columns.id), rows), before + 1))
-        sides = zip(*(bytes_of(batch.column(name)) for name in names[:2]), strict=True)
-        for number, row in enumerate(sides, before + 1):
+    for batch in _batches(table, stream, names):
+        ids = None if rows.columns.id is None else _ids(batch.column(rows.columns.id), rows)
+        for number, row in enumerate(rows_of([batch.column(name) for name in names[:2]]), before + 1):
             source, target, why = read_sides(row)
+            id_bytes = 0
+            if ids is not None:
+                rows.ids[number] = id = next(ids)
+                id_bytes = 0 if pa.types.is_dictionary(id.type) else id.nbytes
             if why:
                 shown = [side if side is None else side.decode(errors="backslashreplace") for side in row]
                 rows.refuse(BadRow(number, why, f"{names[0]!r} or {names[1]!r} is {why}", shown))
-            yield make_pair(source, target, number)
+            yield RowPair(split_words(source), split_words(target), number, id_bytes)
         before += batch.num_rows
         rows.share = before / total
     if before != table.metadata.num_rows:
         raise DataError(f"{before:,} rows, where it says {table.metadata.num_rows:,}", file=rows.file.place)
+
+
+def _batches(table: Any, stream: Any, names: list[str]) -> Iterator[Any]:
+    """Columns, some rows at a time.
+
+    Strings stay dictionaries where they are such in the file, which may hold one long string that all rows have. Ids of
+    types without a bound are read a row at a time.
+    """
+    schema = table.schema_arrow
+    bounded = all(_is_small(schema.field(name).type) for name in names[2:])
+    texts = [name for name in names[:2] if str(schema.field(name).type) in TEXT[:3]]
+    reader = pq.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
+    columns = list(dict.fromkeys(names))
+    yield from reader.iter_batches(BUFFER if bounded else 1, columns=columns, use_threads=False)
+
+
+def _is_small(kind: Any) -> bool:
+    """Whether the values of a type have few bytes, all of them, or are shared by their rows."""
+    types = pa.types
+    return any((types.is_primitive(kind), types.is_null(kind), types.is_decimal(kind), types.is_dictionary(kind)))
 
 
 def _ids(column: Any, rows: Rows) -> Any:

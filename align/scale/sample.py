@@ -12,6 +12,7 @@ from align.attention.consistency import CHOOSING_PAIRS
 from align.errors import DataError
 from align.scale.files import InputFile
 from align.scale.readers import Columns, open_rows
+from align.text.batching import BUFFER, chunks
 from align.types import Choice, Pair, TextWarning
 
 FILES = 50
@@ -31,8 +32,9 @@ def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
     count = min(FILES, len(files))
     for n in range(count):
         try:
-            with open_rows(files[n * len(files) // count], columns._replace(id=None), True) as (_, pairs):
-                yield from islice((pair for pair in pairs if not pair.blank), -(-CHOOSING_PAIRS // count))
+            with open_rows(files[n * len(files) // count], columns._replace(id=None), True) as (rows, pairs):
+                readable = (pair for pair in pairs if not rows.bad.pop(pair.id, "") and not pair.blank)
+                yield from islice(readable, -(-CHOOSING_PAIRS // count))
         except DataError:  # which is said when its turn comes
             continue
 
@@ -48,7 +50,8 @@ def choose(aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair]) -> tuple[Cho
         TextWarning: they do not look like what the model was trained on.
     """
     steps = aligner.steps
-    chosen = steps.choose([steps.encode(pair) for pair in pairs])
+    first = next(chunks(pairs, BUFFER, lambda pair: pair.memory()), [])
+    chosen = steps.choose([steps.encode(pair) for pair in first])
     if not chosen:
         return tuple(one.choice for one in aligner.fixed().directions if one.choice)
     for doubt in chosen.doubts:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from align.aligners.single import Aligner
 from align.aligners.two_way import TwoWayAligner
-from align.scale.arrow import LinksAs, Named, batch_of, bytes_of, check_columns, read_sides, schema_of, status_of
+from align.scale.arrow import LinksAs, Named, batch_of, check_columns, read_sides, rows_of, schema_of, status_of
 from align.text.batching import chunks
 from align.text.words import make_pair
 from align.types import Pair, TextWarning
@@ -73,7 +73,7 @@ def align_table(
     aligned = for_rows(aligner)(_pairs(table.select([source, target]), unread))
     schema = schema_of(links)
     batches = []
-    for some in chunks(aligned, ROWS):
+    for some in chunks(aligned, ROWS, lambda one: one.pair.memory()):
         status = [status_of(one, unread.pop(one.pair.id, "")) for one in some]
         batches.append(batch_of(some, status, schema))
     found = pa.Table.from_batches(batches, schema)
@@ -118,4 +118,4 @@ def _pairs(table: pa.Table, unread: dict[int, str]) -> Iterator[Pair]:
 
 def _rows(table: pa.Table) -> Iterator[tuple[bytes | None, ...]]:
     for batch in table.to_batches(max_chunksize=ROWS):
-        yield from zip(*map(bytes_of, batch.columns), strict=True)
+        yield from rows_of(batch.columns)

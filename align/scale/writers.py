@@ -74,7 +74,7 @@ def write_parquet(results: Iterable[Result], out: BinaryIO, head: Head) -> None:
     ids = [] if head.id is None else [head.id]
     schema = pa.schema([*ids, *found], metadata=dict(head.about))
     with pq.ParquetWriter(out, schema) as writer:
-        for group in chunks(results, GROUP):
+        for group in chunks(results, GROUP, lambda result: result.alignment.pair.memory()):
             batch = batch_of([result.alignment for result in group], [result.status for result in group], found)
             columns = [pa.concat_arrays([result.id for result in group]) for _ in ids]
             writer.write_batch(pa.RecordBatch.from_arrays([*columns, *batch.columns], schema=schema))

@@ -19,6 +19,9 @@ T = TypeVar("T")
 BUFFER = 2000
 """Pairs that are read ahead, to sort them by length."""
 
+BUFFER_BYTES = 1 << 28
+"""Bytes of pairs that are read ahead at most, but for a single pair: a small packed file may hold very long ones."""
+
 BATCH_TOKENS = 1000
 """Pieces in a batch, pads included: few enough that what is computed of them stays in a processor's own cache."""
 
@@ -121,15 +124,23 @@ def tell(
             on_batch(len(numbers))
 
 
-def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut a stream into lists of `size`. Where reading raises any `Exception`, what came before comes out first."""
+def chunks(items: Iterable[T], size: int, weigh: Callable[[T], int] | None = None) -> Iterator[list[T]]:
+    """Cut a stream into lists of `size`. Where reading raises any `Exception`, what came before comes out first.
+
+    Args:
+        items: of any number.
+        size: of each list; one with more than BUFFER_BYTES ends earlier, and the next one where it would have ended.
+        weigh: tells the bytes of an item; None where all are small.
+    """
     chunk: list[T] = []
+    weight = 0
     try:
-        for item in items:
+        for number, item in enumerate(items, 1):
             chunk.append(item)
-            if len(chunk) == size:
+            weight += weigh(item) if weigh else 0
+            if number % size == 0 or weight > BUFFER_BYTES:
                 yield chunk
-                chunk = []
+                chunk, weight = [], 0
     except Exception:
         if chunk:
             yield chunk

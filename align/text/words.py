@@ -79,6 +79,10 @@ class LinePair(Pair):
         """A pair of two lines, cut at ASCII space and TAB."""
         return cls(split_words(source), split_words(target), id, source, target)
 
+    def memory(self) -> int:
+        """Bytes that it takes, about."""
+        return Pair.memory(self) + len(self.source_line) + len(self.target_line)
+
     @property
     def spans(self) -> tuple[list[Span], list[Span]]:
         """Where the words of source and target stand in their lines.

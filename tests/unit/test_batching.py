@@ -2,11 +2,13 @@
 
 import random
 from collections.abc import Iterator
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from align.text import batching
 from align.text.batching import BATCH_TOKENS, BUFFER, SPREAD, batches, chunks, of_one_length
 
 
@@ -15,6 +17,18 @@ def test_chunks_hold_all_in_order(items: list[int], size: int) -> None:
     found = list(chunks(items, size))
     assert [item for chunk in found for item in chunk] == items
     assert all(len(chunk) == size for chunk in found[:-1])
+
+
+@given(st.lists(st.integers(0, 40)), st.integers(1, 7))
+def test_chunks_end_by_bytes_too_and_begin_anew_at_each_multiple(items: list[int], size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batching, "BUFFER_BYTES", 60)
+        found = list(chunks(items, size, lambda item: item))
+    assert [item for chunk in found for item in chunk] == items
+    assert all(sum(chunk[:-1]) <= 60 for chunk in found)
+    ends = [*accumulate(map(len, found))]
+    assert {*range(size, len(items) + 1, size)} <= {*ends}
+    assert all(end % size == 0 or sum(chunk) > 60 for end, chunk in zip(ends[:-1], found[:-1], strict=True))
 
 
 @pytest.mark.parametrize("error", [ValueError, OSError, RuntimeError, KeyError, Exception, ZeroDivisionError])

@@ -1,0 +1,95 @@
+"""Memory of a job does not depend on how long the rows of a small file are: what is read at a time ends by bytes."""
+
+from __future__ import annotations
+
+import gzip
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from align.scale import arrow
+from align.text import batching
+from tests.cli.conftest import Result
+from tests.scale.jobs import drive, tree
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+
+LONG, ROWS = 250_000, 2000
+ROOM = 350_000_000
+"""Bytes that a job may take beyond what its process has already; all rows at once have more."""
+
+
+def repeated(text: str, rows: int = ROWS) -> Any:
+    """A column whose rows all have the same text, of which there is one copy."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+
+
+def write_parquet(path: str, store_schema: bool, **columns: Any) -> None:
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table(columns), path, compression="zstd", store_schema=store_schema)
+
+
+def limit_memory() -> None:
+    """Let this process have ROOM more bytes of addresses, and smaller buffers."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    batching.BUFFER_BYTES = arrow.BATCH_BYTES = 1 << 25
+    most = pages * resource.getpagesize() + ROOM
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def test_columns_are_unfolded_as_far_as_the_budget_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[list[int]] = []
+    unfold = arrow._bytes_of
+
+    def measured(column: Any) -> list[bytes | None]:
+        texts = unfold(column)
+        sizes.append([len(text or b"") for text in texts])
+        return texts
+
+    monkeypatch.setattr(arrow, "_bytes_of", measured)
+    huge = pa.array(["x" * (arrow.BATCH_BYTES + 1)] * 3).dictionary_encode()
+    short = pa.array(["y", None, "z"])
+    source = pa.DictionaryArray.from_arrays(
+        pa.array([*[0] * 150, 1, None, 2], pa.int32()), pa.array(["a" * 1_000_000, "b", ""])
+    )
+    for columns, count in (((source, source), 153), ((huge, short), 3), ((short[:0], short[:0]), 0)):
+        sizes.clear()
+        rows = arrow.rows_of(columns)
+        assert [tuple(text and len(text) for text in row) for row in rows] == [
+            tuple(text and len(text) for text in row)
+            for row in zip(*(column.cast(pa.binary()).to_pylist() for column in columns), strict=True)
+        ]
+        batches = [sum(sizes[n]) + sum(sizes[n + 1]) for n in range(0, len(sizes), 2)]
+        assert sum(map(len, sizes)) == 2 * count
+        assert all(size <= arrow.BATCH_BYTES or len(sizes[2 * n]) == 1 for n, size in enumerate(batches))
+        assert len(batches) == max(1, round(sum(batches) / arrow.BATCH_BYTES + 0.4))
+
+
+@pytest.mark.parametrize("store_schema", [True, False])
+@pytest.mark.parametrize("column", ["source", "id"])
+def test_a_small_parquet_file_of_long_rows(run: Callable[..., Result], column: str, store_schema: bool) -> None:
+    columns = {name: pa.array(["das"] * ROWS) for name in ("source", "target", "id")}
+    write_parquet("in/a.parquet", store_schema, **{**columns, column: repeated("a" * LONG)})
+    assert Path("in/a.parquet").stat().st_size < 20_000
+    job = ("--input", "in/a.parquet", "--source-column", "source", "--target-column", "target", "--id-column", "id")
+    assert drive("-q", *job, "--output", "out", "--workers", 1, before=limit_memory) == 0
+    assert [*tree("out")] == ["a.parquet"]
+
+
+@pytest.mark.parametrize("line", [b"a" * LONG + b"\tdas\n", b"a" * LONG + b"\n", b'{"s": "", "t": "", "id": "%s"}\n'])
+def test_a_small_packed_file_of_long_lines(run: Callable[..., Result], line: bytes) -> None:
+    columns: tuple[str, ...] = ()
+    name = "in/a.tsv.gz"
+    if line.startswith(b"{"):
+        line = line.replace(b"%s", b"a" * LONG)
+        name, columns = "in/a.jsonl.gz", ("--source-column", "s", "--target-column", "t", "--id-column", "id")
+    with gzip.open(name, "wb", 1) as out:
+        for _ in range(ROWS):
+            out.write(line)
+    job = ("-q", "--input", name, *columns, "--bad-rows", "keep", "--output", "out", "--workers", 1)
+    assert drive(*job, before=limit_memory) == 0
+    assert [*tree("out")] == [Path(name).name]
