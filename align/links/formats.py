@@ -172,7 +172,7 @@ def _visible(match: re.Match[str]) -> str:
     return json.dumps(character)[1:-1]
 
 
-def to_json(record: Any, indent: int | None = None) -> str:
+def to_json(record: Any, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
     """JSON, with all scripts as they are, and what is invisible or acts on a terminal escaped: the same value.
 
     That is what `align.view.escape` escapes everywhere else, except spaces and joiners, which are part of words.
@@ -180,7 +180,7 @@ def to_json(record: Any, indent: int | None = None) -> str:
     Raises:
         ValueError: a number is infinite or none at all, for which JSON has no form.
     """
-    text = json.dumps(record, ensure_ascii=False, indent=indent, allow_nan=False)
+    text = json.dumps(record, ensure_ascii=False, indent=indent, separators=separators, allow_nan=False)
     return text if text.isprintable() else _UNSEEN.sub(_visible, text)
 
 

@@ -12,10 +12,10 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 import align
-from align.links.formats import format_pharaoh
+from align.links.formats import format_pharaoh, to_json
 from align.service.door import CLIENT_LEFT, OURS, Door, refusal
 from align.service.limits import Limits
 from align.service.messages import (
@@ -28,7 +28,7 @@ from align.service.messages import (
     TransferRequest,
 )
 from align.service.metrics import Metrics
-from align.service.rounds import QueueFullError, Rounds
+from align.service.rounds import QueueFullError, Rounds, RoundsEndedError
 from align.service.tagged import read_tagged, write_tagged
 from align.service.work import Work
 from align.text.words import make_pair
@@ -46,7 +46,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         422: "JSON that is not as described here",
         429: "Too many pairs are waiting, or too many requests are under way; try again after Retry-After seconds",
         500: "An error of the service's own",
-        503: "The service is stopping, and could not wait for this answer",
+        503: "The service is stopping or has failed, and there will be no answer",
     }.items()
 }
 
@@ -78,7 +78,7 @@ class Service:
         """Whether pairs are taken, and by which models; needs no token."""
         ready = self._running is not None and not self._running.done()
         about = Health(ready=ready, models=[*self._work.models], signature=self._work.signature)
-        return JSONResponse(about.model_dump(), 200 if ready else 503)
+        return reply(about.model_dump(), 200 if ready else 503)
 
     async def metrics(self) -> Response:
         """Counts since the start, for Prometheus."""
@@ -100,15 +100,15 @@ class Service:
         replies = []
         for found in await self._rounds.align(self._work.align, pairs):
             links = [*found] if found else []
-            reply: dict[str, Any] = {"status": self._status(found)}
+            aligned: dict[str, Any] = {"status": self._status(found)}
             if asked.format == "pharaoh":
-                reply["links"] = format_pharaoh(found) if found else ""
+                aligned["links"] = format_pharaoh(found) if found else ""
             else:
-                reply["links"] = links
+                aligned["links"] = links
             if asked.scores:
-                reply["scores"] = [round(found.scores[link], 4) for link in links] if found else []
-            replies.append(reply)
-        return JSONResponse({"pairs": replies})
+                aligned["scores"] = [round(found.scores[link], 4) for link in links] if found else []
+            replies.append(aligned)
+        return reply({"pairs": replies})
 
     async def _transferred(self, asked: TransferRequest) -> Response:
         """A pair at a time in a thread of its own: others get their turn, and one whose client has left is the last."""
@@ -123,7 +123,7 @@ class Service:
             for item, alignment in zip(items, found, strict=True)
             for status in [self._status(alignment, "" if item.markup else "bad tags")]
         ]
-        return JSONResponse({"pairs": replies})
+        return reply({"pairs": replies})
 
     def _status(self, found: Alignment | None, before: str = "") -> str:
         """What became of a pair, or had before it was aligned; it is counted."""
@@ -153,6 +153,11 @@ class Service:
                     raise HTTPException(422, f"pairs.{n}.{side}: half of a surrogate pair, which is no text") from None
 
 
+def reply(content: Any, code: int = 200) -> Response:
+    """An answer in JSON, with all escaped that acts on a terminal."""
+    return Response(to_json(content, separators=(",", ":")), code, media_type="application/json")
+
+
 async def unless_left(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
     """An answer, or none where the client leaves before: its work is cancelled, and its pairs leave the queue."""
 
@@ -166,6 +171,8 @@ async def unless_left(request: Request, work: Coroutine[Any, Any, Response]) -> 
         return answer.result() if answer.done() else Response(status_code=CLIENT_LEFT)
     except QueueFullError:
         return refusal(429, "too many pairs are waiting", {"Retry-After": "1"})
+    except RoundsEndedError:
+        return refusal(503, "the service has failed and must be started again")
     finally:
         answer.cancel()
         leaving.cancel()

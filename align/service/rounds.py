@@ -29,6 +29,10 @@ class QueueFullError(Exception):
     """There is no room for so many pairs now."""
 
 
+class RoundsEndedError(Exception):
+    """No pairs are aligned any more."""
+
+
 @dataclass(eq=False)
 class _Job:
     """The pairs of one request.
@@ -65,6 +69,7 @@ class Rounds:
         self._limits, self._metrics = limits, metrics
         self._waiting: deque[_Job] = deque()
         self._some = asyncio.Event()
+        self._ended = False
         self._thread = ThreadPoolExecutor(1, "model")
         self.queued = 0
 
@@ -73,9 +78,12 @@ class Rounds:
 
         Raises:
             QueueFullError: there are too many before it.
+            RoundsEndedError: nothing is aligned any more.
         """
         if not pairs:
             return []
+        if self._ended:
+            raise RoundsEndedError
         if self.queued + len(pairs) > self._limits.queue_pairs:
             raise QueueFullError
         reply: asyncio.Future[list[Alignment | None]] = asyncio.get_running_loop().create_future()
@@ -89,8 +97,9 @@ class Rounds:
             self.queued -= len(pairs)
 
     async def run(self) -> None:
-        """Align what is in the queue, until this is cancelled."""
+        """Align what is in the queue, until this is cancelled or aligning raises what is no Exception."""
         loop = asyncio.get_running_loop()
+        taken: list[tuple[_Job, int]] = []
         try:
             while True:
                 await self._some.wait()
@@ -101,6 +110,14 @@ class Rounds:
                     self._hand_out(taken, found)
                 else:
                     self._some.clear()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            _log.critical("%s: nothing is aligned any more; start the service again", type(error).__name__)
+            self._ended = True
+            for job in {*self._waiting, *(job for job, _ in taken)}:
+                if not job.reply.done():
+                    job.reply.set_exception(RoundsEndedError())
         finally:
             self._thread.shutdown(wait=False, cancel_futures=True)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
+from align import Alignment, Pair
 from align.service.app import build_app
 from align.service.limits import Limits
 from align.service.messages import AlignReply, TransferReply
@@ -87,6 +88,38 @@ def test_tags() -> None:
 def test_kinds_of_tags(tags: str, source: str, target: str) -> None:
     body = pairs((source, "A B" if tags != "placeholders" else "B"), tags=tags, split=True)
     assert post("/transfer", body).json()["pairs"][0]["target"] == target
+
+
+HIDDEN = "\u202e\u2028\u009b\ufffe\u200b\x7f"
+
+
+@pytest.mark.parametrize("tags", ["xml", "html", "placeholders"])
+def test_replies_hold_nothing_that_acts_on_a_terminal(tags: str) -> None:
+    source = {"xml": f"<b id='{HIDDEN}'>a</b>", "html": f"<b id='{HIDDEN}'>a</b>", "placeholders": "{x} a"}[tags]
+    for body, code in (
+        (pairs((source, f"A{HIDDEN}"), tags=tags), 200),
+        (pairs((f"<{HIDDEN}>", HIDDEN), tags=tags), 200),
+        (pairs((f"</{HIDDEN}>", HIDDEN), tags=tags), 200),
+        (pairs((HIDDEN, HIDDEN), **{HIDDEN: 1}), 422),
+        ({"pairs": [{"source": HIDDEN, "target": "x", HIDDEN: 1}]}, 422),
+        (pairs((HIDDEN, HIDDEN), tags=HIDDEN), 422),
+    ):
+        answer = post("/transfer", body)
+        assert answer.status_code == code
+        assert answer.text.isprintable()
+    answer = post("/transfer", pairs(("{x} a" if tags == "placeholders" else "<b>a</b>", f"A{HIDDEN}"), tags=tags))
+    assert answer.json()["pairs"][0]["target"].count(f"A{HIDDEN}") == 1
+    assert post(f"/{HIDDEN[:-1]}", pairs()).text.isprintable()
+
+
+def test_names_of_models_in_replies_are_escaped_too() -> None:
+    async def ask() -> Any:
+        async with asking(Work(Model(), Model(), [HIDDEN], HIDDEN)) as client:
+            return await client.get("/health")
+
+    answer = run(ask)
+    assert answer.text.isprintable()
+    assert answer.json() == {"ready": True, "models": [HIDDEN], "signature": HIDDEN}
 
 
 def test_markup_comes_back_as_json_only() -> None:
@@ -393,6 +426,45 @@ def test_an_error_of_ours_tells_nothing(caplog: pytest.LogCaptureFixture, monkey
     assert (answer.status_code, answer.json()) == (500, {"error": "an error of the service's own"})
     assert SECRET not in caplog.text
     assert "ValueError while answering a request" in caplog.text
+
+
+class Panic(BaseException):
+    """As what a library in Rust raises."""
+
+
+@pytest.mark.parametrize("error", [Panic, SystemExit, KeyboardInterrupt])
+def test_when_the_models_thread_has_ended_nobody_waits(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Ending(Model):
+        def __call__(self, pairs: Sequence[Pair]) -> list[Alignment]:
+            found = super().__call__(pairs)
+            if any("end" in pair.source for pair in pairs):
+                raise error(SECRET)
+            return found
+
+    model = Ending()
+
+    async def ask() -> None:
+        async with asking(model, Limits(round_pairs=1, round_wait=0)) as client:
+            assert (await client.post("/align", json=pairs(("a", "b")))).status_code == 200
+            model.go.clear()
+            waiting = [
+                asyncio.create_task(client.post(path, json=pairs((word, "b"), ("a", "b"))))
+                for path, word in (("/align", "end"), ("/align", "a"), ("/transfer", "a"))
+            ]
+            await until_queued(client, 6)
+            model.go.set()
+            for answer in [*await asyncio.gather(*waiting), await client.post("/align", json=pairs(("a", "b")))]:
+                assert answer.status_code == 503
+                assert answer.json() == {"error": "the service has failed and must be started again"}
+            health = await client.get("/health")
+            assert (health.status_code, health.json()["ready"]) == (503, False)
+            await until_queued(client, 0)
+
+    run(ask)
+    assert f"{error.__name__}: nothing is aligned any more" in caplog.text
+    assert SECRET not in caplog.text
 
 
 # Who asks, and what is said of the service
