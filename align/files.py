@@ -88,13 +88,17 @@ def existing_mode(path: str) -> int | None:
 def beside(target: str, prefix: str, suffix: str) -> str:
     """A name in the same folder that says what it belongs to, shortened where the file system requires it."""
     folder, name = os.path.split(target)
-    try:
-        most = os.pathconf(folder or ".", "PC_NAME_MAX")
-    except (OSError, ValueError):
-        most = NAME_MAX
-    if len(os.fsencode(prefix + name + suffix)) > most:
+    if len(os.fsencode(prefix + name + suffix)) > longest_name(folder):
         name = f"{name[:20]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
     return os.path.join(folder, prefix + name + suffix)
+
+
+def longest_name(folder: str) -> int:
+    """The most bytes that the name of a file in a folder may have."""
+    try:
+        return os.pathconf(folder or ".", "PC_NAME_MAX")
+    except (OSError, ValueError):
+        return NAME_MAX
 
 
 def link_target(path: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from align.cli.common import say
 from align.cli.extract_options import (
     PROGRAM,
     REVERSE_IDLE,
@@ -194,6 +195,7 @@ def read_options(parser: Parser) -> Options:
         parser.error("--source-column and --target-column cannot be the same")
     files = tuple(find(args.input))
     _check_files(parser, files, columns, args.output)
+    _check_names(parser, files, args.output)
     workers, args.workers, args.bad_lines = args.workers, 1, "blank"
     return Options(
         files=files,
@@ -237,3 +239,24 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
     twice = [name for name, count in Counter(file.name for file in files).items() if count > 1]
     if twice:
         parser.error(f"two of the files would be {join(output, twice[0])}: do one folder at a time")
+
+
+def _check_names(parser: Parser, files: tuple[InputFile, ...], output: str) -> None:
+    """Refuse, with exit code 2, files whose names are too long for what is kept of them, a line for each."""
+    from align.files import longest_name
+    from align.scale.files import RUN, is_local, locate
+    from align.scale.records import bad_rows_name
+
+    if not is_local(output):
+        return
+    most = longest_name(locate(output)[1]) - len(bad_rows_name("").removeprefix(f"{RUN}/"))
+    lengths = {file.place: len(os.fsencode(file.name)) for file in files}
+    messages = [
+        f"{place}: its name has {length} bytes, and the job has room for {most}: rename it"
+        for place, length in lengths.items()
+        if length > most
+    ]
+    for message in messages[:-1]:
+        say(f"{parser.prog}: error: {message}")
+    if messages:
+        parser.error(messages[-1])

@@ -242,8 +242,9 @@ def remove(place: str) -> None:
 def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
     """A file in the folder of a job that appears only when it is complete, in place of an earlier one.
 
-    On this machine it is written under another name in `_run`, and gets its own at the end. An object store shows an
-    object when all of it has arrived: it is written here first, and then sent.
+    On this machine it is written under another name in `_run`, and gets its own at the end. Names of results end in a
+    kind of file, so that none is like `NAME.own`. An object store shows an object when all of it has arrived: it is
+    written here first, and then sent.
 
     Args:
         folder: of the job.
@@ -262,7 +263,8 @@ def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
             with cannot_write(place), filesystem.open_output_stream(path) as remote:
                 shutil.copyfileobj(local, remote, 1 << 20)
         return
-    part = beside(os.path.join(locate(folder)[1], RUN, os.path.basename(name)), "", ".part")
+    suffix = ".own.part" if name.startswith(f"{RUN}/") else ".part"
+    part = beside(os.path.join(locate(folder)[1], RUN, os.path.basename(name)), "", suffix)
     with whole(NamedFile(lock(part, place), place), part, path, None, _packed) as out:
         yield out
 

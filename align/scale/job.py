@@ -13,9 +13,9 @@ from align.aligners.two_way import TwoWayAligner
 from align.errors import DataError, PairError
 from align.links.formats import to_json
 from align.scale.arrow import status_of
-from align.scale.files import RUN, InputFile, digest_of, join, remove, stat, whole_file
+from align.scale.files import InputFile, digest_of, join, remove, stat, whole_file
 from align.scale.readers import BadRow, Columns, Rows, kind_of, open_rows, table_head
-from align.scale.records import Record, check_record, read_record, write_record
+from align.scale.records import Record, bad_rows_name, check_record, read_record, write_record
 from align.scale.writers import WRITERS, Head, Result
 from align.types import Pair
 
@@ -120,7 +120,7 @@ class _Rejects(ExitStack):
 
     def __init__(self, folder: str, name: str) -> None:
         super().__init__()
-        self._folder, self._name = folder, f"{RUN}/{name}.bad.jsonl"
+        self._folder, self._name = folder, bad_rows_name(name)
         self._out: BinaryIO | None = None
         remove(join(folder, self._name))  # of an earlier attempt
 

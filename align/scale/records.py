@@ -69,6 +69,11 @@ def record_name(name: str) -> str:
     return f"{RUN}/{name}.json"
 
 
+def bad_rows_name(name: str) -> str:
+    """Where the list of a file's rows that cannot be read is, in the folder of results."""
+    return f"{RUN}/{name}.bad.jsonl"
+
+
 def write_record(folder: str, name: str, record: Record) -> None:
     """Write the record of a file: from here on it is finished."""
     _write(folder, record_name(name), asdict(record))

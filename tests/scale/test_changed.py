@@ -8,11 +8,13 @@ import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
 
+from align.scale.files import whole_file
 from align.scale.writers import WRITERS, Head
 from align.scale.writers import Result as Row
 from tests import toy
@@ -162,14 +164,50 @@ def test_names_with_odd_characters(run: Callable[..., Result]) -> None:
     result = run(*JOB)
     assert (result.code, "Traceback" in result.err, "\x1b" in result.err) == (1, False, False)
     assert set(tree("out").values()) == {tree("out")["Ünï.tsv"]}
-    Path("in", "y" * 251 + ".tsv").write_bytes(text)
-    result = run("-q", "--input", "in/y*", "--output", "out")
-    assert (result.code, "tsv.json: cannot be read: File name too long" in result.err) == (1, True)
-    assert f"{'y' * 251}.tsv" not in tree("out")
     Path(os.fsdecode(b"in/\xff.tsv")).write_bytes(text)
     for name in ("in/*.tsv", os.fsdecode(b"in/\xff.tsv")):
         result = run("-q", "--input", name, "--output", "out")
         assert (result.code, "has a name that is not UTF-8" in result.err) == (1, True)
+
+
+def test_names_that_leave_no_room_for_a_record(run: Callable[..., Result]) -> None:
+    text = lines(sentences(5, 2))
+    names = {length: "y" * (length - 4) + ".tsv" for length in (245, 246, 250, 251, 255)}
+    for name in names.values():
+        Path("in", name).write_bytes(text)
+    result = run(*JOB)
+    assert result.code == 2
+    messages = [line for line in result.err.splitlines() if ": error: " in line]
+    assert sorted(messages) == sorted(
+        f"extract-align --input: error: in/{name}: its name has {length} bytes, and the job has room for 245: rename it"
+        for length, name in names.items()
+        if length > 245
+    )
+    assert not Path("out").exists()
+    assert run("-q", "--input", f"in/{names[245]}", "--output", "out", "--bad-rows", "keep").code == 0
+    assert {*tree("out")} == {names[245]}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_file_that_is_named_after_anothers_bad_rows(run: Callable[..., Result], workers: int) -> None:
+    """Whatever names they have, no two files of a job write to the same."""
+    rows = b'{"s": "das haus", "t": "the house"}\n' * 2000
+    names = ["a.jsonl", "a.jsonl.bad.jsonl", "a.jsonl.bad.jsonl.bad.jsonl", ".a.jsonl"]
+    for n, name in enumerate(names):
+        Path("in", name).write_bytes(rows + b"bad\n" * (n + 1))
+    job = ("-q", "--input", "in/*", "in/.a.jsonl", "--source-column", "s", "--target-column", "t", "--bad-rows", "keep")
+    result = run(*job, "--output", "out", "--workers", workers)
+    assert (result.code, result.err) == (0, "")
+    for n, name in enumerate(names):
+        assert Path("out", name).read_bytes().count(b"\n") == 2001 + n
+        assert Path("out/_run", f"{name}.bad.jsonl").read_bytes().count(b"\n") == n + 1
+    assert not list(Path("out").glob("**/*.part"))
+    places = ("a.jsonl", "a.jsonl.bad.jsonl", "_run/a.jsonl.bad.jsonl", "_run/a.jsonl.json", "_run/run.json")
+    Path("other/_run").mkdir(parents=True)
+    with ExitStack() as stack:  # at the same time
+        for place in places:
+            stack.enter_context(whole_file("other", place)).write(place.encode())
+    assert {place: Path("other", place).read_text() for place in places} == {place: place for place in places}
 
 
 def test_no_input_is_replaced_by_its_results(run: Callable[..., Result]) -> None:
