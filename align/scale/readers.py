@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -305,12 +305,27 @@ def _ids(column: Any, rows: Rows) -> Any:
     return (column.slice(n, 1) for n in range(len(column)))
 
 
+EXTENSION_TYPES = (
+    *(f"ray.data.arrow_{name}" for name in ("tensor", "tensor_v2", "variable_shaped_tensor", "pickled_object")),
+    "arrow.py_extension_type",
+)
+"""Types that Arrow may know of in this process, and whose metadata Ray or Arrow may unpickle when a schema is read."""
+
+
+def _forget_extension_types() -> None:
+    """Let Arrow read columns of extension types as what they are stored as."""
+    for name in EXTENSION_TYPES:
+        with suppress(KeyError):  # nothing has registered it
+            pa.unregister_extension_type(name)
+
+
 def _open_table(stream: Any, file: InputFile, columns: Columns) -> Any:
     """A Parquet file that has these columns.
 
     Raises:
         DataError: it has not, or is no Parquet file.
     """
+    _forget_extension_types()
     with cannot_read(file.place):
         try:
             table = pq.ParquetFile(stream)
