@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -47,6 +48,21 @@ def no_current_folder() -> Iterator[None]:
         yield
     finally:
         os.chdir(folder)
+
+
+@contextmanager
+def announced_end(message: str) -> Iterator[None]:
+    """Have a message on stderr if this process ends within the context, as where a library's own code exits at once.
+
+    It is a grandchild that waits for the end of a pipe: Ray's code kills the children of its process before it exits.
+    """
+    script = 'exec 3<&0; { read -r line <&3 || printf "%s\\n" "$0" >&2; } &'
+    with subprocess.Popen(["/bin/sh", "-c", script, message], stdin=subprocess.PIPE, start_new_session=True) as process:
+        process.wait()
+        try:
+            yield
+        finally:
+            process.communicate(b"\n")
 
 
 def end_with_parent() -> None:

@@ -147,15 +147,22 @@ class Shards:
 def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
     """Have the files done by the engine that was asked for."""
     if options.engine == "ray":
-        from align.scale.engine_ray import run_ray
-
-        return run_ray(job, files, options.workers)
+        return run_announced(job, files, options)
     import torch
 
     from align.scale.local import run_local
 
     on_cpu = all(one.recorder.device == "cpu" for one in job.aligner.directions)
     return run_local(job, files, options.workers or (torch.get_num_threads() if on_cpu else 1))
+
+
+def run_announced(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
+    """Have the files done by Ray, which ends this process at once where its own daemons have died."""
+    from align.children import announced_end
+    from align.scale.engine_ray import run_ray
+
+    with announced_end(f"{PROGRAM}: error: ended by Ray, or by a signal; the same command goes on"):
+        yield from run_ray(job, files, options.workers)
 
 
 def what_went_wrong(failed: Failed) -> str:

@@ -60,14 +60,14 @@ def run_ray(job: Job, files: Sequence[InputFile], workers: int | None) -> Genera
     if not waiting:
         return
     with _cluster():
-        most = int(ray.cluster_resources().get("CPU" if on_cpu else "GPU", 1))
-        size = max(1, min(workers or most, len(files)))
         try:
+            most = int(ray.cluster_resources().get("CPU" if on_cpu else "GPU", 1))
+            size = max(1, min(workers or most, len(files)))
             for place, outcome in _outcomes(job, list(waiting), size, on_cpu):
                 file = waiting.pop(place)
                 yield Failed(file, outcome) if isinstance(outcome, Exception) else Done(file, *outcome)
-        except ray.exceptions.RayError as error:
-            raise ChildProcessError(f"Ray has stopped: {one_line(error)}") from None
+        except Exception as error:  # most are a RayError, but not all
+            raise ChildProcessError(f"Ray has stopped: {one_line(error) or type(error).__name__}") from None
         for file in waiting.values():
             yield Failed(file, ChildProcessError(f"{ATTEMPTS} workers have died of it"))
 
@@ -148,7 +148,8 @@ def _cluster() -> Iterator[None]:
                 signal.signal(number, handler)  # in place of Ray's own
             yield
         finally:
-            ray.shutdown()
+            with suppress(Exception):  # of a cluster that has ended
+                ray.shutdown()
 
 
 @contextmanager

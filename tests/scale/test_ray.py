@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,25 @@ def test_after_the_driver_is_killed_the_same_command_goes_on(job: list[str]) -> 
     assert finish(start(*job), "3 of 3 files") == 0
     assert tree("out") == tree("local")
     assert not list(Path("out/_run").glob("*.part"))
+
+
+@pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
+def test_a_job_whose_cluster_ends_says_so(job: list[str], monkeypatch: pytest.MonkeyPatch, daemon: str) -> None:
+    monkeypatch.delenv("RAY_ADDRESS")
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "3")
+    process = start("-q", *job)
+    when_writing()
+    killed = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError, IndexError):  # it has ended
+            parent = int((line.parent / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == process.pid and line.read_bytes().split(b"\0")[0].endswith(f"/{daemon}".encode()):
+                killed.append(int(line.parent.name))
+                os.kill(killed[-1], signal.SIGKILL)
+    assert len(killed) == 1
+    assert finish(process, "extract-align: error: ") == 1
+    assert finish(start(*job), "3 of 3 files") == 0
+    assert tree("out") == tree("local")
 
 
 def test_no_cluster_is_an_error(job: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
