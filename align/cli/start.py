@@ -24,8 +24,10 @@ def start() -> None:
     """Make Ctrl-C quiet, and let threads that wait for work sleep, where the user has not said how they are to wait.
 
     OpenMP's threads would look for work all the time, and take the processor from all that have some. It looks at the
-    environment when torch is imported, and what we start inherits that.
+    environment when torch is imported, and what we start inherits that. So it does the order to import nothing from the
+    current folder, which libraries that start Python with `-c` would do, multiprocessing's resource tracker among them.
     """
     if is_ours():
         start_quietly()
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        os.environ.setdefault("PYTHONSAFEPATH", "1")

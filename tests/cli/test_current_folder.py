@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
+from importlib.metadata import packages_distributions
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import align
-from align.children import python
+from align.children import module, python
 from align.training.follow import lines_of
+from tests.conftest import example_pairs
+from tests.training_recipe import tiny_recipe
 
 HOME = Path(align.__file__).parents[1]
-PLANTED = ("random", "torch", "numpy", "tempfile", "fairseq", "tqdm", "__future__", "multiprocessing", "signal")
+ABSENT = ("orjson", "uvloop", "uvicorn_worker", "intel_extension_for_pytorch", "torch_npu", "wandb", "usercustomize")
+"""Modules that libraries import where they are installed, and that are not."""
+
+SOME = ("random", "torch", "numpy", "tempfile", "fairseq", "tqdm", "__future__", "multiprocessing", "signal")
+ALL = {
+    *(name for name in sys.stdlib_module_names if not name.startswith("_")),
+    *(name for name in packages_distributions() if name.isidentifier()),
+    *("align", "__future__", "sitecustomize", *ABSENT),
+}
 NAMES = ("extract", "combine", "baseline", "evaluate", "sweep", "transfer", "view")
 PROGRAMS = tuple(f"align.cli.{name}" for name in NAMES)
+PACKAGES = ("align", "torch", "fairseq", "multiprocessing", "ray")
+"""Those that are planted as packages, which Python prefers to modules."""
+
 COMMANDS = (
     *("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align", "transfer-align"),
     "view-align",
@@ -26,11 +43,25 @@ COMMANDS = (
 
 @pytest.fixture
 def trap(tmp_path: Path) -> Path:
-    """A folder with modules that would leave a file beside them if they were run."""
-    folder = tmp_path / "trap"
+    """A folder with some text and modules that would leave a file beside them if they were run."""
+    return plant(tmp_path / "trap", ALL)
+
+
+@pytest.fixture
+def small_trap(tmp_path: Path) -> Path:
+    """The same, without modules that Python itself imports for `-m`."""
+    return plant(tmp_path / "trap", SOME)
+
+
+def plant(folder: Path, names: Iterable[str]) -> Path:
     folder.mkdir()
-    for name in PLANTED:
-        (folder / f"{name}.py").write_text(f"open({str(folder / 'RAN')!r}, 'a').write({name!r})\n", encoding="utf-8")
+    for name in names:
+        path = folder / f"{name}.py"
+        if name in PACKAGES:
+            (folder / name).mkdir()
+            path = folder / name / "__init__.py"
+        path.write_text(f"open({str(folder / 'RAN')!r}, 'a').write({name!r})\n", encoding="utf-8")
+    (folder / "in.tsv").write_text("guten tag heute\tgood day today\n" * 1500, encoding="utf-8")
     return folder
 
 
@@ -52,12 +83,12 @@ def test_the_trap_catches_a_python_that_looks_there(trap: Path) -> None:
 
 @pytest.mark.parametrize("how", [["-m"], ["-W", "ignore", "-m"]])
 @pytest.mark.parametrize("program", [*PROGRAMS, "align.training"])
-def test_programs_run_by_their_modules_do_not_look_there(trap: Path, program: str, how: list[str]) -> None:
-    assert sprung(trap, sys.executable, *how, program, "--help") == ""
+def test_programs_run_by_their_modules_do_not_look_there(small_trap: Path, program: str, how: list[str]) -> None:
+    assert sprung(small_trap, sys.executable, *how, program, "--help") == ""
 
 
-def test_fairseq_does_not_look_there(trap: Path) -> None:
-    assert sprung(trap, sys.executable, "-m", "align.fairseq_cli", "preprocess", "--help") == ""
+def test_fairseq_does_not_look_there(small_trap: Path) -> None:
+    assert sprung(small_trap, sys.executable, "-m", "align.fairseq_cli", "preprocess", "--help") == ""
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -87,6 +118,15 @@ pairs = [("guten tag " * 4, "good day " * 4)] * 1500
 assert len(list(load("de-en", workers=2, device="cpu", buffer=500)(pairs))) == 1500
 assert started
 """,
+    "progress": """
+import multiprocessing, sys
+multiprocessing.set_start_method("spawn")
+sys.argv = ["extract-align", "-q", "in.tsv", "-o", "out"]
+from align.cli.extract import main
+from tqdm import tqdm
+tqdm(total=1).close()  # which makes a lock, and so begins a process
+sys.exit(main())
+""",
     "job": """
 import sys
 from align.scale import local
@@ -102,23 +142,78 @@ sys.exit(main())
 @pytest.mark.parametrize("kind", SPAWNED)
 def test_spawned_workers_do_not_look_there(trap: Path, kind: str) -> None:
     pytest.importorskip("pyarrow")
-    (trap / "in.tsv").write_text("guten tag\tgood day\n", encoding="utf-8")
     assert sprung(trap, *python(SPAWNED[kind])) == ""
-    assert kind == "workers" or (trap / "out").is_dir()
+    assert kind == "workers" or (trap / "out").exists()
+
+
+JOB = ("--input", "in.tsv", "--output", "out")
+WAYS: dict[str, tuple[str, ...]] = {
+    "workers": ("extract-align", "-q", "in.tsv", "--workers", "2", "--buffer", "500", "-o", "links"),
+    "translation": ("extract-align", "-q", "in.tsv", "--columns", "1", "--translate", "--beam", "1", "-o", "links"),
+    "job": ("extract-align", *JOB, "--workers", "2"),
+    "Ray": ("extract-align", *JOB, "--engine", "ray", "--workers", "1"),
+    "fast_align": ("baseline-align", "fast_align", "in.tsv", "-o", "links"),
+    "eflomal": ("baseline-align", "eflomal", "in.tsv", "-o", "links"),
+    "sweep": ("sweep-align", "in.tsv", "-o", "counts.tsv"),
+}
+"""Every way in which a command begins processes, or imports what --help does not."""
+
+NEEDED = {"Ray": "ray", "fast_align": "systran_align", "eflomal": "eflomal", "job": "pyarrow"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whatever_a_command_begins_does_not_look_there(trap: Path, way: str) -> None:
+    if way in NEEDED and not find_spec(NEEDED[way]):
+        pytest.skip(f"needs {NEEDED[way]}")
+    name, *arguments = WAYS[way]
+    command = Path(sys.executable).parent / name
+    if not command.exists():
+        pytest.skip(f"{name} is not installed")
+    assert sprung(trap, command, *arguments) == ""
+
+
+def test_a_service_does_not_look_there(trap: Path) -> None:
+    pytest.importorskip("fastapi", reason="needs the extra [serve]")
+    import httpx
+
+    environment = {**os.environ, "PYTHONPATH": str(HOME)}
+    environment.pop("PYTHONSAFEPATH", None)
+    command = [str(Path(sys.executable).parent / "extract-align"), "serve", "--port", "0"]
+    with subprocess.Popen(command, cwd=trap, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr
+            address = next(match[1] for line in process.stderr if (match := re.search(r": (http://\S+)$", line)))
+            for path in ("align", "transfer"):
+                pairs = [{"source": "guten tag", "target": "good day"}]
+                assert httpx.post(f"{address}/{path}", json={"pairs": pairs}, timeout=60).status_code == 200
+        finally:
+            process.terminate()
+    assert not (trap / "RAN").exists()
+
+
+def test_training_does_not_look_there(trap: Path, tmp_path: Path) -> None:
+    texts = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pairs() if not pair.blank]
+    for language, side in zip(("de", "en"), zip(*texts, strict=True), strict=True):
+        (tmp_path / f"text.{language}").write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+    (tmp_path / "tiny.toml").write_text(tiny_recipe(2), encoding="utf-8")
+    files = ("-s", tmp_path / "text.de", "-t", tmp_path / "text.en", "--source-lang", "de", "--target-lang", "en")
+    options = ("--recipe", tmp_path / "tiny.toml", "--threads", "2", "--device", "cpu")
+    assert sprung(trap, *module("align.training", tmp_path / "model", *files, *options)) == ""
+    assert (tmp_path / "model" / "checkpoint.pt").exists()
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="scripts/setup makes .venv with Python 3.11 or newer")
-def test_the_script_looks_nowhere_but_in_the_repository(trap: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", ["train_model", "train_bert", "convert_to_hf"])
+def test_scripts_look_nowhere_but_in_the_repository(trap: Path, tmp_path: Path, script: str) -> None:
     """Not even for what Python itself imports before it comes to us, which `-m` alone would find there."""
-    (trap / "contextlib.py").write_text((trap / "random.py").read_text(encoding="utf-8"), encoding="utf-8")
     scripts, programs = tmp_path / "root" / "scripts", tmp_path / "root" / ".venv" / "bin"
     scripts.mkdir(parents=True)
     programs.mkdir(parents=True)
-    shutil.copy(HOME / "scripts" / "train_model", scripts)
+    shutil.copy(HOME / "scripts" / script, scripts)
     for path, line in ((scripts / "setup", "exit 0"), (programs / "python", f'exec "{sys.executable}" "$@"')):
         path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
         path.chmod(0o755)
-    assert sprung(trap, scripts / "train_model", "--help") == ""
+    assert sprung(trap, scripts / script, "--help") == ""
 
 
 def test_the_current_folder_is_looked_in_where_the_package_itself_lies_there() -> None:
