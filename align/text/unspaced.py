@@ -109,7 +109,7 @@ def _runs(characters: Sequence[str], pieces: Sequence[str], starts: Set[int]) ->
     borders, last = {0: 0}, 0  # place in the pieces: the character that begins there
     for at in accumulate(map(len, read)):
         place = at if at <= same else len(given) - (len(seen) - at) if len(seen) - at <= behind else None
-        if place in ends and last < ends[place] < len(characters) and ends[place] in starts:
+        if place and place in ends and last < ends[place] < len(characters) and ends[place] in starts:
             borders[at] = last = ends[place]
     places = list(borders)
     begins = accumulate(map(len, read[:-1]), initial=0)

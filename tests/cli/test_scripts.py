@@ -42,6 +42,25 @@ def test_help_comes_without_setting_anything_up(name: str, checkout: Path, tmp_p
     assert sorted(checkout.rglob("*")) == before
 
 
+SHELL = [path for path in sorted((ROOT / "scripts").iterdir()) if path.read_bytes().startswith(b"#!/usr/bin/env bash")]
+
+
+@pytest.mark.parametrize("name", [path.name for path in SHELL])
+def test_no_script_goes_where_cdpath_leads(name: str, checkout: Path, tmp_path: Path) -> None:
+    """Bash looks for the folder of `scripts/NAME` in the folders of CDPATH first."""
+    (tmp_path / "scripts").mkdir()
+    for path in SHELL:
+        (tmp_path / "scripts" / path.name).write_text("# usage: hostile\nset\n")
+    command = ["bash", f"scripts/{name}", "--help"]
+    environment = {"PATH": os.environ["PATH"], "PYTHON": str(BARE_PYTHON), "PYTHONDONTWRITEBYTECODE": "1"}
+    results = [
+        subprocess.run(command, cwd=checkout, env=environment | more, capture_output=True, text=True, timeout=60)
+        for more in ({}, {"CDPATH": str(tmp_path)})
+    ]
+    assert results[0].stdout.startswith("usage: ")
+    assert [(result.returncode, result.stdout) for result in results] == [(0, results[0].stdout)] * 2
+
+
 README = """
 ## Install
 

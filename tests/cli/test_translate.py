@@ -22,6 +22,7 @@ from tests.golden_files import assert_same_but_for_rounding
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 TEXT = "das haus\n\nund\nhaus , .\nwir  sehen\t. \ndas haus ist alt und gross\n"
+TAB = "\t"
 TRANSLATIONS = ["the house", "", "and", "house , .", "we see .", "the house is old and big"]
 DIAGONAL = ("--position", "output", "--layer", "1", "--head", "all")
 EXPECTED = (
@@ -73,7 +74,7 @@ def test_the_links_of_the_same_text_as_a_bitext(plain: Callable[..., Result]) ->
     text = TEXT * 12  # long enough to choose layer and head by
     lines = plain("-q", "--translate", "--scores", stdin=text).out.decode().splitlines()
     pairs = [
-        f"{source} ||| {line.split(' ||| ')[0]}" if line else ""
+        f"{source.replace(TAB, ' ')} ||| {line.split(' ||| ')[0]}" if line else ""
         for source, line in zip(text.splitlines(), lines, strict=True)
     ]
     read = plain("-q", "--scores", stdin="\n".join(pairs) + "\n").out
@@ -124,7 +125,8 @@ def test_with_a_reverse_model(plain: Callable[..., Result], tmp_path: Path) -> N
     assert result.code == 0
     lines = result.out.decode().splitlines()
     assert [line.partition(" ||| ")[0] for line in lines] == TRANSLATIONS
-    pairs = [f"{source} ||| {target}\n" for source, target in zip(TEXT.splitlines(), TRANSLATIONS, strict=True)]
+    sources = TEXT.replace(TAB, " ").splitlines()
+    pairs = [f"{source} ||| {target}\n" for source, target in zip(sources, TRANSLATIONS, strict=True)]
     assert [line.partition(" ||| ")[2] for line in lines] == plain(
         *both, stdin="".join(pairs)
     ).out.decode().splitlines()

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from align.text.unspaced import CUTS, divide, split_characters
@@ -71,6 +71,8 @@ def some_sides(draw: st.DrawFn) -> Sides:
 
 
 @given(some_sides(), st.sampled_from([*CUTS[1:]] if find_spec("icu4py") else ["characters", "pieces"]))
+@example((["\u200d今"], [["\u200d", "今"]]), "pieces")
+@example((["今\xad天\u200b"], [["今", "", "\xad天"]]), "pieces")
 def test_units_are_all_words_in_order_and_every_piece_has_one(sides: Sides, cut: str) -> None:
     parts, pieces = sides
     divided = divide(parts, pieces, cut)

@@ -37,7 +37,10 @@ MENDED = ("fairseq", "hydra")
 MOST_EVALUATED = 100_000
 """Characters of a setting that is evaluated, and items of its value."""
 
-REQUIREMENTS = "pip install 'hydra-core>=1.3,<1.4' 'omegaconf>=2.3,<2.4' bitarray regex sacrebleu packaging"
+REQUIREMENTS = (
+    "pip install 'hydra-core>=1.3,<1.4' 'omegaconf>=2.3,<2.4' 'bitarray>=2.9' 'regex>=2024.4.16' 'sacrebleu>=2.4' "
+    "'packaging>=23.2'"
+)
 
 INSTALL = f"""fairseq is not installed. These two commands install it:
   {REQUIREMENTS}

@@ -1,0 +1,61 @@
+"""What the package needs: a least version of everything, and pins that fit."""
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def requirements() -> list[Requirement]:
+    """All requirements of setup.cfg."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    lists = [setup["options"]["install_requires"], *setup["options.extras_require"].values()]
+    lines = (line.strip() for text in lists for line in text.splitlines())
+    return [Requirement(line) for line in lines if line and not line.startswith("#")]
+
+
+def pins() -> dict[str, Version]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): Version(version) for name, version in pairs}
+
+
+def test_every_requirement_has_a_least_version_and_a_pin_that_fits() -> None:
+    pinned = pins()
+    for requirement in requirements():
+        assert any(specifier.operator in (">=", "==") for specifier in requirement.specifier), requirement
+        if requirement.marker is None or requirement.marker.evaluate({"python_version": "3.11"}):
+            assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement
+
+
+def test_versions_that_unpickle_extension_types_are_excluded() -> None:
+    least = {r.name: Version(re.findall(r">=([\d.]+)", str(r.specifier))[0]) for r in requirements() if r.specifier}
+    assert least["pyarrow"] >= Version("14.0.1")
+    assert least["ray"] >= Version("2.55")
+
+
+@pytest.mark.parametrize("name", ["run", "all", "serve"])
+def test_lists_with_hashes_have_the_pinned_versions(name: str) -> None:
+    pinned = pins()
+    first, *lines = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    assert first.startswith("# Made by scripts/lock")
+    entries = [re.fullmatch(r"(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}", line) for line in lines]
+    found = {canonicalize_name(entry[1]): Version(entry[2]) for entry in entries if entry}
+    assert len(found) == len(lines)
+    assert found.items() <= pinned.items()
+    extras = (ROOT / "scripts" / "lock").read_text(encoding="utf-8").split(f'"{name}": "')[1].split('"')[0]
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    for extra in extras.split(","):
+        for line in setup["options.extras_require"][extra].strip().splitlines():
+            if not line.startswith("#"):
+                assert canonicalize_name(Requirement(line).name) in found, line
+    if name != "serve":
+        assert f"extras={extras}\n" in (ROOT / "scripts" / "setup").read_text(encoding="utf-8").replace(" ;;", "\n")
