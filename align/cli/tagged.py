@@ -15,7 +15,7 @@ from align.links.elements import Markup, read_markup, readable
 from align.links.scored import parse_scored
 from align.links.spans import SPANS, TARGET, Annotated, read_annotated, split_text
 from align.text.batching import BLANK
-from align.text.lines import SideSplitter, in_step, open_lines, read_lines, split_words
+from align.text.lines import KEEP_AS_SOURCE, SideSplitter, in_step, open_lines, read_lines, refuse_numbers, split_words
 from align.types import Pair, TextWarning
 
 
@@ -85,11 +85,14 @@ class Input:
             sentences = read_labelled(lines[0], self._shown[0], self._options.tags)
             return in_step((sentences, lines[1]), (f"{self._shown[0]} (sentences)", self._shown[1]))
         if len(lines) == 2:
-            return in_step(lines, self._shown)
-        if self._options.one_side or self._options.tags == SPANS:
+            return refuse_numbers(in_step(lines, self._shown), self._shown)
+        if self._options.tags == SPANS:
             return ((line, "") for line in lines[0])
+        if self._options.one_side:
+            return ((line, "") for (line,) in refuse_numbers(zip(lines[0], strict=True), self._shown))
         split = SideSplitter()
-        return (self._split(line, number, split) for number, line in enumerate(lines[0], 1))
+        rows = refuse_numbers(zip(lines[0], strict=True), self._shown, KEEP_AS_SOURCE)
+        return (self._split(line, number, split) for number, (line,) in enumerate(rows, 1))
 
     def _split(self, line: str, number: int, split: SideSplitter) -> tuple[str, str]:
         """The two sides of a line."""

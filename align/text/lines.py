@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import re
 import sys
 import warnings
 import zlib
@@ -175,11 +176,48 @@ def read_bitext(
 
     Raises:
         LineError: a line is neither; names the file and the line.
+        DataError: without `columns`, the lines begin with a running number.
     """
     split: Split = partial(parse_columns, columns=columns) if columns else SideSplitter()
-    for number, line in enumerate(lines, 1):
+    rows = ((line,) for line in lines)
+    for number, (line,) in enumerate(rows if columns else refuse_numbers(rows, (name,), KEEP_AS_SOURCE), 1):
         source, target = _split(line, split, name, number, on_bad)
         yield make(source, target, number)
+
+
+_RUNNING = re.compile(r"([0-9]{1,9})\t")
+KEEP_AS_WORDS = "`tr '\\t' ' '` keeps them as words"
+KEEP_AS_SOURCE = "`sed 's/\\t/ ||| /'` keeps them as source sentences"
+
+
+def refuse_numbers(
+    rows: Iterable[tuple[str, ...]], names: Sequence[str], keep: str = KEEP_AS_WORDS
+) -> Iterator[tuple[str, ...]]:
+    """Lines of one file or of several, side by side, unless the lines of a file begin with a running number and a TAB.
+
+    Line 2 decides, by the number after that of line 1; line 1 does if those of two files begin with the same 0 or 1.
+
+    Args:
+        rows: the lines of all files with the same number.
+        names: what to call the files in errors; further ones may hold anything.
+        keep: what to do if the numbers are text.
+
+    Raises:
+        DataError: they do; names the file.
+    """
+    remedy = Remedy(f"`cut -f 2-` removes the numbers; {keep}")
+    before: list[int | None] = []
+    for number, row in enumerate(rows, 1):
+        if number <= 2:
+            sides = row[: len(names)]
+            numbers = [int(match[1]) if (match := _RUNNING.match(side)) else None for side in sides]
+            same_start = number == 1 and len(numbers) > 1 and set(numbers) in ({0}, {1})
+            numbered = [now is not None and now - 1 == last for last, now in zip(before, numbers, strict=False)]
+            if same_start or any(numbered):
+                name = names[0] if same_start else names[numbered.index(True)]
+                raise DataError("its lines begin with a running number and a TAB", file=name, remedy=remedy)
+            before = numbers
+        yield row
 
 
 def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -215,9 +253,9 @@ def read_parallel(
         make: makes a pair of its two lines.
 
     Raises:
-        DataError: the files differ in length; says how many lines each has.
+        DataError: the files differ in length, or their lines begin with a running number.
     """
-    for number, (source, target) in enumerate(in_step((sources, targets), names), 1):
+    for number, (source, target) in enumerate(refuse_numbers(in_step((sources, targets), names), names), 1):
         yield make(source, target, number)
 
 
@@ -231,7 +269,7 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
 
     Raises:
         OSError: a file cannot be opened.
-        DataError: the files differ in length, or are not text.
+        DataError: the files differ in length, are not text, or their lines begin with a running number.
     """
     names = names or (source, target)
     with open_lines(source) as a, open_lines(target) as b:
@@ -252,10 +290,12 @@ def read_sources(
 
     Raises:
         LineError: a line has no such column; names the file and the line.
+        DataError: without `column`, the lines begin with a running number.
     """
     warned = False
     split = partial(parse_columns, columns=(column,)) if column else None
-    for number, line in enumerate(lines, 1):
+    rows = ((line,) for line in lines)
+    for number, (line,) in enumerate(rows if column else refuse_numbers(rows, (name,)), 1):
         text = _split(line, split, name, number, on_bad)[0] if split else line
         if "|||" in text and not warned:
             what = "||| in it, where only source sentences are expected; it is read as a word"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from align.text.lines import in_step, open_lines, read_lines, split_words
+from align.text.lines import in_step, open_lines, read_lines, refuse_numbers, split_words
 from align.training.recipe import DataRecipe
 
 Words = tuple[str, ...]
@@ -23,11 +23,12 @@ def read_pairs(source: Path, target: Path, labels: Path | None = None) -> Iterat
         labels: a word a line, such as where the pair is from; without it all labels are "".
 
     Raises:
-        DataError: the files differ in their number of lines, or one cannot be decoded; says which and where.
+        DataError: the files differ in their number of lines, one cannot be decoded, or its lines begin with a running
+            number; says which and where.
         OSError: a file cannot be read.
     """
     paths = [str(path) for path in (source, target, *([labels] if labels else []))]
-    for lines in in_step([_lines(path) for path in paths], paths):
+    for lines in refuse_numbers(in_step([_lines(path) for path in paths], paths), paths[:2]):
         yield _words(lines[0]), _words(lines[1]), lines[2].strip() if labels else ""
 
 

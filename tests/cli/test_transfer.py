@@ -45,6 +45,13 @@ def test_links_from_a_file(run: Callable[..., Result], write: Write, tmp_path: P
     assert result.err.startswith("transfer-align: 3 lines, 4 tags, ")
 
 
+def test_running_numbers_are_no_words(run: Callable[..., Result], write: Write) -> None:
+    write(s="0\t<b>a</b>\n1\tb\n", t="0\tx\n1\ty\n", l="0-0\n0-0\n")
+    failed(run("--tags", "xml", "-s", "s", "-t", "t", "--links", "l"), "s: its lines begin with a running number")
+    failed(run("--tags", "xml", "--links", "l", "s"), "s: its lines begin with a running number")
+    failed(run("--tags", "xml", "--strip", "s"), "s: its lines begin with a running number")
+
+
 def test_json_lines_of_links(run: Callable[..., Result], write: Write) -> None:
     write(s="<b>a</b> b\n", t="x y\n", l='{"links": [[0, 0], [0, 1], [1, 0]], "scores": [0.1, 0.9, 0.8]}\n')
     printed(run("-q", "--tags", "xml", "-s", "s", "-t", "t", "--links", "l"), "x <b>y</b>")

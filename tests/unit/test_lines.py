@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.errors import LineError
-from align.text.lines import SideSplitter, open_lines, read_bitext, read_lines, read_parallel, split_words
+from align.errors import DataError, LineError
+from align.text.lines import (
+    SideSplitter,
+    open_lines,
+    read_bitext,
+    read_lines,
+    read_parallel,
+    read_sources,
+    split_words,
+)
 
 
 def test_words_end_at_space_and_tab_only() -> None:
@@ -114,6 +122,40 @@ def test_files_that_are_not_parallel_name_both_counts(sources: int, targets: int
 def test_pairs_are_numbered_from_one() -> None:
     assert [pair.id for pair in read_parallel(["a", ""], ["b", "c"], ("s", "t"))] == [1, 2]
     assert [(pair.id, pair.blank) for pair in read_bitext(["a ||| b", ""], "f")] == [(1, False), (2, True)]
+
+
+NUMBERED = "its lines begin with a running number and a TAB: `cut -f 2-` removes the numbers"
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "name"),
+    [
+        (["0\tdas", "1\tein"], ["0\tthe", "1\ta"], "s"),
+        (["1\tdas"], ["1\tthe"], "s"),
+        (["7\tdas", "8\t"], ["the", "a"], "s"),
+        (["das", "ein"], ["0\tthe", "1\ta"], "t"),
+    ],
+)
+def test_running_numbers_are_no_words(sources: list[str], targets: list[str], name: str) -> None:
+    with pytest.raises(DataError, match=f"^{name}: {NUMBERED}"):
+        list(read_parallel(sources, targets, ("s", "t")))
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets"),
+    [(["0\tdas", "2\tein"], ["the", "a"]), (["3\tdas"], ["3\tthe"]), (["0 das", "1 ein"], ["0 the", "1 a"])],
+)
+def test_other_numbers_are_words(sources: list[str], targets: list[str]) -> None:
+    assert len(list(read_parallel(sources, targets, ("s", "t")))) == len(sources)
+
+
+def test_running_numbers_are_no_source_sentences() -> None:
+    with pytest.raises(DataError, match=f"^x: {NUMBERED}; `sed"):
+        list(read_bitext(["0\tdas Haus", "1\tein Haus"], "x"))
+    with pytest.raises(DataError, match=f"^x: {NUMBERED}"):
+        list(read_sources(["0\tdas Haus", "1\tein Haus"], "x"))
+    assert len(list(read_bitext(["0 ||| das Haus", "1 ||| ein Haus"], "x"))) == 2
+    assert len(list(read_bitext(["0\tnull", "1\teins"], "x", (1, 2)))) == 2
 
 
 ODD = [b"das ||| the", b"das\tthe\t1", b"\xff ||| a", b"", b"\t", b"a", b"a ||| b ||| c", b"\xe2\x80\xa8", b"x\ty\r"]

@@ -71,3 +71,9 @@ def test_cleaning_keeps_or_counts_every_pair_and_changes_nothing_when_done_again
     kept = list(cleaner((*pair, "") for pair in pairs))
     assert len(kept) + sum(cleaner.dropped.values()) == len(pairs)
     assert list(Cleaner(DataRecipe())((*pair, "") for pair in kept)) == kept
+
+
+def test_running_numbers_are_no_words(tmp_path: Path) -> None:
+    source, target = pair_files(tmp_path, "0\ta\n1\tb\n", "x\ny\n")
+    with pytest.raises(ValueError, match=r"text\.de: its lines begin with a running number and a TAB"):
+        list(read_pairs(source, target))
