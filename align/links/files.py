@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from align.errors import Argument, LinksError, Remedy
+from align.errors import Argument, LinksError, Remedy, plural
 from align.links.formats import (
     make_gold,
     parse_a3,
@@ -20,6 +20,7 @@ from align.links.formats import (
     parse_pharaoh,
     renumber,
 )
+from align.links.recognise import recognise_links
 from align.types import Gold
 
 MOST_SILENT = 100_000
@@ -31,7 +32,7 @@ _LOOKS = {
     "jsonl": re.compile(r"\{"),
     "naacl": re.compile(r"[ \t]*[0-9]+[ \t]+[0-9]+[ \t]+[0-9]+([ \t]|$)"),
 }
-_MARKED = {"talp": re.compile(r"[0-9]p[0-9]"), "question": re.compile(r"[0-9]\?[0-9]")}
+_MARKED = {"talp": re.compile(r"[0-9]p[0-9]|[0-9](?:[-:/][SP]|\[[SP]\])"), "question": re.compile(r"[0-9]\?[0-9]")}
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,13 @@ def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
             continue
         try:
             parsed = parse_naacl(line)
-            if not 1 <= parsed.sentence <= len(lines) + MOST_SILENT:
-                raise ValueError(f"sentence {parsed.sentence:,} in a file of {len(lines):,} lines; they count from 1")
+            odd = parsed.sentence < 1 or (parsed.confidence or 0) > 1
+            if odd and (recognised := recognise_links(line)):
+                raise ValueError(recognised)
+            if parsed.sentence < 1:
+                raise ValueError("sentence 0, and NAACL files count from 1")
+            if parsed.sentence > len(lines) + MOST_SILENT:
+                raise ValueError(f"sentence {parsed.sentence:,} in a file of {plural(len(lines), 'line')}")
         except ValueError as error:
             raise LinksError(str(error), file=name, line=line_number) from None
         first_line.setdefault(parsed.sentence, line_number)
@@ -149,7 +155,7 @@ def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
     """Three lines for each pair, put in order of the pairs' numbers."""
     pairs: dict[int, tuple[Gold, int]] = {}
     if len(lines) % 3:
-        raise LinksError(f"{len(lines):,} lines, where GIZA++ writes three for each pair", file=name)
+        raise LinksError(f"{plural(len(lines), 'line')}, where GIZA++ writes three for each pair", file=name)
     for start in range(0, len(lines), 3):
         try:
             sentence, links = parse_a3(lines[start], lines[start + 1], lines[start + 2])

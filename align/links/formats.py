@@ -14,12 +14,14 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from align.errors import shorten, show_value
+from align.links.recognise import recognise_links
 from align.text.lines import split_words
 from align.types import Alignment, Gold, Links
 
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})(?::[0-9.]+(?:[eE][-+]?[0-9]+)?)?")
+_SURE_OR_POSSIBLE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})(?:[-:/]([SP])|\[([SP])\])")
 _OFFSETS = re.compile(r"[0-9]{1,9}:[0-9]{1,9}-[0-9]{1,9}:[0-9]{1,9}(?:/[0-9.]+)?")
-_NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SP]))?(?: ([0-9.]+(?:[eE][-+]?[0-9]+)?))?")
+_NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SPsp]))?(?: ([0-9.]+(?:[eE][-+]?[0-9]+)?))?")
 _A3_COMMENT = re.compile(r"# Sentence pair \(([0-9]{1,9})\) source length ([0-9]{1,9}) target length ([0-9]{1,9}) ")
 
 HIGHEST = 999_999_999
@@ -35,8 +37,10 @@ def make_gold(sure: Iterable[tuple[int, int]], possible: Iterable[tuple[int, int
     return Gold(sure, sure | frozenset(possible))
 
 
-def _refusal(text: str, wanted: str) -> ValueError:
-    """The error that a text is not what is wanted."""
+def _refusal(text: str, wanted: str, line: str = "") -> ValueError:
+    """The error that a text is not what is wanted, or what its line is."""
+    if known := recognise_links(line):
+        return ValueError(known)
     hint = f"; numbers go up to {HIGHEST:,}" if _TOO_HIGH.search(text) else ""
     return ValueError(f"{shorten(text)!r} is not {wanted}{hint}")
 
@@ -76,6 +80,8 @@ OTHER_READINGS: dict[str, Callable[[Links], Links]] = {
 def parse_marked(line: str) -> Gold:
     """Read a line of `3-4` (sure) and `3p4` or `3?4` (possible) links; a score after a colon is ignored.
 
+    `3-4/S`, `3-4:S`, `3-4-S` and `3-4[S]` are sure as well, and possible with P in place of S.
+
     Raises:
         ValueError: a token is not a link.
     """
@@ -83,12 +89,15 @@ def parse_marked(line: str) -> Gold:
     possible: set[tuple[int, int]] = set()
     for token in split_words(line):
         match = _LINK.fullmatch(token)
+        if not match and (marked := _SURE_OR_POSSIBLE.fullmatch(token)):
+            (sure if "S" in marked.groups() else possible).add((int(marked[1]), int(marked[2])))
+            continue
         if _OFFSETS.fullmatch(token):
             raise ValueError(
                 f"{show_value(token)} links characters (format offsets); only links between words, as 0-3, are read"
             )
         if not match:
-            raise _refusal(token, "a link such as 0-3")
+            raise _refusal(token, "a link such as 0-3", line)
         links = sure if match[2] == "-" else possible
         links.add((int(match[1]), int(match[3])))
     return make_gold(sure, possible)
@@ -204,14 +213,15 @@ def parse_naacl(line: str) -> NaaclLink:
     Raises:
         ValueError: the line is not of this format.
     """
-    match = _NAACL.fullmatch(" ".join(split_words(line)))
+    fields = split_words(line)
+    match = _NAACL.fullmatch(" ".join(fields))
     try:
         confidence = float(match[5]) if match and match[5] else None
     except ValueError:  # such as 0.5.1
         match = None
     if not match:
-        raise _refusal(line, "`sentence source target [S|P] [confidence]`")
-    return NaaclLink(int(match[1]), (int(match[2]), int(match[3])), match[4] != "P", confidence)
+        raise _refusal(line, "`sentence source target [S|P] [confidence]`", line if len(fields) != 2 else "")
+    return NaaclLink(int(match[1]), (int(match[2]), int(match[3])), match[4] not in ("P", "p"), confidence)
 
 
 def format_naacl(link: NaaclLink) -> str:

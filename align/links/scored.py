@@ -63,11 +63,12 @@ def _parse(line: str) -> dict[tuple[int, int], float | None]:
 
 def _of_tokens(line: str) -> dict[tuple[int, int], float | None]:
     found: dict[tuple[int, int], float | None] = {}
+    parse_marked(line)  # whose error knows the whole line
     for token in split_words(line):
         (link,) = parse_marked(token).possible
         _, colon, score = token.partition(":")
         try:
-            found[link] = float(score) if colon else None
+            found[link] = float(score) if colon and score not in ("S", "P") else None
         except ValueError:
             raise ValueError(f"{show_value(token)} is not a link such as 0-3:0.83") from None
     return found

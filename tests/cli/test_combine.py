@@ -223,3 +223,8 @@ def test_files_that_do_not_go_together(
     assert result.code == 0
     assert part in result.err
     assert ("warning" in result.err) == bool(part)
+
+
+def test_other_programs_formats_are_named(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(forward="0-0\n", reverse="A-0\t0-0\n")
+    failed(run("forward", "reverse"), "reverse, line 1: fairseq's output (A-0 TAB links): `grep ^A-")

@@ -121,7 +121,7 @@ def test_swapped_sides_are_refused_where_the_text_shows_it(
         ({"one": ""}, ("one has 0 sentence pairs, gold 3",)),
         ({"one": "1 1 1\n4 1 1\n"}, ("gold has 3 sentence pairs, one 4",)),
         ({"one": "0-0\n-1-0\n\n"}, ("one, line 2: '-1-0' is not a link such as 0-3",)),
-        ({"one": "0-0\n1 2\n\n"}, ("one, line 2: '1' is not a link such as 0-3",)),
+        ({"one": "0-0\n1 2\n\n"}, ("one, line 2: pairs of numbers between spaces",)),
         ({"gold": "0-0 1p1\n1?1\n\n"}, ("gold: some possible links are marked with p, others with ?",)),
         ({"one": b"0-0\n\xff\x00\n\n"}, ("one, line 2: not UTF-8",)),
         ({"one": '{"links": [[0.0, 0]]}\n'}, ("one, line 1: a link in JSON is two numbers from 0",)),

@@ -52,6 +52,12 @@ def test_running_numbers_are_no_words(run: Callable[..., Result], write: Write) 
     failed(run("--tags", "xml", "--strip", "s"), "s: its lines begin with a running number")
 
 
+def test_other_programs_formats_are_named(run: Callable[..., Result], write: Write) -> None:
+    write(s="<b>a</b>\n", t="x\n", l="(0, 0)\n", marked="0-0/S\n")
+    failed(run("--tags", "xml", "-s", "s", "-t", "t", "--links", "l"), "l, line 1: pairs of numbers in brackets")
+    printed(run("-q", "--tags", "xml", "-s", "s", "-t", "t", "--links", "marked"), "<b>x</b>")
+
+
 def test_json_lines_of_links(run: Callable[..., Result], write: Write) -> None:
     write(s="<b>a</b> b\n", t="x y\n", l='{"links": [[0, 0], [0, 1], [1, 0]], "scores": [0.1, 0.9, 0.8]}\n')
     printed(run("-q", "--tags", "xml", "-s", "s", "-t", "t", "--links", "l"), "x <b>y</b>")

@@ -225,6 +225,19 @@ def test_naacl_without_a_mark_is_sure() -> None:
     assert parse_naacl("1 2 3 P") == NaaclLink(1, (2, 3), False, None)
 
 
+def test_naacl_marks_may_be_lower_case() -> None:
+    assert parse_naacl("1 2 3 s") == NaaclLink(1, (2, 3), True, None)
+    assert parse_naacl("1 2 3 p 0.5") == NaaclLink(1, (2, 3), False, 0.5)
+
+
+@pytest.mark.parametrize("marked", ["{}-{}/{}", "{}-{}:{}", "{}-{}-{}", "{}-{}[{}]"])
+def test_marks_behind_a_link(marked: str) -> None:
+    line = f"{marked.format(0, 3, 'S')} {marked.format(2, 1, 'P')} 4-4"
+    assert parse_marked(line) == make_gold([(0, 3), (4, 4)], [(2, 1)])
+    with pytest.raises(ValueError, match="the link of 2 and 1 is marked as possible"):
+        parse_pharaoh(line)
+
+
 def test_giza_leaves_spaces_at_the_end_of_lines() -> None:
     assert parse_a3(*(line + " " for line in A3)) == (1, {(1, 1), (2, 3)})
 
@@ -235,7 +248,7 @@ def test_giza_leaves_spaces_at_the_end_of_lines() -> None:
 @pytest.mark.parametrize(
     "line",
     ["0", "0-", "-1", "a-b", "0-1 2", "1--2", "²-1", "٣-1", "0-1-2", "p1", "1p", "0_1", "0.5-1", "0-1:", "0-1:x",
-     "+1-1"],
+     "+1-1", "0-1/s", "0-1[S", "0-1S]", "0p1/S", "0-1/SP"],
 )  # fmt: skip
 @pytest.mark.parametrize("parse", [parse_pharaoh, parse_marked])
 def test_what_is_no_link_is_refused(line: str, parse: Callable[[str], object]) -> None:
@@ -301,7 +314,7 @@ def test_links_in_json_are_numbers_from_0(link: str, key: str) -> None:
         "1 2 -3",
         "1 2 3.0",
         "1 2 ³",
-        "1 2 3 s",
+        "1 2 3 x",
         "1 2 3 S P",
         "1 2 3 0.5 S",
         "1 2 3 S 0.5 1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from align.cli.common import write_links
 from align.links.files import BASES, MOST_SILENT, READERS, LinkFile, detect_format, find_base, read_links, renumber_file
 from align.links.formats import FORMATS, make_gold
+from align.links.recognise import recognise_links
 from align.text.lines import read_lines
 from align.types import Alignment, Pair
 
@@ -46,6 +48,8 @@ def refused(start: str) -> Any:
         ("0-0:0.5\n", "pharaoh"),
         ("0-0\n1p1\n", "talp"),
         ("0-0\n\n1?1\n", "question"),
+        ("0-0/S\n", "talp"),
+        ("0-0\n1-1[P]\n", "talp"),
         ("1 1 1\n", "naacl"),
         ("\n \n0001\t1 1 S\n", "naacl"),
         (" 1 1 1 P 0.5", "naacl"),
@@ -107,7 +111,10 @@ def test_all_formats_hold_the_same_links(text: str, format: str, change: Any, ma
         ("0-0\r0-1\r", "links, line 1: '0-0\\r0-1' is not a link such as 0-3"),
         ('{"links": []}\n\n', "links, line 2: not a JSON object with"),
         ("1 1 1\n\n1 1\n", "links, line 3: '1 1' is not `sentence source target [S|P] [confidence]`"),
-        ("1 1 1\n0 1 1\n", "links, line 2: sentence 0 in a file of 2 lines; they count from 1"),
+        ("1 1 1\n0 1 1\n", "links, line 2: sentence 0, and NAACL files count from 1"),
+        ("1 1 1 S\n0 1 1 S\n", "links, line 2: sentence 0, and NAACL files count from 1"),
+        ("200000 1 1 S\n", "links, line 1: sentence 200,000 in a file of 1 line"),
+        ("# Sentence pair (1) source", "links: 1 line, where GIZA++ writes three for each pair"),
         (f"1 1 1\n{MOST_SILENT + 3} 1 1\n", f"links, line 2: sentence {MOST_SILENT + 3:,} in a file of 2 lines"),
         (A3.format(1) + A3.format(2).replace("Haus", ""), "links, line 4: word 2 of the source is not followed by"),
         (A3.format(1) + "\n", "links: 4 lines, where GIZA++ writes three for each pair"),
@@ -120,6 +127,68 @@ def test_all_formats_hold_the_same_links(text: str, format: str, change: Any, ma
 def test_damage_is_named_by_file_and_line(text: str, message: str) -> None:
     with refused(message):
         read(text)
+
+
+FIRST_LINES = {
+    "S-0\tdas Haus": "fairseq's output",
+    "A-0\t0-0 1-1": "fairseq's output (A-0 TAB links): `grep ^A- | sort -V | cut -f 2` leaves the links",
+    "A-0\t": "fairseq's output",
+    "0\t0-0 1-1": "a running number and a TAB before the links: `cut -f 2` leaves the links",
+    "0\t": "a running number",
+    "0-0 1-1 ||| -5.2": "links and their score between |||: `awk -F ' *[|][|][|] *' '{print $1}'` leaves the links",
+    " ||| -5.2": "links and their score",
+    "0 ||| the house ||| 0-0 1-1 ||| F0= -1 ||| -0.5": "links among fields between |||: `awk -F ' *[|][|][|] *' "
+    "'!n[$1]++ {print $3}'` leaves the links",
+    "the house ||| 0-0 1-1": "links among fields between |||: `awk -F ' *[|][|][|] *' '{print $2}'` leaves the links",
+    "das Haus ||| the house": "text with |||, not links",
+    "(0, 0), (1, 1)": "pairs of numbers in brackets: `sed",
+    "[(0, 0), (1, 1)]": "pairs of numbers in brackets",
+    "[[0, 0], [1, 1]]": "pairs of numbers in brackets",
+    "0 0 1 1": "pairs of numbers between spaces: `sed",
+    "1 1 2 2": "pairs of numbers between spaces",
+    "0 0 1 1 2 2": "pairs of numbers between spaces",
+    "0 0": "pairs of numbers between spaces",
+    "0-0,1-1": "links between commas: `tr , ' '` replaces these",
+    "0-0, 1-1": "links between commas",
+    "0-0 NULL-1 2-2": "links to NULL",
+    "0-NULL": "links to NULL",
+    "S 1 1": "no number of a sentence before the link: write `1 1 1 S`",
+    "0-0/0.5 1-1/1": "scores after a slash",
+    "<0.1 0.9> <0.8 0.2>": "soft alignments",
+    "0.1,0.9 0.8,0.2": "soft alignments",
+    "<wa>": "XML",
+    '<?xml version="1.0"?>': "XML",
+}
+
+
+@pytest.mark.parametrize("line", FIRST_LINES)
+def test_other_programs_formats_are_recognised(line: str) -> None:
+    with refused(f"links, line 1: {FIRST_LINES[line]}"):
+        read(f"{line}\n")
+
+
+def test_advice_for_other_programs_formats_leaves_links() -> None:
+    """The commands of the messages, by the shell."""
+    for line, expected in (
+        ("A-1\t1-1\nS-0\tdas\nA-0\t0-0 1-1\n", "0-0 1-1\n1-1\n"),
+        ("0\t0-0 1-1\n1\t\n", "0-0 1-1\n\n"),
+        ("0-0 1-1 ||| -5.2\n ||| -1\n", "0-0 1-1\n\n"),
+        ("0 ||| a ||| 0-0 ||| F= 1 ||| 2\n0 ||| b ||| 1-0 ||| F= 1 ||| 1\n", "0-0\n"),
+        ("(0, 0), (1, 12)\n[]\n", "0-0 1-12 \n \n"),
+        ("0 0 1 1\n", "0-0 1-1\n"),
+        ("0-0,1-1\n", "0-0 1-1\n"),
+        ("0-0 NULL-1 2-2\n", "0-0  2-2\n"),
+        ("0-0/0.5\n", "0-0:0.5\n"),
+    ):
+        command = re.search(r"`(.*)`", recognise_links(line.split("\n")[0]))
+        assert command
+        made = subprocess.run(["bash", "-c", command[1]], input=line, capture_output=True, text=True, check=True)
+        assert made.stdout.strip(" ") == expected, command[1]
+
+
+@pytest.mark.parametrize("line", ["", "0-0 1-1", "das Haus", "0-x", "0", "1 1 1", "0-1-2"])
+def test_other_lines_are_not_recognised(line: str) -> None:
+    assert not recognise_links(line)
 
 
 def test_bytes_that_are_no_text_are_named_by_file_and_line() -> None:
