@@ -15,8 +15,14 @@ from align.links.punctuation import closes, leading, opens, trailing
 SPANS = "spans"
 """The kind of labels that these are."""
 
-LISTS = ("labels", "label", "entities")
+LISTS = ("labels", "label", "entities", "spans")
 """What annotation tools call the list of labels."""
+
+EDGES = (("start_offset", "end_offset"), ("start", "end"))
+"""What doccano, and spaCy and Prodigy, call begin and end of a label that is an object."""
+
+_OF_TOKENS = ("tokens", "token_start", "token_end")
+"""What Prodigy says of the words of a text, which a translation does not have."""
 
 TARGET = "target"
 """What the translation is called, beside its source."""
@@ -64,6 +70,8 @@ def split_text(text: str) -> tuple[str, ...]:
 def read_annotated(line: str) -> Annotated:
     """Read `{"text": ..., "labels": [[begin, end, label], ...]}`, perhaps with `target`; or a blank line.
 
+    A label may also be an object, with the keys `label` and those of EDGES.
+
     Raises:
         ValueError: the line is anything else, or a label is of no word.
     """
@@ -79,12 +87,10 @@ def read_annotated(line: str) -> Annotated:
         raise ValueError("a number is NaN or infinite, which JSON has no form for") from error
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise ValueError('not a JSON object with "text" and "labels": [[0, 4, "PER"], ...]')
-    names = [name for name in LISTS if name in record]
-    if len(names) != 1:
-        raise ValueError(f"{' and '.join(names) or 'none'} of {', '.join(LISTS)}, where there should be one")
-    text, given, target = record["text"], record[names[0]], record.get(TARGET)
-    if not isinstance(given, list) or not all(isinstance(one, list) for one in given):
-        raise ValueError(f'"{names[0]}" is not a list of labels such as [0, 4, "PER"]')
+    name = _name_of_list(record)
+    text, given, target = record["text"], record[name], record.get(TARGET)
+    if not isinstance(given, list) or not all(isinstance(one, list | dict) for one in given):
+        raise ValueError(f'"{name}" is not a list of labels such as [0, 4, "PER"]')
     if target is not None and not isinstance(target, str):
         raise ValueError(f'"{TARGET}" is not a text')
     for one in (text, target or ""):
@@ -95,9 +101,33 @@ def read_annotated(line: str) -> Annotated:
     return found
 
 
-def _read_label(given: Sequence[Any], text: str) -> tuple[int, int, str]:
+def _name_of_list(record: Mapping[str, Any]) -> str:
+    """The name of the list of labels; a "label" that is not a list may be beside it, as Prodigy has it.
+
+    Raises:
+        ValueError: there is none, or more than one.
+    """
+    names = [name for name in LISTS if name in record]
+    if len(names) > 1:
+        names = [name for name in names if isinstance(record[name], list)] or names
+    if len(names) != 1:
+        raise ValueError(f"{' and '.join(names) or 'none'} of {', '.join(LISTS)}, where there should be one")
+    return names[0]
+
+
+def _edges_of(label: Mapping[str, Any]) -> tuple[str, str]:
+    """What a label that is an object calls its begin and its end."""
+    return next((edges for edges in EDGES if edges[0] in label), EDGES[0])
+
+
+def _read_label(given: Sequence[Any] | Mapping[str, Any], text: str) -> tuple[int, int, str]:
+    example = '[0, 4, "PER"]'
+    if isinstance(given, Mapping):
+        edges = _edges_of(given)
+        example = json.dumps({edges[0]: 0, edges[1]: 4, "label": "PER"})
+        given = [given.get(key) for key in (*edges, "label")]
     if len(given) != 3 or [type(one) for one in given] != [int, int, str]:
-        raise ValueError(f'a label is not like [0, 4, "PER"]: {", ".join(map(show_value, given[:3]))}')
+        raise ValueError(f"a label is not like {example}: {', '.join(map(show_value, given[:3]))}")
     begin, end, label = given
     if not 0 <= begin < end <= len(text):
         raise ValueError(f"a label of characters {show_value(begin)} to {show_value(end)}, and there are {len(text):,}")
@@ -105,7 +135,7 @@ def _read_label(given: Sequence[Any], text: str) -> tuple[int, int, str]:
 
 
 def write_annotated(source: Annotated, target: str, found: Sequence[Projected]) -> str:
-    """The line of a translation: all that its source's has, but for text, labels and `target`.
+    """The line of a translation: all that its source's has, but for text, labels, `target`, and Prodigy's tokens.
 
     Args:
         source: with its labels.
@@ -114,14 +144,25 @@ def write_annotated(source: Annotated, target: str, found: Sequence[Projected]) 
     """
     if not source.record:
         return ""
+    name = _name_of_list(source.record)
     labels = [
-        [*_edges(source.text[begin:end], target, one.target), label]
-        for (begin, end, label), one in zip(source.labels, found, strict=True)
+        _with_edges(given, *_edges(source.text[begin:end], target, one.target), source.text[begin:end], target)
+        for given, (begin, end, _), one in zip(source.record[name], source.labels, found, strict=True)
         if one.target
     ]
-    name = next(name for name in LISTS if name in source.record)
-    rest = {key: value for key, value in source.record.items() if key != TARGET}
+    left_out = (TARGET, *(_OF_TOKENS if name == "spans" else ()))
+    rest = {key: value for key, value in source.record.items() if key not in left_out}
     return to_json({**rest, "text": target, name: labels})
+
+
+def _with_edges(given: list[Any] | Mapping[str, Any], begin: int, end: int, labelled: str, target: str) -> Any:
+    """A label as it was given, but for its place in the translation, and the words there if it has the source's."""
+    if isinstance(given, list):
+        return [begin, end, given[2]]
+    rest = {key: value for key, value in given.items() if key not in _OF_TOKENS}
+    if rest.get("text") == labelled:
+        rest["text"] = target[begin:end]
+    return {**rest, **dict(zip(_edges_of(given), (begin, end), strict=True))}
 
 
 def _edges(labelled: str, target: str, words: tuple[int, int]) -> tuple[int, int]:

@@ -51,6 +51,9 @@ READERS: dict[str, Reader] = {
     "spans": read_annotated,
     "spans' label": lambda text: read_annotated(json.dumps({"text": "x", "labels": [[text, text, text]]})),
     "spans' object": lambda text: read_annotated(json.dumps({"text": "x", "labels": [{text: text}]})),
+    "spans' begin": lambda text: read_annotated(
+        json.dumps({"text": "x", "spans": [{"start": text, "end": text, "label": text}]})
+    ),
     "xml": lambda text: read_markup(f"<{text}", "xml"),
     "links": lambda text: read_links([text], "f"),
     "pharaoh": lambda text: read_links([text], "f", "pharaoh"),

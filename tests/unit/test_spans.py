@@ -32,12 +32,36 @@ def test_words_that_labels_reach_into() -> None:
     assert found.spans == [Span("PER", (1, 3)), Span("X", (1, 2))]
 
 
-@pytest.mark.parametrize("name", ["labels", "label", "entities"])
+@pytest.mark.parametrize("name", ["labels", "label", "entities", "spans"])
 def test_all_else_stays_as_it_was(name: str) -> None:
     line = json.dumps({"id": 7, "target": "old", "text": "a b", name: [[0, 1, "A"], [2, 3, "B"]], "meta": {"é": None}})
     found = project(line, "x\ny", (1, 2), None)
     assert found == {"id": 7, "text": "x\ny", name: [[2, 3, "A"]], "meta": {"é": None}}
     assert list(found) == ["id", "text", name, "meta"]
+
+
+def test_labels_that_are_objects_stay_such() -> None:
+    doccano = {"id": 3, "text": "a b", "relations": [], "Comments": []}
+    label = {"id": 5, "label": "A", "start_offset": 2, "end_offset": 3}
+    found = project(json.dumps({**doccano, "entities": [label]}), "x yy z", (1, 2))
+    assert found == {**doccano, "text": "x yy z", "entities": [{**label, "start_offset": 2, "end_offset": 4}]}
+    assert list(found["entities"][0]) == list(label)
+    prodigy = {"text": "a b", "_task_hash": 1, "label": "A", "answer": "accept"}
+    tokens = [{"text": "a", "start": 0, "end": 1, "id": 0}, {"text": "b", "start": 2, "end": 3, "id": 1}]
+    spans = [
+        {"start": 2, "end": 3, "label": "A", "text": "b", "token_start": 1, "token_end": 1},
+        {"start": 0, "end": 1, "label": "B", "source": "model"},
+    ]
+    line = json.dumps({**prodigy, "tokens": tokens, "spans": spans})
+    assert project(line, "x yy z", (1, 2), (2, 3)) == {
+        **prodigy,
+        "text": "x yy z",
+        "spans": [
+            {"start": 2, "end": 4, "label": "A", "text": "yy"},
+            {"start": 5, "end": 6, "label": "B", "source": "model"},
+        ],
+    }
+    assert project(line, "x", None, None)["spans"] == []
 
 
 @pytest.mark.parametrize(
@@ -81,10 +105,21 @@ def test_a_blank_line_stays_one(line: str) -> None:
         ("[" * 100_000, 'not a JSON object with "text"'),
         ('["a", {"entities": []}]', 'not a JSON object with "text"'),
         ('{"text": 1, "labels": []}', 'not a JSON object with "text"'),
-        ('{"text": "a"}', "none of labels, label, entities, where there should be one"),
+        ('{"text": "a"}', "none of labels, label, entities, spans, where there should be one"),
         ('{"text": "a", "label": [], "labels": []}', "labels and label of labels, label, entities"),
         ('{"text": "a", "labels": {}}', '"labels" is not a list of labels such as'),
-        ('{"text": "a", "entities": [{"start_offset": 0}]}', '"entities" is not a list of labels such as'),
+        ('{"text": "a", "labels": [3]}', '"labels" is not a list of labels such as'),
+        (
+            '{"text": "a", "entities": [{"start_offset": 0}]}',
+            'a label is not like {"start_offset": 0, "end_offset": 4, "label": "PER"}: 0, of type NoneType',
+        ),
+        (
+            '{"text": "a", "spans": [{"start": 0, "end": 1}]}',
+            'a label is not like {"start": 0, "end": 4, "label": "PER"}',
+        ),
+        ('{"text": "a", "spans": [{"start": 0, "end_offset": 1, "label": "X"}]}', 'a label is not like {"start": 0'),
+        ('{"text": "a", "spans": [{"start": 0, "end": 2, "label": "X"}]}', "a label of characters 0 to 2"),
+        ('{"text": "a", "spans": [], "label": []}', "label and spans of labels, label, entities, spans"),
         ('{"text": "a", "labels": [[0, 1]]}', 'a label is not like [0, 4, "PER"]: 0, 1'),
         ('{"text": "a", "labels": [[0, true, "X"]]}', "a label is not like"),
         ('{"text": "a", "labels": [[0, 1.0, "X"]]}', "a label is not like"),
