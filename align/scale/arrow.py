@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from align.errors import Argument, DataError, Remedy, shorten
@@ -47,11 +48,54 @@ def check_columns(schema: pa.Schema, source: Named, target: Named, id: Named | N
 
 def _check_column(schema: pa.Schema, name: str, argument: str) -> None:
     """Check that there is a column, and only one of this name."""
-    count = schema.names.count(name)
+    count = len(_find(schema, name))
     if count != 1:
         what = f"{count} columns {name!r}" if count else f"no column {name!r}"
-        there = shorten(", ".join(map(repr, schema.names))) or "none"
+        there = shorten(", ".join(map(repr, islice(_names(schema), 80)))) or "none"
         raise DataError(f"{what}: the table has {there}", remedy=Remedy("name one with {}", (Argument(argument),)))
+
+
+def _find(fields: pa.Schema | pa.StructType, name: str) -> Sequence[tuple[tuple[int, ...], pa.Field]]:
+    """Columns of a name, each with the way to it: `a.b` is a column of that name, or else the field b of a struct a."""
+    import pyarrow as pa
+
+    numbered = list(enumerate(fields))
+    if columns := [((n,), field) for n, field in numbered if field.name == name]:
+        return columns
+    structs = [
+        (n, field) for n, field in numbered if pa.types.is_struct(field.type) and name.startswith(f"{field.name}.")
+    ]
+    return [
+        ((n, *way), inner)
+        for n, field in structs
+        for way, inner in _find(field.type, name.removeprefix(f"{field.name}."))
+    ]
+
+
+def _names(fields: pa.Schema | pa.StructType, before: str = "") -> Iterator[str]:
+    """The names of columns, and in place of a struct's name those of its fields, unless they are deep inside."""
+    import pyarrow as pa
+
+    for field in fields:
+        name = before + field.name
+        if pa.types.is_struct(field.type) and field.type.num_fields and name.count(".") < 9:
+            yield from _names(field.type, f"{name}.")
+        else:
+            yield name
+
+
+def field_of(schema: pa.Schema, name: str) -> pa.Field:
+    """The field of a column; one within structs has its whole name, and may be null, as the structs may be."""
+    way, field = _find(schema, name)[0]
+    return field if len(way) == 1 else field.with_name(name).with_nullable(True)
+
+
+def column_of(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray:
+    """The values of a column, one within structs among them: null where a struct is."""
+    import pyarrow.compute as pc
+
+    (column, *way), _ = _find(table.schema, name)[0]
+    return pc.struct_field(table.column(column), way) if way else table.column(column)
 
 
 def _check_text(schema: pa.Schema, name: str, argument: str) -> None:
@@ -59,9 +103,12 @@ def _check_text(schema: pa.Schema, name: str, argument: str) -> None:
     import pyarrow as pa
 
     _check_column(schema, name, argument)
-    kind = schema.field(name).type
+    kind = field_of(schema, name).type
     if str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:
-        remedy = Remedy("cast it, or name another with {}", (Argument(argument),))
+        fields = ", ".join(map(repr, islice(_names(kind, f"{name}."), 9))) if pa.types.is_struct(kind) else ""
+        other = f"name one of its fields ({shorten(fields)})" if fields else "cast it, or name another"
+        advice = other.replace("{", "{{").replace("}", "}}")
+        remedy = Remedy(f"{advice} with {{}}", (Argument(argument),))
         raise DataError(f"column {name!r} is of type {shorten(str(kind))}, where strings are expected", remedy=remedy)
 
 

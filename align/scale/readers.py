@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from align.errors import Argument, DataError, LineError, Remedy, one_line, shorten
 from align.links.formats import to_json
 from align.quiet import quietly
-from align.scale.arrow import TEXT, Named, check_columns, read_sides, rows_of
+from align.scale.arrow import TEXT, Named, check_columns, column_of, field_of, read_sides, rows_of
 from align.scale.files import InputFile, cannot_read, open_file
 from align.text.batching import BUFFER
 from align.text.lines import OPENERS, read_bitext, read_lines
@@ -213,9 +214,7 @@ def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
     if not isinstance(record, dict):
         raise ValueError("wrong fields", f"not a JSON object: {shorten(line)}")
     if rows.columns.id is not None:
-        if rows.columns.id not in record:
-            raise ValueError("wrong fields", f"no field {rows.columns.id!r}")
-        id = record[rows.columns.id]
+        id = _value(record, rows.columns.id)
         try:
             to_json(id)
         except ValueError:
@@ -224,10 +223,41 @@ def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
         rows.ids[number] = id
     sides = []
     for name in filter(None, rows.columns[:2]):
-        if name not in record:
-            raise ValueError("wrong fields", f"no field {name!r}")
-        sides.append(_text(record[name], name))
+        sides.append(_text(_value(record, name), name))
     return sides[0], sides[1]
+
+
+def _value(record: dict[str, Any], name: str) -> Any:
+    """What an object has by a name: `a.b` is a name of its own, or else b of the object a, and null where a is.
+
+    Raises:
+        ValueError: nothing; with the reason in two words, and in more.
+    """
+    inner: Any = record
+    rest = name
+    while rest not in inner:
+        outer = next((key for key in _parts(rest) if isinstance(inner.get(key, 0), dict | None)), None)
+        if outer is None:
+            there = shorten(", ".join(map(repr, islice(_names(record), 80)))) or "none"
+            raise ValueError("wrong fields", f"no field {name!r}: the object has {there}")
+        if inner[outer] is None:
+            return None
+        inner, rest = inner[outer], rest.removeprefix(f"{outer}.")
+    return inner[rest]
+
+
+def _parts(name: str) -> Iterator[str]:
+    """What stands before each dot of a name."""
+    return (name[:n] for n, character in enumerate(name) if character == ".")
+
+
+def _names(record: dict[str, Any]) -> Iterator[str]:
+    """The names in an object, and in place of an inner object's name those in it."""
+    for name, value in record.items():
+        if isinstance(value, dict) and value:
+            yield from (f"{name}.{inner}" for inner in value)
+        else:
+            yield name
 
 
 def _text(value: Any, name: str) -> str:
@@ -254,8 +284,8 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
     total = max(1, table.metadata.num_rows)
     before = 0
     for batch in _batches(table, stream, names):
-        ids = None if rows.columns.id is None else _ids(batch.column(rows.columns.id), rows)
-        for number, row in enumerate(rows_of([batch.column(name) for name in names[:2]]), before + 1):
+        ids = None if rows.columns.id is None else _ids(column_of(batch, rows.columns.id), rows)
+        for number, row in enumerate(rows_of([column_of(batch, name) for name in names[:2]]), before + 1):
             source, target, why = read_sides(row)
             id_bytes = 0
             if ids is not None:
@@ -275,11 +305,13 @@ def _batches(table: Any, stream: Any, names: list[str]) -> Iterator[Any]:
     """Columns, some rows at a time.
 
     Strings stay dictionaries where they are such in the file, which may hold one long string that all rows have. Ids of
-    types without a bound are read a row at a time.
+    types without a bound are read a row at a time, and so are strings within structs, which Arrow may not read as
+    dictionaries.
     """
     schema = table.schema_arrow
-    bounded = all(_is_small(schema.field(name).type) for name in names[2:])
-    texts = [name for name in names[:2] if str(schema.field(name).type) in TEXT[:3]]
+    bounded = all(_is_small(field_of(schema, name).type) for name in names[2:])
+    bounded = bounded and all(name in schema.names for name in names)
+    texts = [name for name in names[:2] if name in schema.names and str(schema.field(name).type) in TEXT[:3]]
     reader = pq.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
     columns = list(dict.fromkeys(names))
     yield from reader.iter_batches(BUFFER if bounded else 1, columns=columns, use_threads=False)
@@ -347,7 +379,7 @@ def table_head(file: InputFile, columns: Columns) -> tuple[Any, int]:
     """
     with open_file(file.place) as stream:
         table = _open_table(stream, file, columns)
-        return columns.id and table.schema_arrow.field(columns.id), table.metadata.num_rows
+        return columns.id and field_of(table.schema_arrow, columns.id), table.metadata.num_rows
 
 
 READERS: dict[str, Callable[[Any, Rows], Iterator[Pair]]] = {

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from align.aligners.single import Aligner
 from align.aligners.two_way import TwoWayAligner
-from align.scale.arrow import LinksAs, Named, batch_of, check_columns, read_sides, rows_of, schema_of, status_of
+from align.scale.arrow import (
+    LinksAs,
+    Named,
+    batch_of,
+    check_columns,
+    column_of,
+    field_of,
+    read_sides,
+    rows_of,
+    schema_of,
+    status_of,
+)
 from align.text.batching import chunks
 from align.text.words import make_pair
 from align.types import Pair, TextWarning
@@ -41,9 +52,9 @@ def align_table(
     Args:
         table: has the sentences in two columns of strings.
         aligner: of one model or two.
-        source: column of the source sentences.
-        target: column of their translations.
-        id: column to repeat in what comes out; None for none.
+        source: column of the source sentences; "translation.de" is the field de of a column of structs, too.
+        target: column of their translations, likewise.
+        id: column to repeat in what comes out, likewise; None for none.
         links: "structs", or "pharaoh" for strings such as "0-0 1-1".
 
     Returns:
@@ -70,14 +81,15 @@ def align_table(
     named = None if id is None else Named(id, "id")
     check_columns(table.schema, Named(source, "source"), Named(target, "target"), named)
     unread: dict[int, str] = {}
-    aligned = for_rows(aligner)(_pairs(table.select([source, target]), unread))
+    sides = pa.table([column_of(table, source), column_of(table, target)], names=["source", "target"])
+    aligned = for_rows(aligner)(_pairs(sides, unread))
     schema = schema_of(links)
     batches = []
     for some in chunks(aligned, ROWS, lambda one: one.pair.memory()):
         status = [status_of(one, unread.pop(one.pair.id, "")) for one in some]
         batches.append(batch_of(some, status, schema))
     found = pa.Table.from_batches(batches, schema)
-    return found if id is None else found.add_column(0, table.schema.field(id), table.column(id))
+    return found if id is None else found.add_column(0, field_of(table.schema, id), column_of(table, id))
 
 
 def for_rows(aligner: AnyAligner) -> AnyAligner:

@@ -80,6 +80,20 @@ def test_a_small_parquet_file_of_long_rows(run: Callable[..., Result], column: s
     assert [*tree("out")] == ["a.parquet"]
 
 
+@pytest.mark.parametrize("store_schema", [True, False])
+@pytest.mark.parametrize("column", ["source", "id"])
+def test_a_small_parquet_file_of_long_rows_within_structs(
+    run: Callable[..., Result], column: str, store_schema: bool
+) -> None:
+    columns = {**{name: pa.array(["das"] * ROWS) for name in ("source", "target", "id")}, column: repeated("a" * LONG)}
+    struct = pa.StructArray.from_arrays([*columns.values()], [*columns])
+    write_parquet("in/a.parquet", store_schema, a=struct)
+    named = ("--source-column", "a.source", "--target-column", "a.target", "--id-column", "a.id")
+    job = ("-q", "--input", "in/a.parquet", *named, "--output", "out", "--workers", 1)
+    assert drive(*job, before=limit_memory) == 0
+    assert [*tree("out")] == ["a.parquet"]
+
+
 @pytest.mark.parametrize("line", [b"a" * LONG + b"\tdas\n", b"a" * LONG + b"\n", b'{"s": "", "t": "", "id": "%s"}\n'])
 def test_a_small_packed_file_of_long_lines(run: Callable[..., Result], line: bytes) -> None:
     columns: tuple[str, ...] = ()

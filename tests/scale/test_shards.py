@@ -58,6 +58,48 @@ def test_tables_and_json_have_the_same_links_as_lines(run: Callable[..., Result]
     assert [record["id"] for record in records] == [*range(40)]
 
 
+def test_columns_within_structs_and_objects(run: Callable[..., Result]) -> None:
+    pairs = sentences(20, 4)
+    rows: list[dict[str, Any]] = [
+        {"translation": {"de": de, "en": en}, "at": {"n": n}} for n, (de, en) in enumerate(pairs)
+    ]
+    rows[3] = {"translation": None, "at": {"n": 3}}
+    pq.write_table(pa.Table.from_pylist(rows), "in/a.parquet", row_group_size=7)
+    Path("in/b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("in/c.tsv").write_bytes(lines([("", "") if n == 3 else pair for n, pair in enumerate(pairs)]))
+    named = ("--source-column", "translation.de", "--target-column", "translation.en", "--id-column", "at.n")
+    result = run("--input", "in/a.parquet", "in/b.jsonl", *named, "--output", "out", "--bad-rows", "keep")
+    assert result.code == 0, result.err
+    assert run("--input", "in/c.tsv", "--output", "out2").code == 0
+    expected = Path("out2/c.tsv").read_text().splitlines()
+    table = pq.read_table("out/a.parquet")
+    assert [
+        " ".join(f"{one['source']}-{one['target']}" for one in row) for row in table["links"].to_pylist()
+    ] == expected
+    assert (table.schema.names[0], table["at.n"].to_pylist()) == ("at.n", [*range(20)])
+    records = [json.loads(line) for line in Path("out/b.jsonl").read_text().splitlines()]
+    assert [" ".join(f"{i}-{j}" for i, j in record["links"]) for record in records] == expected
+    assert [record["id"] for record in records] == [*range(20)]
+    assert (table["status"][3].as_py(), records[3]["status"]) == ("null", "null")
+
+
+def test_a_name_with_a_dot_comes_before_an_object(run: Callable[..., Result]) -> None:
+    row = {"a.b": "das haus", "a": {"b": "wir", "c.d": "the house"}}
+    for name in ("x", "y"):
+        Path(f"in/{name}.jsonl").write_text(json.dumps(row) + "\n")
+    assert (
+        run("-q", "--input", "in/x.jsonl", "--source-column", "a.b", "--target-column", "a.c.d", "--output", "o").code
+        == 0
+    )
+    Path("in/z.jsonl").write_text(json.dumps({"de": "das haus", "en": "the house"}) + "\n")
+    assert (
+        run("-q", "--input", "in/z.jsonl", "--source-column", "de", "--target-column", "en", "--output", "q").code == 0
+    )
+    assert Path("o/x.jsonl").read_text() == Path("q/z.jsonl").read_text()
+    result = run("-q", "--input", "in/y.jsonl", "--source-column", "a.x", "--target-column", "a.b", "--output", "p")
+    assert "no field 'a.x': the object has 'a.b', 'a.b', 'a.c.d'" in result.err
+
+
 IDS = {
     "late": pa.array([2**30, -(2**30)], pa.date32()),
     "fine": pa.array([1, 2], pa.time64("ns")),

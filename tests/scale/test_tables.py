@@ -206,6 +206,21 @@ def test_a_batch_is_taken_as_a_table_is_and_the_id_is_as_it_was(one: Aligner) ->
     assert found.equals(align_table(pa.Table.from_batches([batch]), one, id="key"))
 
 
+def test_columns_within_structs(one: Aligner) -> None:
+    pairs = [{"de": "das haus", "en": "the house", "meta": {"n": 1}}, None, {"de": None, "en": "the", "meta": None}]
+    table = pa.table({"translation": pa.chunked_array([pa.array(pairs[:1]), pa.array(pairs)]).slice(1)})
+    named: Any = {"source": "translation.de", "target": "translation.en", "id": "translation.meta.n"}
+    found = align_table(table, one, **named, links="pharaoh")
+    assert found.schema.names == ["translation.meta.n", "links", "status"]
+    assert found["translation.meta.n"].to_pylist() == [1, None, None]
+    assert found["status"].to_pylist() == ["", "null", "null"]
+    flat = pa.table({"source": ["das haus"], "target": ["the house"]})
+    assert found["links"][0] == align_table(flat, one, links="pharaoh")["links"][0]
+    own = table.slice(0, 1).append_column("translation.de", [[""]])
+    assert align_table(own, one, **named)["status"].to_pylist() == ["blank"]
+    assert align_table(table.slice(0, 0), one, **named).num_rows == 0
+
+
 def test_a_table_of_many_rows_is_done_in_parts(one: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of([*text(11), ("", "")], id=list(range(12)))
     table = pa.concat_tables([table.slice(0, 5), table.slice(5)])
@@ -226,6 +241,15 @@ def test_nothing_is_kept_between_calls(one: Aligner) -> None:
 
 
 TABLE = pa.table({"id": [1], "de": ["das"], "en": ["the"], "words": [["das"]], "raw": [b"das"], "links": ["0-0"]})
+
+
+NESTED = pa.table(
+    {
+        "id": [1],
+        "pair": pa.array([{"de": "das", "en": "the", "a": {"b": "ist"}}]),
+        "none": pa.array([{}], pa.struct([])),
+    }
+)
 
 
 @pytest.mark.parametrize(
@@ -259,6 +283,19 @@ TABLE = pa.table({"id": [1], "de": ["das"], "en": ["the"], "words": [["das"]], "
             {"source": "raw"},
             "column 'raw' is of type binary, where strings are expected: cast it, or name another with source",
         ),
+        (
+            NESTED,
+            {"source": "fr"},
+            "no column 'fr': the table has 'id', 'pair.de', 'pair.en', 'pair.a.b', 'none': name one with source",
+        ),
+        (NESTED, {"source": "pair.fr"}, "no column 'pair.fr': the table has 'id', 'pair.de', .*"),
+        (
+            NESTED,
+            {"source": "pair"},
+            r"column 'pair' is of type struct<.*>, where strings are expected: name one of its fields "
+            r"\('pair.de', 'pair.en', 'pair.a.b'\) with source",
+        ),
+        (NESTED, {"source": "none"}, r"column 'none' is of type struct<>, where strings are expected: cast it, .*"),
         (TABLE, {"id": "links"}, "column 'links': what comes out has another of that name: rename it"),
         (
             pa.table({"\x1b[31m" * 99: ["das"]}),
