@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from align.cli.inputs import name_shown
 from align.cli.transfer_options import Options
 from align.errors import LineError, LinksError, Remedy
-from align.links.columns import COLUMNS, Labelled, read_labelled
+from align.links.columns import COLUMNS, Labelled, pair_sentences, read_labelled
 from align.links.elements import Markup, read_markup, readable
 from align.links.scored import parse_scored
 from align.links.spans import SPANS, TARGET, Annotated, read_annotated, split_text
@@ -83,7 +83,7 @@ class Input:
         """Source and target of each pair, the target blank where there is none to read."""
         if self._options.tags in COLUMNS:
             sentences = read_labelled(lines[0], self._shown[0], self._options.tags)
-            return in_step((sentences, lines[1]), (f"{self._shown[0]} (sentences)", self._shown[1]))
+            return pair_sentences(sentences, lines[1], (f"{self._shown[0]} (sentences)", self._shown[1]))
         if len(lines) == 2:
             return refuse_numbers(in_step(lines, self._shown), self._shown)
         if self._options.tags == SPANS:

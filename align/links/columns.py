@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from align.errors import LineError, show_value
 from align.links.labels import OUT, read_bio
-from align.text.lines import split_words
+from align.text.lines import in_step, split_words
 
 _ENTITY = "ner="
 """What stands before a word's label in the last column of CoNLL-U, in either case."""
@@ -21,12 +22,27 @@ class Labelled(NamedTuple):
     labels: tuple[str, ...]
 
 
-def _read_columns(line: str) -> tuple[str, str] | None:
+def _read_columns(line: str) -> tuple[str, str]:
     """The first and the last column, between TABs if there are any, else between spaces."""
     fields = [field.strip(" ") for field in line.split("\t")] if "\t" in line else split_words(line)
     if len(fields) < 2 or not fields[0]:
         raise ValueError("no word and label with a space or TAB between")
     return fields[0].replace(" ", "\xa0"), fields[-1]
+
+
+_COMMENT = re.compile(r"#[ \t]*(?:id\b|\w+[ \t]*=)")
+
+
+def _is_comment(line: str) -> bool:
+    """Whether a line before the first word of a sentence says something of it: no word `#` with its label."""
+    if not line.startswith("#"):
+        return False
+    try:
+        row = _read_columns(line)
+        read_bio([row[1]])
+    except ValueError:
+        return True
+    return _COMMENT.match(line) is not None
 
 
 def _read_conllu(line: str) -> tuple[str, str] | None:
@@ -53,6 +69,8 @@ COLUMNS = tuple(_READERS)
 def read_labelled(lines: Iterable[str], name: str, kind: str) -> Iterator[Labelled]:
     """The sentences of a file in columns; two blank lines have a sentence without words between them.
 
+    In "bio", lines that begin with # and stand before the first word of a sentence are comments, and left out.
+
     Args:
         lines: of the file, without their ends.
         name: what to call it in errors.
@@ -66,6 +84,8 @@ def read_labelled(lines: Iterable[str], name: str, kind: str) -> Iterator[Labell
     for number, line in enumerate(lines, 1):
         if line.strip(" \t"):
             begun = begun or number
+            if kind == "bio" and not rows and _is_comment(line):
+                continue
             try:
                 if row := _READERS[kind](line):
                     read_bio([row[1]])
@@ -81,6 +101,36 @@ def read_labelled(lines: Iterable[str], name: str, kind: str) -> Iterator[Labell
 
 def _sentence(rows: Sequence[tuple[str, str]]) -> Labelled:
     return Labelled(tuple(word for word, _ in rows), tuple(label for _, label in rows))
+
+
+def pair_sentences(
+    sentences: Iterable[Labelled], targets: Iterable[str], names: tuple[str, str]
+) -> Iterator[tuple[Labelled, str]]:
+    """Sentences with their translations. One without words has a blank one; any other is a further blank line between.
+
+    Args:
+        sentences: as `read_labelled` makes them.
+        targets: lines.
+        names: what to call the two in errors.
+
+    Raises:
+        DataError: they differ in number.
+    """
+    lines, ahead = iter(targets), list[str]()
+
+    def with_words() -> Iterator[Labelled]:
+        for sentence in sentences:
+            if not sentence.words:
+                ahead.extend(islice(lines, 1 - len(ahead)))
+                if not ahead or ahead[0].strip(" \t"):
+                    continue
+            yield sentence
+
+    def all_lines() -> Iterator[str]:
+        while line := ahead or list(islice(lines, 1)):
+            yield line.pop()
+
+    return in_step((with_words(), all_lines()), names)
 
 
 def format_labelled(sentence: Labelled, kind: str) -> str:

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, BinaryIO, TypeAlias
 
-from align.errors import DataError, LineError, Remedy, shorten
+from align.errors import DataError, LineError, Remedy, plural, shorten
 from align.text.ids import IdPair
 from align.text.words import MakePair, make_pair
 from align.text.words import split_words as split_words
@@ -236,7 +236,8 @@ def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tu
             short, long = lines.index(None), next(n for n, line in enumerate(lines) if line is not None)
             counts = {short: number - 1, long: number + sum(1 for _ in streams[long])}
             (a, lines_a), (b, lines_b) = sorted(counts.items())
-            what = f"{names[a]} has {lines_a:,} lines, {names[b]} has {lines_b:,}: line {number:,} has no other side"
+            counts_told = f"{names[a]} has {plural(lines_a, 'line')}, {names[b]} has {lines_b:,}"
+            what = f"{counts_told}: line {number:,} has no other side"
             raise DataError(what)
         yield lines
 

@@ -131,7 +131,7 @@ def test_lilts_published_files(run: Callable[..., Result]) -> None:
     ("files", "out", "parts"),
     [
         ({"reverse": "0-0\n"}, b"0-0 1-1 2-1\n", ("forward has 3 lines, reverse has 1",)),
-        ({"forward": "0-0\n"}, b"0-0 1-1 1-2\n", ("forward has 1 lines, reverse has 3",)),
+        ({"forward": "0-0\n"}, b"0-0 1-1 1-2\n", ("forward has 1 line, reverse has 3",)),
         ({"reverse": REVERSE + "\n"}, UNION, ("forward has 3 lines, reverse has 4",)),
         ({"reverse": "0-0\n0-x\n\n"}, b"0-0 1-1 2-1\n", ("reverse, line 2: '0-x' is not a link such as 0-3",)),
         ({"forward": "0-0\n1 1 1\n\n"}, b"0-0 1-1 1-2\n", ("forward, line 2: '1' is not a link such as 0-3",)),

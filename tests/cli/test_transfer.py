@@ -89,6 +89,13 @@ def test_labels_in_columns(run: Callable[..., Result], write: Write) -> None:
     printed(result, f"1\tis{blank}\t_", f"2\tEU{blank}\tNER=B-ORG", "")
 
 
+def test_comments_and_blank_lines_between_sentences(run: Callable[..., Result], write: Write) -> None:
+    write(s="# id 1 domain=train\nEU\tB-ORG\n\n\n# id 2\nHaus\tO\n\n\n", t="EU\nhouse\n", l="0-0\n0-0\n")
+    printed(run("-q", "--tags", "bio", "-s", "s", "-t", "t", "--links", "l"), "EU\tB-ORG", "", "house\tO", "")
+    write(t="EU\n\nhouse\n", l="0-0\n\n0-0\n")
+    printed(run("-q", "--tags", "bio", "-s", "s", "-t", "t", "--links", "l"), "EU\tB-ORG", "", "", "house\tO", "")
+
+
 ANNOTATED = """\
 {"id": 1, "text": "EU ist alt,\\nja", "labels": [[0, 2, "ORG"], [3, 10, "X"]], "target": "old is the (EU)!"}
 
@@ -136,8 +143,8 @@ def test_annotated_lines_that_cannot_be_read(run: Callable[..., Result], line: s
     [
         ({"s": "<b>a\n"}, ("s, line 1: not well-formed XML: mismatched tag", "--bad-lines blank leaves such lines")),
         ({"s": b"\xff\n"}, ("s, line 1: not UTF-8", "iconv")),
-        ({"t": "x\ny\n"}, ("s has 1 lines, t has 2",)),
-        ({"l": "0-0\n0-0\n"}, ("t has 1 lines, l has 2",)),
+        ({"t": "x\ny\n"}, ("s has 1 line, t has 2",)),
+        ({"l": "0-0\n0-0\n"}, ("t has 1 line, l has 2",)),
         ({"l": "0-9\n"}, ("l, line 1: link 0-9, and there are 1 and 1 words without the tags: links count from 0",)),
         ({"l": "a\n"}, ("l, line 1: 'a' is not a link",)),
         ({"l": None}, ("l",)),

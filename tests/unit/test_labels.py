@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.errors import LineError
-from align.links.columns import Labelled, format_labelled, read_labelled
+from align.errors import DataError, LineError
+from align.links.columns import Labelled, format_labelled, pair_sentences, read_labelled
 from align.links.labels import Span, project_labels, range_of_words, read_bio, words_of_range, write_bio
 from align.links.scored import parse_scored
 
@@ -66,6 +66,40 @@ def test_columns_come_back() -> None:
     written = format_labelled(sentence, "conll")
     assert written == f"1\tEU{unlabelled}\tNER=B-ORG\n2\ts{unlabelled}\t_\n\n"
     assert list(read_labelled(written.split("\n")[:-1], "a", "conll")) == [sentence]
+
+
+def test_comments_before_a_sentence() -> None:
+    comments = ["# id 5", "# a\tb", "# id a\tdomain=train O", "# text = EU O"]
+    words = ["#\tO", "EU B-ORG", "# O"]
+    expected = [Labelled(("#", "EU", "#"), ("O", "B-ORG", "O"))]
+    assert list(read_labelled([*comments, *words, ""], "a", "bio")) == expected
+    with pytest.raises(LineError, match="a, line 4: '5' is not a label such as B-PER"):
+        list(read_labelled([*words, "# id 5"], "a", "bio"))
+
+
+@pytest.mark.parametrize(
+    ("text", "targets", "expected"),
+    [
+        ("a O||b O|", ["x", "y"], "a x|b y"),
+        ("|a O|||b O|||", ["x", "y"], "a x|b y"),
+        ("a O|||b O|", ["x", "", "y"], "a x| |b y"),
+        ("a O||||b O||", ["x", " ", "y"], "a x|  |b y"),
+        ("a O||||b O|", ["x", "", "", "y"], "a x| | |b y"),
+        ("a O|||", ["x", ""], "a x| "),
+        ("a O|||b O|", ["x", ""], "sentences has 3 lines, targets has 2"),
+        ("a O||b O|", ["x"], "sentences has 2 lines, targets has 1"),
+        ("a O|", ["x", "y"], "sentences has 1 line, targets has 2"),
+        ("a O|||", ["x", "y"], "sentences has 1 line, targets has 2"),
+    ],
+)
+def test_blank_lines_between_sentences(text: str, targets: list[str], expected: str) -> None:
+    sentences = read_labelled(text.split("|"), "a", "bio")
+    pairs = pair_sentences(sentences, targets, ("sentences", "targets"))
+    if expected.startswith("sentences"):
+        with pytest.raises(DataError, match=expected):
+            list(pairs)
+    else:
+        assert [f"{' '.join(sentence.words)} {target}" for sentence, target in pairs] == expected.split("|")
 
 
 def test_a_word_with_a_space_between_tabs() -> None:
