@@ -240,7 +240,9 @@ class Text(Iterator[Pair]):
                 stack.callback(self._closed)
                 shown = list(map(name_shown, files))
                 lines = [
-                    read_lines(stack.enter_context(open_lines(file, self._opened)), show, self._refuse)
+                    read_lines(
+                        stack.enter_context(open_lines(file, self._opened)), show, self._refuse, json_lines=False
+                    )
                     for file, show in zip(files, shown, strict=True)
                 ]
                 pairs: Iterator[Pair]
@@ -272,8 +274,10 @@ class Text(Iterator[Pair]):
             advice = f"is each file one side of the text? -s {self._names[0]} -t {self._names[1]}"
         elif error.what.startswith("no |||") and error.line == 1 and len(self._texts) == 1:
             advice = "is each file one side of the text? -s FILE -t FILE"
-        elif "between TAB" in error.what or error.what.startswith("both ||| and TAB"):
-            advice = f"--columns 1,2 takes two columns between TABs; {advice}"
+        elif error.what.startswith("both ||| and TAB"):
+            advice = f"--columns 1,2 reads two columns between TABs; {advice}"
+        elif "fields between TAB" in error.what:
+            advice = f"--columns reads two of them, for example --columns 2,3; {advice}"
         error.remedy = Remedy(advice.replace("{", "{{").replace("}", "}}"))
         raise error
 

@@ -62,7 +62,7 @@ class Input:
         options = self._options
         with ExitStack() as stack:
             lines = [
-                read_lines(stack.enter_context(open_lines(name)), shown, self._on_bad)
+                read_lines(stack.enter_context(open_lines(name)), shown, self._on_bad, json_lines=options.tags == SPANS)
                 for name, shown in zip(options.files, self._shown, strict=True)
             ]
             rows = self._sides(lines)

@@ -20,7 +20,7 @@ _KNOWN = tuple(
         (r"(?:.* )?(?:NULL-[0-9]+|[0-9]+-NULL)(?: |$)", "links to NULL", _WITHOUT_NULL),
         (r"[SP] [0-9]+ [0-9]+$", "no number of a sentence before the link", "write `1 1 1 S`, the mark last"),
         (r"[0-9]+-[0-9]+/[0-9.]+(?: |$)", "scores after a slash", "`tr / :` writes them as 0-0:0.5"),
-        (r"<?[0-9]*\.[0-9]+[ ,]", "soft alignments", "write links; Marian does with --alignment hard"),
+        (r"<?[0-9]*\.[0-9]+[ ,]", "soft alignments", "write links, as Marian does for hard alignments"),
         (r"<[/?!a-zA-Z]", "XML", "write a line such as 0-0 1-1 for each sentence pair"),
     )
 )

@@ -179,7 +179,7 @@ def read_text(stream: Any, rows: Rows) -> Iterator[Pair]:
 
     numbers = (int(columns.source), int(columns.target)) if columns.source and columns.target else None
     name = rows.file.place
-    return read_bitext(read_lines(lines, name, on_bad), name, numbers, on_bad)
+    return read_bitext(read_lines(lines, name, on_bad, json_lines=False), name, numbers, on_bad)
 
 
 def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:

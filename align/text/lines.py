@@ -19,13 +19,13 @@ from itertools import zip_longest
 from typing import Any, BinaryIO, TypeAlias
 
 from align.errors import DataError, LineError, Remedy, plural, shorten
+from align.text.file_types import recognise_file
 from align.text.ids import IdPair
 from align.text.words import MakePair, make_pair
 from align.text.words import split_words as split_words
 from align.types import Pair, TextWarning
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
-_PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")
 
 OnBad: TypeAlias = Callable[[LineError], None]
 """Is told of a line that cannot be read: raises, or lets it be read as a blank one."""
@@ -58,23 +58,28 @@ def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> 
             yield stream
 
 
-def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> Iterator[str]:
+def read_lines(
+    stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at, *, json_lines: bool = True
+) -> Iterator[str]:
     """Decode lines, without their ends (LF or CRLF) and without a byte order mark.
 
     Args:
         stream: binary lines.
         name: what to call the file in errors.
         on_bad: is told of lines that are not UTF-8.
+        json_lines: whether JSON lines are accepted.
 
     Raises:
         LineError: a line is not UTF-8; names the file and the line.
-        DataError: packed data is damaged, or the disk fails; names the file and the line.
+        DataError: the file is of a type that is not text; packed data is damaged, or the disk fails; names the file
+            and the line.
     """
     number = 0
     try:
+        head: bytes = stream.peek(8192) if hasattr(stream, "peek") else b""
         for number, raw in enumerate(stream, 1):
-            if number == 1 and raw.startswith(_PACKED):
-                raise DataError("compressed data; unpack it first, or name the file .gz or .xz", file=name)
+            if number == 1 and (recognised := recognise_file(max(head, raw, key=len), json_lines)):
+                raise DataError(f"the file is {recognised[0]}", file=name, remedy=Remedy(recognised[1]))
             text = _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, on_bad)
             yield text.removeprefix("\ufeff") if number == 1 else text
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
@@ -274,7 +279,8 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
     """
     names = names or (source, target)
     with open_lines(source) as a, open_lines(target) as b:
-        return list(read_parallel(read_lines(a, names[0]), read_lines(b, names[1]), names))
+        sides = read_lines(a, names[0], json_lines=False), read_lines(b, names[1], json_lines=False)
+        return list(read_parallel(*sides, names))
 
 
 def read_sources(

@@ -39,7 +39,7 @@ def _words(line: str) -> Words:
 
 def _lines(path: str) -> Iterator[str]:
     with open_lines(path) as stream:
-        yield from read_lines(stream, path)
+        yield from read_lines(stream, path, json_lines=False)
 
 
 def _key(source: Words, target: Words) -> bytes:

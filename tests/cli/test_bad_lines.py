@@ -72,7 +72,8 @@ def test_a_bad_line_is_a_blank_one(
     one, two = links(run, GOOD, GOOD)
     stopped = run("text")
     failed(stopped, "text, line 2: ", "--bad-lines blank")
-    assert ("--columns 1,2 takes two columns between TABs" in stopped.err) == why.startswith("both")
+    assert ("--columns 1,2 reads two columns between TABs" in stopped.err) == why.startswith("both")
+    assert ("--columns reads two of them" in stopped.err) == ("fields between TAB" in why)
     assert stopped.out == one
     result = run("text", *BLANK, "--bad-lines-file", "bad.tsv")
     assert (result.code, result.out) == (0, one + b"\n\n" + two)

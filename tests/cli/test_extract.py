@@ -105,7 +105,7 @@ def test_xz_is_unpacked_and_output_packed_by_its_name(run: Callable[..., Result]
         links = tmp_path / f"links{suffix}"
         assert run("-q", packed, "-o", links).code == 0
         assert unpack(links.read_bytes()) == expected
-    failed(run("-q", stdin=packed.read_bytes()), "stdin: compressed data; unpack it first")
+    failed(run("-q", stdin=packed.read_bytes()), "stdin: the file is compressed data: unpack it first")
 
 
 def test_the_input_is_never_replaced(run: Callable[..., Result], tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_what_cannot_be_written_is_said_first(unloaded: Callable[..., Result], t
 def test_no_name_is_wrong_usage(unloaded: Callable[..., Result], run_main: Callable[..., Result]) -> None:
     for result in (unloaded("text", "-o", ""), run_main(sweep.main, "text", "-o", "")):
         assert (result.code, result.out) == (2, b"")
-        assert "-o needs the name of a file" in result.err
+        assert "argument -o/--output: the value is empty" in result.err
 
 
 @pytest.mark.parametrize(

@@ -289,7 +289,7 @@ def test_a_dictionary_is_not_read_beyond_the_models_rows(folder: Path) -> None:
 TOML = [
     ("a = " + "[" * 60_000, "nested too deeply"),
     ("a" * 70_000, "more than 65,536 bytes"),
-    ('source = ["de"]\ntarget = "en"', "a language is of type list, not a code"),
+    ('source = ["de"]\ntarget = "en"', "of type list is not a language code such as 'de'"),
     ("[calibration.input]\nnorm = {layer = inf, head = 1}", "a layer or head is inf, not a whole number"),
     ("[calibration.input]\nnorm = {layer = 0x" + "f" * 9999 + ", head = 1}", "a layer or head is a very large int"),
     ("[text]\ncase = '" + "a" * 60_000 + "'", "[text] case is one of lower, keep; not 'aaaa"),

@@ -1,0 +1,78 @@
+"""Recognise files that are not lines of text by their first bytes, and say what to do about each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+JSON_LINES = "JSON lines"
+_BOM = b"\xef\xbb\xbf"
+
+_TO_PLAIN = "write the text of each side, a sentence a line"
+_CONVERT = "convert it to UTF-8, for example with iconv"
+_UNPACK = "unpack it first, or name the file .gz or .xz"
+
+
+def _starts(*beginnings: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(beginnings)
+
+
+def _matches(pattern: bytes) -> Callable[[bytes], bool]:
+    compiled = re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern, re.IGNORECASE)
+    return lambda head: compiled.match(head) is not None
+
+
+def _is_utf16(mark: bytes, zeros: int) -> Callable[[bytes], bool]:
+    """Recognise a byte order mark, or zeros in every second byte only: spaces and ends of lines have them there."""
+
+    def test(head: bytes) -> bool:
+        count, others = head[zeros::2].count(0), head[1 - zeros :: 2].count(0)
+        return head.startswith(mark) or (not others and count >= max(8, len(head) // 20))
+
+    return test
+
+
+def _is_po(head: bytes) -> bool:
+    """Whether the first line that is not a comment begins a message of gettext."""
+    lines = (line for line in head.removeprefix(_BOM).split(b"\n") if line.strip())
+    line = next((line for line in lines if not line.startswith(b"#")), b"")
+    return line.startswith((b'msgid "', b'msgctxt "', b'domain "'))
+
+
+def _is_json(head: bytes) -> bool:
+    """Whether the first line, and the second one if there is all of it, is a JSON object that is not empty."""
+    lines = head.removeprefix(_BOM).split(b"\n")
+    complete = [line for line in lines[:-1] if line.strip()][:2] or lines[-1:]
+    try:
+        return all(line.startswith(b"{") and json.loads(line) for line in complete)
+    except (ValueError, RecursionError):
+        return False
+
+
+_TYPES: tuple[tuple[str, str, Callable[[bytes], bool]], ...] = (
+    ("compressed data", _UNPACK, _starts(b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")),
+    ("a zip archive", "unpack it first", _starts(b"PK\x03\x04")),
+    ("a Parquet file", "extract-align reads such files in jobs, named .parquet", _starts(b"PAR1")),
+    ("a PDF", _TO_PLAIN, _starts(b"%PDF-")),
+    ("UTF-32", _CONVERT, _starts(b"\xff\xfe\0\0", b"\0\0\xfe\xff")),
+    ("UTF-16LE", _CONVERT, _is_utf16(b"\xff\xfe", 1)),
+    ("UTF-16BE", _CONVERT, _is_utf16(b"\xfe\xff", 0)),
+    ("TMX", _TO_PLAIN, _matches(rb"(?:<[?!][^>]*>\s*)*<tmx\b")),
+    ("XLIFF", _TO_PLAIN, _matches(rb"(?:<[?!][^>]*>\s*)*<xliff\b")),
+    ("a PO catalogue", _TO_PLAIN, _is_po),
+    (JSON_LINES, "extract-align reads such files in jobs, named .jsonl, and transfer-align as spans", _is_json),
+)
+
+
+def recognise_file(head: bytes, json_lines: bool = True) -> tuple[str, str] | None:
+    """Return the type of a file that is not UTF-8 text, and what to do; None if it may be text.
+
+    Args:
+        head: the first bytes of the file, at least its first line.
+        json_lines: whether JSON lines are accepted.
+    """
+    for name, advice, test in _TYPES:
+        if not (json_lines and name == JSON_LINES) and test(head):
+            return name, advice
+    return None
