@@ -228,27 +228,33 @@ def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
 
 
 def _value(record: dict[str, Any], name: str) -> Any:
-    """What an object has by a name: `a.b` is a name of its own, or else b of the object a, and null where a is.
+    """The value of a field: `a.b` is a field of that name, or else b of the object a, and null where a is.
 
     Raises:
-        ValueError: nothing; with the reason in two words, and in more.
+        ValueError: there is none, or more than one; with the reason in two words, and in more.
     """
-    inner: Any = record
-    rest = name
-    while rest not in inner:
-        outer = next((key for key in _parts(rest) if isinstance(inner.get(key, 0), dict | None)), None)
-        if outer is None:
-            there = shorten(", ".join(map(repr, islice(_names(record), 80)))) or "none"
-            raise ValueError("wrong fields", f"no field {name!r}: the object has {there}")
-        if inner[outer] is None:
-            return None
-        inner, rest = inner[outer], rest.removeprefix(f"{outer}.")
-    return inner[rest]
+    values = _find(record, name)
+    if len(values) > 1:
+        values = [value for value in values if value is not None] or [None]
+    if len(values) != 1:
+        what = f"{len(values)} fields {name!r}" if values else f"no field {name!r}"
+        there = shorten(", ".join(map(repr, islice(_names(record), 80)))) or "none"
+        raise ValueError("wrong fields", f"{what}: the object has {there}")
+    return values[0]
 
 
-def _parts(name: str) -> Iterator[str]:
-    """What stands before each dot of a name."""
-    return (name[:n] for n, character in enumerate(name) if character == ".")
+def _find(record: dict[str, Any], name: str) -> list[Any]:
+    """The values that a name may mean."""
+    if name in record:
+        return [record[name]]
+    values: list[Any] = []
+    for end in (n for n, character in enumerate(name) if character == "."):
+        inner = record.get(name[:end], 0)
+        if inner is None:
+            values.append(None)
+        elif isinstance(inner, dict):
+            values += _find(inner, name[end + 1 :])
+    return values
 
 
 def _names(record: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Damaged files of links in every format, through `eval-align` and `combine-align`.
+"""Damaged files of links, tags and labels in every format, through the commands that read them.
 
 python -m tests.hostile.fuzz_links --count 2000 --seed 1 --keep DIR
 
@@ -26,11 +26,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from align.cli import combine, evaluate
+from align.cli import combine, evaluate, transfer
 from align.view.escape import printable
 from tests.hostile.link_cases import Case, load, make
 
-PROGRAMS: dict[str, Callable[[], int]] = {"eval-align": evaluate.main, "combine-align": combine.main}
+PROGRAMS: dict[str, Callable[[], int]] = {
+    "eval-align": evaluate.main,
+    "combine-align": combine.main,
+    "transfer-align": transfer.main,
+}
 SLOW = 20.0
 """Seconds beyond which a case has failed."""
 
@@ -97,7 +101,8 @@ def judge(case: Case, outcome: Outcome) -> str:
         return f"no line that says what is wrong with which file: {outcome.err!r}"
     if any(len(line) > 2000 for line in outcome.err.split("\n")):
         return "an endless line on stderr"
-    acting = {c for c in outcome.out + outcome.err if not c.isprintable()} - {"\n", "\t"}
+    shown = outcome.err if case.program == "transfer-align" else outcome.out + outcome.err
+    acting = {c for c in shown if not c.isprintable()} - {"\n", "\t"}
     if {c for c in acting if unicodedata.category(c) != "Zs"}:
         return f"acts on a terminal: {sorted(acting)}"
     if outcome.code == 0 and case.lines is not None and outcome.out.count("\n") != case.lines:

@@ -6,7 +6,8 @@ import gzip
 import json
 import lzma
 import random
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from align.links.files import LINK_FORMATS
@@ -161,6 +162,58 @@ def _options(draw: random.Random, text: bool, systems: int, base: int) -> list[s
     return options + (["-f", draw.choice(("json", "tsv", "latex", "markdown"))] if draw.random() < 0.6 else [])
 
 
+LABELS = ("O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+COMMENTS = ("# id 5", "# text = das Haus", "#", "#\tid\tO")
+
+
+def _columns(draw: random.Random, sentence: tuple[str, ...], blank: Sequence[int]) -> str:
+    """A sentence in columns, now and then with comments before it and with so many blank lines behind it."""
+    rows = [f"{word}{draw.choice((chr(9), ' '))}{draw.choice(LABELS)}" for word in sentence]
+    rows = [*draw.sample(COMMENTS, draw.choice((0, 0, 1, 2))), *rows] if rows else rows
+    return "".join(f"{row}\n" for row in rows) + "\n" * (draw.choice(blank) if rows else 1)
+
+
+def _annotated(draw: random.Random, pair: Pair) -> str:
+    """A JSON line with labels of ranges, in the form of one of the programs that write them."""
+    text, target = " ".join(pair.source), " ".join(pair.target)
+    ranges = [sorted(draw.choices(range(len(text) + 1), k=2)) for _ in range(draw.randrange(3))] if text else []
+    ranges = [[begin, end] for begin, end in ranges if text[begin:end].strip()]
+    forms: list[dict[str, object]] = [
+        {"labels": [[begin, end, "PER"] for begin, end in ranges]},
+        {"entities": [{"id": 1, "start_offset": begin, "end_offset": end, "label": "PER"} for begin, end in ranges]},
+        {"spans": [{"start": begin, "end": end, "label": "PER"} for begin, end in ranges]},
+    ]
+    return json.dumps({"text": text, **draw.choice(forms), "target": target}) + "\n"
+
+
+def _transfer(draw: random.Random, pairs: list[Pair]) -> Case:
+    """A case of `transfer-align`: tags or labels, links, and what they are to be transferred to."""
+    kind = draw.choice(("bio", "bio", "spans", "spans", "xml", "html", "placeholders"))
+    if kind == "bio":  # a sentence without words goes with a blank line
+        pairs = [pair if pair.source else replace(pair, target=()) for pair in pairs]
+    files = {"links": _written(draw, draw.choice(("pharaoh", "jsonl")), pairs, 0)}
+    targets = "".join(" ".join(pair.target) + "\n" for pair in pairs)
+    if kind == "spans":
+        files["a.jsonl"] = "".join(_annotated(draw, pair) for pair in pairs)
+    elif kind == "bio":
+        blank = (1, 1, 2, 3) if all(pair.target for pair in pairs if pair.source) else (1,)
+        files |= {"source": "".join(_columns(draw, pair.source, blank) for pair in pairs), "target": targets}
+    else:
+        tags = ("{0}", "{1}") if kind == "placeholders" else ("<b>", "</b>")
+        tagged = [" ".join((tags[0], *pair.source, tags[1])) for pair in pairs]
+        files |= {"source": "".join(f"{line}\n" for line in tagged), "target": targets}
+    whole = "\x1b" not in "".join(files.values()) or kind != "xml"
+    contents = {name: text.encode() for name, text in files.items()}
+    for name, content in contents.items():
+        if draw.random() < 0.15:
+            contents[name], whole = _damaged(draw, content), False
+    inputs = ["./a.jsonl"] if kind == "spans" else ["-s", "./source", "-t", "./target"]
+    arguments = ["--tags", kind, "--links", "./links", *inputs]
+    kept = {name: content.decode("utf-8", "surrogateescape") for name, content in contents.items()}
+    lines = None if kind == "bio" else len(pairs)
+    return Case("transfer-align", arguments, kept, lines if whole else None, 0 if whole else None)
+
+
 def make(seed: int, count: int) -> Case:
     """The case of a seed with a number."""
     draw = random.Random(f"{seed}-{count}")
@@ -169,6 +222,8 @@ def make(seed: int, count: int) -> Case:
         return tuple(draw.choices(WORDS, k=draw.randint(0, 5)))
 
     pairs = [Pair(words(), words(), n) for n in range(1, draw.choice((0, 1, 3, 6)) + 1)]
+    if draw.random() < 0.3:
+        return _transfer(draw, pairs)
     combining = draw.random() < 0.3
     systems = 1 if combining else draw.choice((1, 1, 2))
     base = draw.choice((0, 0, 1))

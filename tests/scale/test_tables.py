@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from align import Aligner, Alignment, DataError, TextWarning, TwoWayAligner, align_table, load
-from align.scale import tables
+from align.scale import arrow, readers, tables
 from tests import toy
 from tests.conftest import ROOT
 
@@ -219,6 +219,38 @@ def test_columns_within_structs(one: Aligner) -> None:
     own = table.slice(0, 1).append_column("translation.de", [[""]])
     assert align_table(own, one, **named)["status"].to_pylist() == ["blank"]
     assert align_table(table.slice(0, 0), one, **named).num_rows == 0
+
+
+NAMES = st.sampled_from(["a", "b", "a.b", "b.a", "a.a.b"])
+RECORDS = st.recursive(
+    st.text("xyz", min_size=1), lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=4), max_leaves=8
+)
+
+
+def search(record: Any, parts: list[str]) -> list[str]:
+    """All texts that a name in parts may lead to, of which one within a field of the whole name comes alone."""
+    if not parts:
+        return [record] if isinstance(record, str) else [""]
+    if not isinstance(record, dict):
+        return []
+    ends = range(1, len(parts) + 1)
+    found = {
+        end: search(record.get(".".join(parts[:end])), parts[end:]) for end in ends if ".".join(parts[:end]) in record
+    }
+    return found[len(parts)] if len(parts) in found else [text for texts in found.values() for text in texts]
+
+
+@given(st.dictionaries(NAMES, RECORDS, min_size=1), st.lists(st.sampled_from("ab"), min_size=1, max_size=6))
+def test_names_mean_the_same_in_tables_and_json(record: dict[str, Any], parts: list[str]) -> None:
+    table = pa.Table.from_pylist([record])
+    name = ".".join(parts)
+    expected = search(record, parts)
+    columns = arrow._find(table.schema, name)
+    values = readers._find(record, name)
+    assert [value if isinstance(value, str) else "" for value in values] == expected
+    assert len(columns) == len(expected)
+    if len(columns) == 1:
+        assert arrow.column_of(table, name).to_pylist() == [readers._value(record, name)]
 
 
 def test_a_table_of_many_rows_is_done_in_parts(one: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
