@@ -54,7 +54,7 @@ class Saved:
 
 
 def read_saved(line: bytes) -> Saved | None:
-    """What a line of the journal says; None if it is not JSON, as after a power cut.
+    """Read a line of the journal; None if it is not JSON, as after a power cut.
 
     Raises:
         ValueError: it is JSON, and not what `write_saved` writes.
@@ -86,7 +86,7 @@ def is_run(record: Any) -> bool:
 
 
 def read_run(stream: BinaryIO) -> dict[str, Any] | None:
-    """What was run, by the first line of a journal; None if that cannot be read."""
+    """Read from the first line of a journal what was run; None if that cannot be read."""
     line = stream.readline(LONGEST)
     try:
         run = json.loads(line)["run"]
@@ -96,7 +96,7 @@ def read_run(stream: BinaryIO) -> dict[str, Any] | None:
 
 
 def read_journal(stream: BinaryIO) -> tuple[dict[str, Any] | None, Saved, int]:
-    """What was run (None if that cannot be read), how far it came, and where the last whole line ends.
+    """Read what was run (None if that cannot be read), how far it came, and where the last complete line ends.
 
     Raises:
         ValueError: a line is not as it was written.

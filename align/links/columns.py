@@ -34,7 +34,7 @@ _COMMENT = re.compile(r"#[ \t]*(?:id\b|\w+[ \t]*=)")
 
 
 def _is_comment(line: str) -> bool:
-    """Whether a line before the first word of a sentence says something of it: no word `#` with its label."""
+    """Tell a comment before the first word of a sentence from the word `#` with its label."""
     if not line.startswith("#"):
         return False
     try:

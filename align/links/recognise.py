@@ -27,7 +27,7 @@ _KNOWN = tuple(
 
 
 def recognise_links(line: str) -> str:
-    """What a line that cannot be read as links is, and what to do; nothing if it is of no format that is known here."""
+    """Return the format of a line that cannot be read as links, and what to do; nothing if the format is unknown."""
     line = line.strip(" ")
     if "|||" in line:
         return _between_bars([field.strip(" \t") for field in line.split("|||")])
@@ -35,7 +35,7 @@ def recognise_links(line: str) -> str:
 
 
 def _between_bars(fields: Sequence[str]) -> str:
-    """What fields between bars are: links with their score, translations with links, or text."""
+    """Tell links with their score, translations with links, and text from one another by their fields between bars."""
     if len(fields) == 2 and re.fullmatch(r"-?[0-9.]+(?:e-?[0-9]+)?|-?inf|nan", fields[1]):
         name, field = "links and their score between |||", 1
     else:

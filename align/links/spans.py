@@ -102,7 +102,7 @@ def read_annotated(line: str) -> Annotated:
 
 
 def _name_of_list(record: Mapping[str, Any]) -> str:
-    """The name of the list of labels; a "label" that is not a list may be beside it, as Prodigy has it.
+    """Find the name of the list of labels; a "label" that is not a list may stand next to it, as in Prodigy.
 
     Raises:
         ValueError: there is none, or more than one.
@@ -116,7 +116,7 @@ def _name_of_list(record: Mapping[str, Any]) -> str:
 
 
 def _edges_of(label: Mapping[str, Any]) -> tuple[str, str]:
-    """What a label that is an object calls its begin and its end."""
+    """Find the keys of begin and end in a label that is an object."""
     return next((edges for edges in EDGES if edges[0] in label), EDGES[0])
 
 

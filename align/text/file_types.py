@@ -1,4 +1,4 @@
-"""Recognise files that are not lines of text by their first bytes, and say what to do about each."""
+"""Recognise files that are not lines of text by their first bytes."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _is_utf16(mark: bytes, zeros: int) -> Callable[[bytes], bool]:
 
 
 def _is_po(head: bytes) -> bool:
-    """Whether the first line that is not a comment begins a message of gettext."""
+    """Check that the first line that is not a comment begins a message of gettext."""
     lines = (line for line in head.removeprefix(_BOM).split(b"\n") if line.strip())
     line = next((line for line in lines if not line.startswith(b"#")), b"")
     return line.startswith((b'msgid "', b'msgctxt "', b'domain "'))
 
 
 def _is_json(head: bytes) -> bool:
-    """Whether the first line, and the second one if there is all of it, is a JSON object that is not empty."""
+    """Check that the first line, and the second if it is complete, is a JSON object that is not empty."""
     lines = head.removeprefix(_BOM).split(b"\n")
     complete = [line for line in lines[:-1] if line.strip()][:2] or lines[-1:]
     try:
