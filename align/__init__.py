@@ -7,80 +7,79 @@
 Importing this package imports neither torch nor fairseq; loading a model does.
 """
 
-from align import safe_path  # noqa: F401  (before all others)
+from align.io import safe_path  # noqa: F401  (before all others)
 
 # isort: split
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from align.quiet import quietly
-
-__version__ = "0.3.0.dev0"
+from align._version import __version__
+from align.io.quiet import quietly
 
 if TYPE_CHECKING:
-    from align.aligners.single import Aligner
-    from align.aligners.two_way import TwoWayAligner
-    from align.backends.model_toml import ModelOptions
-    from align.errors import DataError, LinksError, ModelError, PairError
-    from align.links.evaluation import evaluate
-    from align.links.formats import parse_marked, parse_pharaoh
-    from align.links.gold import read_gold, read_hypotheses
-    from align.links.labels import project_labels
-    from align.links.markup import transfer_markup
-    from align.links.metrics import aer, count_all
-    from align.links.symmetrize import symmetrize
-    from align.links.terms import check_terms, read_glossary
-    from align.loading import load
-    from align.scale.table_aligner import TableAligner
-    from align.scale.tables import align_table
-    from align.settings import Search, Settings
-    from align.text.ids import IdPair, words_of_offsets, words_of_pieces
-    from align.text.lines import read_text
-    from align.text.words import LinePair
-    from align.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, TextWarning
+    from align.core.aligner import Aligner
+    from align.core.errors import DataError, LinksError, ModelError, PairError
+    from align.core.formats import parse_marked, parse_pharaoh
+    from align.core.pieces import IdPair, words_of_offsets, words_of_pieces
+    from align.core.settings import Search, Settings
+    from align.core.symmetrize import symmetrize
+    from align.core.text import LinePair
+    from align.core.two_way import TwoWayAligner
+    from align.core.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, TextWarning
+    from align.evaluation.gold import read_gold, read_hypotheses
+    from align.evaluation.metrics import aer, count_all
+    from align.evaluation.report import evaluate
+    from align.io.reader import read_text
+    from align.jobs.table_aligner import TableAligner
+    from align.jobs.tables import align_table
+    from align.models.load import load
+    from align.models.model_toml import ModelOptions
+    from align.transfer.labels import project_labels
+    from align.transfer.markup import transfer_markup
+    from align.transfer.terms import check_terms, read_glossary
     from align.view.grid import error_grid, grid, heat_grid
 
 _HOMES = {
-    "Aligner": "align.aligners.single",
-    "Alignment": "align.types",
-    "Cell": "align.types",
-    "Choice": "align.types",
-    "DataError": "align.errors",
-    "Gold": "align.types",
-    "IdPair": "align.text.ids",
-    "LinePair": "align.text.words",
-    "Links": "align.types",
-    "LinksError": "align.errors",
-    "ModelError": "align.errors",
-    "ModelOptions": "align.backends.model_toml",
-    "Pair": "align.types",
-    "PairError": "align.errors",
-    "Place": "align.types",
-    "Search": "align.settings",
-    "Settings": "align.settings",
-    "TableAligner": "align.scale.table_aligner",
-    "TextWarning": "align.types",
-    "TwoWayAligner": "align.aligners.two_way",
-    "aer": "align.links.metrics",
-    "align_table": "align.scale.tables",
-    "check_terms": "align.links.terms",
-    "count_all": "align.links.metrics",
+    "Aligner": "align.core.aligner",
+    "Alignment": "align.core.types",
+    "Cell": "align.core.types",
+    "Choice": "align.core.types",
+    "DataError": "align.core.errors",
+    "Gold": "align.core.types",
+    "IdPair": "align.core.pieces",
+    "LinePair": "align.core.text",
+    "Links": "align.core.types",
+    "LinksError": "align.core.errors",
+    "ModelError": "align.core.errors",
+    "ModelOptions": "align.models.model_toml",
+    "Pair": "align.core.types",
+    "PairError": "align.core.errors",
+    "Place": "align.core.types",
+    "Search": "align.core.settings",
+    "Settings": "align.core.settings",
+    "TableAligner": "align.jobs.table_aligner",
+    "TextWarning": "align.core.types",
+    "TwoWayAligner": "align.core.two_way",
+    "aer": "align.evaluation.metrics",
+    "align_table": "align.jobs.tables",
+    "check_terms": "align.transfer.terms",
+    "count_all": "align.evaluation.metrics",
     "error_grid": "align.view.grid",
-    "evaluate": "align.links.evaluation",
+    "evaluate": "align.evaluation.report",
     "grid": "align.view.grid",
     "heat_grid": "align.view.grid",
-    "load": "align.loading",
-    "parse_marked": "align.links.formats",
-    "parse_pharaoh": "align.links.formats",
-    "project_labels": "align.links.labels",
-    "read_glossary": "align.links.terms",
-    "read_gold": "align.links.gold",
-    "read_hypotheses": "align.links.gold",
-    "read_text": "align.text.lines",
-    "symmetrize": "align.links.symmetrize",
-    "transfer_markup": "align.links.markup",
-    "words_of_offsets": "align.text.ids",
-    "words_of_pieces": "align.text.ids",
+    "load": "align.models.load",
+    "parse_marked": "align.core.formats",
+    "parse_pharaoh": "align.core.formats",
+    "project_labels": "align.transfer.labels",
+    "read_glossary": "align.transfer.terms",
+    "read_gold": "align.evaluation.gold",
+    "read_hypotheses": "align.evaluation.gold",
+    "read_text": "align.io.reader",
+    "symmetrize": "align.core.symmetrize",
+    "transfer_markup": "align.transfer.markup",
+    "words_of_offsets": "align.core.pieces",
+    "words_of_pieces": "align.core.pieces",
 }
 
 __all__ = [

@@ -1,6 +1,6 @@
 """The stock fairseq programs on today's Python: `python -m align.fairseq_cli train ...`."""
 
-from align.backends.fairseq.programs import main
+from align.models.fairseq.programs import main
 
 if __name__ == "__main__":
     main()

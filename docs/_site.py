@@ -14,7 +14,7 @@ PAGES = {
     "CHANGELOG.md": "changes.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    "align/models/README.md": "models.md",
+    "align/models/bundled/README.md": "models.md",
 }
 """From where a file is in the repository to where it is on the site."""
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from common import Text, letters, paths_of, read_train
 
-from align.backends.base import Recorder
-from align.links.formats import parse_pharaoh
-from align.statistical.tools import align_with, describe_tool, lower_case
-from align.types import Links
+from align.baselines.tools import align_with, describe_tool, lower_case
+from align.core.backend import Recorder
+from align.core.formats import parse_pharaoh
+from align.core.types import Links
 
 _THREADS = {"giza": 2}
 """One for each direction of GIZA++; others get a single one, so that links depend on no number of threads."""
@@ -24,7 +24,7 @@ class Baseline(NamedTuple):
     """What a statistical aligner links.
 
     Attributes:
-        tool: which it is, for signatures: `align.statistical.tools.describe_tool`.
+        tool: which it is, for signatures: `align.baselines.tools.describe_tool`.
         links: the links of both directions of each pair.
     """
 

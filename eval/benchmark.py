@@ -27,11 +27,11 @@ from peak import peak_reached
 from timing import Row, batches, full_forward, in_turn, naive_word_scores, ratio, read, word_scores, write_rows
 
 from align import Aligner, Pair, Settings, TwoWayAligner, load
-from align.backends.base import Recorder
-from align.links.formats import FORMATS
-from align.text.batching import chunks
-from align.text.lines import open_lines, read_lines, read_parallel
-from align.types import Cell
+from align.core.backend import Recorder
+from align.core.batching import chunks
+from align.core.formats import FORMATS
+from align.core.types import Cell
+from align.io.reader import open_lines, read_lines, read_parallel
 
 LAYER, HEAD = 1, 1
 """What lexical consistency takes for the bundled model."""

@@ -22,8 +22,8 @@ from programs import EXTRACT, ROOT, absolute, checkout, first_lines, machine, re
 from timing import read
 
 from align import Choice, load
-from align.types import Place
-from align.view.tables import Column, Value, interval
+from align.core.types import Place
+from align.evaluation.tables import Column, Value, interval
 
 BASE = "float32"
 """What the other commit computes in."""

@@ -17,7 +17,8 @@ from timing import in_turn, ratio, write_rows
 
 from align.analysis.models.encoder import load_encoder
 from align.analysis.models.pretrained import load_module
-from align.text.lines import open_lines, read_lines, split_words
+from align.core.text import split_words
+from align.io.reader import open_lines, read_lines
 
 SENTENCES = 32
 """In a batch."""

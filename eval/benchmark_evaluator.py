@@ -19,12 +19,12 @@ from pathlib import Path
 from timing import Row, batches, full_forward, in_turn, ratio, read, write_rows
 
 from align import Aligner, Pair, load
-from align.aligners.choice import all_cells
-from align.aligners.sweep import sweep
-from align.aligners.swept import POSITIONS, SCORES
-from align.children import module
-from align.links.formats import make_gold
-from align.text.batching import chunks
+from align.core.batching import chunks
+from align.core.choice import all_cells
+from align.core.formats import make_gold
+from align.evaluation.sweep import sweep
+from align.evaluation.swept import POSITIONS, SCORES
+from align.io.children import module
 
 SENTENCES, SYSTEMS, SAMPLES = 500, 3, 1000
 

@@ -28,10 +28,10 @@ from timing import Row, batches, in_turn, ratio, read, write_rows
 from torch import Tensor
 
 from align import Aligner, Pair, load
-from align.aligners.reader import Reader
-from align.attention.merging import PAD, collate
+from align.core.extraction import Reader
+from align.core.merging import PAD, collate
+from align.core.types import Cell, Dtype, Pieces, Place, Score
 from align.training.to_hugging_face import VOCABULARIES, convert
-from align.types import Cell, Dtype, Pieces, Place, Score
 
 TEXT_MODEL = "de-en"
 """Whose vocabularies and text processing the models have."""

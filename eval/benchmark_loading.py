@@ -23,9 +23,9 @@ from programs import machine
 from torch import Tensor
 
 from align import __version__
-from align.children import python
-from align.types import Dtype
-from align.view.tables import Column, Value
+from align.core.types import Dtype
+from align.evaluation.tables import Column, Value
+from align.io.children import python
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -39,7 +39,7 @@ SPARE = 1e9
 SCRIPT = """
 import sys, threading, time, warnings
 warnings.simplefilter("ignore")
-from align.memory import keep_freed_memory
+from align.io.memory import keep_freed_memory
 keep_freed_memory()
 def anonymous():
     lines = open("/proc/self/status").read().splitlines()

@@ -18,11 +18,11 @@ from markup import LONGEST, tagged
 from timing import Row, in_turn, ratio, read, write_rows
 
 from align import Aligner, Pair, Settings, TwoWayAligner, load
-from align.links.elements import read_markup
-from align.links.markup import place_markup
-from align.links.metrics import SEED
-from align.links.windows import FLOOR
-from align.text.batching import chunks
+from align.core.batching import chunks
+from align.evaluation.metrics import SEED
+from align.transfer.markup import place_markup
+from align.transfer.tree import read_markup
+from align.transfer.windows import FLOOR
 
 TOGETHER = 500
 

@@ -21,9 +21,9 @@ from programs import first_lines
 from timing import Row, batches, naive_word_scores, read, word_scores, write_rows
 
 from align import load
-from align.backends.base import Recorder
-from align.children import module, python
-from align.types import Cell, Pieces
+from align.core.backend import Recorder
+from align.core.types import Cell, Pieces
+from align.io.children import module, python
 
 LAYER = 1
 

@@ -36,8 +36,8 @@ from programs import (
 from timing import read
 
 from align import __version__
-from align.statistical.tools import TOOLS, describe_tool
-from align.view.tables import Column, Value, as_tsv
+from align.baselines.tools import TOOLS, describe_tool
+from align.evaluation.tables import Column, Value, as_tsv
 
 TRAIN = """
 import sys, systran_align

@@ -16,9 +16,9 @@ import torch
 from timing import batches, full_forward, in_turn, ratio, read, write_rows
 
 from align import load
-from align.attention.merging import collate
-from align.backends.transformer.inside import Inside
-from align.types import PARTS, Part, Pieces
+from align.analysis.recording import Inside
+from align.core.merging import collate
+from align.core.types import PARTS, Part, Pieces
 
 
 def run(source: str, target: str, model: str, lines: int, rounds: int, threads: int, output: Path) -> None:

@@ -29,8 +29,8 @@ from timing import read
 
 from align import Pair
 from align import load as load_model
-from align.children import module
-from align.view.tables import Column, Value, interval
+from align.evaluation.tables import Column, Value, interval
+from align.io.children import module
 
 COLUMNS = [Column("what", "what"), Column("value", "value"), Column("spread", "min–max"), Column("unit", "unit")]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from timing import Row, write_rows
 
-from align.children import module
-from align.fairseq_plugin import FOLDER
+from align.io.children import module
+from align.training.plugin import FOLDER
 from align.training.run import read_point
 
 SIDES = [

@@ -27,7 +27,7 @@ from programs import EXTRACT, absolute, first_lines, machine, read_output, run_p
 from timing import read
 
 from align import load as load_model
-from align.view.tables import Column, Value, interval
+from align.evaluation.tables import Column, Value, interval
 
 POLICIES = {"passive": {}, "unset": {"OMP_WAIT_POLICY": ""}, "active": {"OMP_WAIT_POLICY": "active"}}
 """What the environment says of waiting. An empty word keeps extract-align from setting one, and GNU's OpenMP, which

@@ -36,15 +36,15 @@ from common import (
 from numpy.typing import NDArray
 
 from align import Aligner, Pair, TwoWayAligner
-from align.aligners.choice import all_cells
-from align.aligners.sweep import link_all
-from align.aligners.swept import POSITIONS, SCORES
-from align.attention.consistency import Vocabulary, lexical_consistency
-from align.links.metrics import SEED, count_all, estimate
-from align.signature import signature
-from align.text.batching import chunks, encode
-from align.types import Cell, TextWarning
-from align.view.tables import Column, Value
+from align.core.batching import chunks, encode
+from align.core.choice import all_cells
+from align.core.consistency import Vocabulary, lexical_consistency
+from align.core.signature import signature
+from align.core.types import Cell, TextWarning
+from align.evaluation.metrics import SEED, count_all, estimate
+from align.evaluation.sweep import link_all
+from align.evaluation.swept import POSITIONS, SCORES
+from align.evaluation.tables import Column, Value
 
 Ints = NDArray[np.int64]
 SIZES = (20, 50, 100, 200, 500, 1000, 2000, 5000)

@@ -26,20 +26,20 @@ from variants_table import turned as turn
 
 import align
 from align import Aligner, Pair, Settings
-from align.aligners.choice import all_cells
-from align.aligners.reader import each_cell
-from align.aligners.sweep import Linked, link_all
-from align.aligners.swept import POSITIONS, SCORES
-from align.attention.consistency import Vocabulary, lexical_consistency
-from align.attention.scores import both_positions
-from align.attention.soft import links_above, sharpen, soft_scores
-from align.backends.base import Recorder
-from align.links.metrics import SEED, aer, count_all
-from align.settings import THRESHOLD
-from align.signature import signature
-from align.text.batching import BATCH_TOKENS, chunks, cut, encode
-from align.types import Cell, Place, Position
-from align.view.tables import Column, Value
+from align.core.backend import Recorder
+from align.core.batching import BATCH_TOKENS, chunks, cut, encode
+from align.core.choice import all_cells
+from align.core.consistency import Vocabulary, lexical_consistency
+from align.core.extraction import each_cell
+from align.core.scores import both_positions
+from align.core.settings import THRESHOLD
+from align.core.signature import signature
+from align.core.soft import links_above, sharpen, soft_scores
+from align.core.types import Cell, Place, Position
+from align.evaluation.metrics import SEED, aer, count_all
+from align.evaluation.sweep import Linked, link_all
+from align.evaluation.swept import POSITIONS, SCORES
+from align.evaluation.tables import Column, Value
 
 SIZES = (10, 20, 50, 200, 1000)
 WRONG = (0.0, 0.1, 0.3, 0.5, 0.7)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from commands_speed import SPEED
 
-from align.view.tables import TABLES
+from align.evaluation.tables import TABLES
 
 DATA = "EXTRACT_ALIGN_DATA"
 EXPERIMENTS = Path(__file__).parent / "experiments.toml"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from align.types import DTYPES
+from align.core.types import DTYPES
 
 PEERS = (
     *("fast_align", "fast_align-training", "eflomal", "giza"),

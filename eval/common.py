@@ -15,16 +15,16 @@ import numpy as np
 
 import align
 from align import Aligner, Pair, Settings, load
-from align.aligners.single import choose_for
-from align.aligners.swept import Sweep
-from align.links.metrics import Counts, compare, estimate
-from align.text.batching import TooLong, encode
-from align.text.preprocess import Preprocessor, TextRules
-from align.text.toml import parse_toml
+from align.core.aligner import choose_for
+from align.core.batching import TooLong, encode
+from align.core.types import Cell, Choice, Dtype, Gold
+from align.evaluation.metrics import Counts, compare, estimate
+from align.evaluation.swept import Sweep
+from align.evaluation.tables import TABLES, Column, Rows, Value, as_tsv, interval, percent
+from align.io.toml import parse_toml
+from align.models.preprocess import Preprocessor, TextRules
 from align.training.corpus import read_pairs as read_bitext
-from align.types import Cell, Choice, Dtype, Gold
 from align.view.sweep_tables import rule_table
-from align.view.tables import TABLES, Column, Rows, Value, as_tsv, interval, percent
 
 PERMUTATIONS = 10_000
 

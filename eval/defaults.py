@@ -29,14 +29,14 @@ from torch import Tensor
 from variants_scores import best
 
 from align import Aligner, Pair, Settings
-from align.attention.scores import shares
-from align.attention.soft import links_above, sharpen, soft_scores
-from align.links.metrics import count_all
-from align.settings import THRESHOLD, PositionChoice
-from align.signature import signature
-from align.text.batching import encode
-from align.types import Links, Score
-from align.view.tables import Column, Value
+from align.core.batching import encode
+from align.core.scores import shares
+from align.core.settings import THRESHOLD, PositionChoice
+from align.core.signature import signature
+from align.core.soft import links_above, sharpen, soft_scores
+from align.core.types import Links, Score
+from align.evaluation.metrics import count_all
+from align.evaluation.tables import Column, Value
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
 

@@ -18,13 +18,13 @@ import torch
 from common import find_experiment, load_model, read_config, read_labels, read_lines_of, swapped, write_table
 
 from align import Aligner, Pair
-from align.aligners.checks import MIN_STRANGERS, RELATED, STRANGERS, consistency_of_neighbours
-from align.aligners.choice import candidates
-from align.backends.fairseq.recorder import FairseqAttention, FairseqRecorder
-from align.links.metrics import SEED
-from align.signature import signature
-from align.text.batching import encode
-from align.view.tables import Column, Value
+from align.core.batching import encode
+from align.core.checks import MIN_STRANGERS, RELATED, STRANGERS, consistency_of_neighbours
+from align.core.choice import candidates
+from align.core.signature import signature
+from align.evaluation.metrics import SEED
+from align.evaluation.tables import Column, Value
+from align.models.fairseq.recorder import FairseqAttention, FairseqRecorder
 
 SIZES = (MIN_STRANGERS, STRANGERS)
 SHUFFLED = (0.1, 0.3, 0.5, 0.7, 0.9)

@@ -26,12 +26,12 @@ from common import (
 )
 
 from align import Aligner, Pair, Settings, TwoWayAligner
-from align.backends.fairseq.recorder import FairseqRecorder
-from align.backends.transformer.forward import Layer, Transformer
-from align.links.metrics import count_all
-from align.signature import signature
-from align.types import DTYPES, Links
-from align.view.tables import Column, Value
+from align.core.signature import signature
+from align.core.types import DTYPES, Links
+from align.evaluation.metrics import count_all
+from align.evaluation.tables import Column, Value
+from align.models.engine.forward import Layer, Transformer
+from align.models.fairseq.recorder import FairseqRecorder
 
 Kept = Callable[[Layer, Layer], Layer]
 """Of an int8 layer and the same one in float32: the layer that is run."""

@@ -34,7 +34,7 @@ from programs import EXTRACT, ROOT, absolute, machine, run_program
 from timing import read
 
 from align import Pair, load
-from align.view.tables import Column, Value
+from align.evaluation.tables import Column, Value
 
 WORKERS = 2
 BLANK = 100

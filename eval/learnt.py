@@ -39,18 +39,18 @@ from torch import Tensor
 from torch.nn import functional
 
 from align import Aligner, Pair, Settings, TwoWayAligner
-from align.aligners.reader import Reader
-from align.attention.merging import NULL, collate, merge_targets
-from align.attention.soft import links_above, soft_scores
-from align.backends.base import OpenRecorder
-from align.backends.transformer.layers import Layout
-from align.links.metrics import SAMPLES, SEED, count_all
-from align.settings import THRESHOLD
-from align.signature import signature
-from align.statistical.tools import lower_case
-from align.text.batching import BATCH_TOKENS, cut, encode
-from align.types import Batch, CrossAttention, Links, Pieces, Place
-from align.view.tables import Column, Rows, Value
+from align.baselines.tools import lower_case
+from align.core.batching import BATCH_TOKENS, cut, encode
+from align.core.extraction import Reader
+from align.core.merging import NULL, collate, merge_targets
+from align.core.settings import THRESHOLD
+from align.core.signature import signature
+from align.core.soft import links_above, soft_scores
+from align.core.types import Batch, CrossAttention, Links, Pieces, Place
+from align.evaluation.metrics import SAMPLES, SEED, count_all
+from align.evaluation.tables import Column, Rows, Value
+from align.models.engine.layers import Layout
+from align.models.recorder import OpenRecorder
 
 EXPERIMENTS = ("bundled", "hansards")
 

@@ -36,15 +36,15 @@ from quality import loss_per_word
 from transformers.utils import logging as hf_logging
 
 from align import Aligner, Pair, load
-from align.aligners.sweep import sweep
-from align.aligners.swept import SCORES, Sweep
-from align.backends.model_toml import ModelOptions
-from align.links.metrics import count_all
-from align.signature import signature
+from align.core.signature import signature
+from align.evaluation.metrics import count_all
+from align.evaluation.sweep import sweep
+from align.evaluation.swept import SCORES, Sweep
+from align.evaluation.tables import Column, Value, percent
+from align.models.model_toml import ModelOptions
 from align.training.corpus import read_pairs
 from align.training.run import Machine
 from align.view.sweep_tables import cell_table
-from align.view.tables import Column, Value, percent
 
 VOCABULARY_PAIRS = 50_000
 PIECES_CHECKED, LINKS_CHECKED = 500, 200

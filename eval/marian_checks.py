@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot
 from transformers import MarianMTModel, MarianTokenizer
 
 from align import Aligner, Pair, Settings
-from align.types import Links, Pieces, Position
+from align.core.types import Links, Pieces, Position
 
 ROWS: dict[Position, slice] = {"input": slice(1, None), "output": slice(None, -1)}
 """Of the decoder's steps, those of the target's pieces."""

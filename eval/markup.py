@@ -22,14 +22,14 @@ from baselines import Baselines
 from common import PERMUTATIONS, Text, find_experiment, read_config, read_text, write_table
 from markup_systems import Links, above, links_of, model_scores
 
-from align.links.elements import read_markup
-from align.links.markup import PUNCTUATION, place_markup
-from align.links.metrics import SEED, Counts, compare, estimate
-from align.links.symmetrize import METHODS
-from align.links.windows import FLOOR, OUTSIDE, Window
-from align.signature import signature
-from align.types import Gold, Pair
-from align.view.tables import Column, Value, interval, percent
+from align.core.signature import signature
+from align.core.symmetrize import METHODS
+from align.core.types import Gold, Pair
+from align.evaluation.metrics import SEED, Counts, compare, estimate
+from align.evaluation.tables import Column, Value, interval, percent
+from align.transfer.markup import PUNCTUATION, place_markup
+from align.transfer.tree import read_markup
+from align.transfer.windows import FLOOR, OUTSIDE, Window
 
 LONGEST = 6
 DRAWN = {"single": 4, "nested": 2, "adjacent": 2, "point": 4}
@@ -123,7 +123,7 @@ Rule = Callable[[Task, Pair, Links], Placed]
 
 
 def by_window(outside: float = OUTSIDE, punctuation: float = PUNCTUATION) -> Rule:
-    """The rule of `align.links.markup`."""
+    """The rule of `align.transfer.markup`."""
 
     def place(task: Task, pair: Pair, scores: Links) -> Placed:
         markup = read_markup(tagged(pair, task.spans), "xml")
@@ -168,7 +168,7 @@ def right(task: Task, placed: Placed) -> list[tuple[bool, bool, bool]]:
 def count(tasks: Sequence[Task], text: Text, links: Sequence[Links], rule: Rule) -> dict[str, list[Counts]]:
     """For each kind the counts of starts, ends and both, each as `[N, 4]` of which the last two columns are all tags.
 
-    With right tags for the first two columns, precision and recall of `align.links.metrics` are their share.
+    With right tags for the first two columns, precision and recall of `align.evaluation.metrics` are their share.
     """
     counts = {kind: [np.zeros((len(text.pairs), 4), dtype=np.int64) for _ in range(3)] for kind in KINDS}
     for task in tasks:

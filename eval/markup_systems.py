@@ -9,7 +9,7 @@ from typing import Any
 from common import Text, load_model
 
 from align import Aligner, TwoWayAligner
-from align.settings import THRESHOLD, Settings
+from align.core.settings import THRESHOLD, Settings
 
 Links = Mapping[tuple[int, int], float]
 """Links of a sentence pair with their scores; 1 where they have none."""

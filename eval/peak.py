@@ -12,10 +12,10 @@ from timing import Row, batches
 from torch import Tensor
 
 from align import Pair, load
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
-from align.types import DTYPES, Pieces
+from align.core.types import DTYPES, Pieces
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
 
 ROWS, WIDE, NARROW = 2000, 1024, 256
 """The product: a batch of so many pieces, from the bundled models' width to that of their feed-forward layers."""

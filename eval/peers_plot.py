@@ -8,8 +8,8 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
+from align.evaluation.tables import Value
 from align.view.plots import STYLE, save
-from align.view.tables import Value
 
 LINES = {"one": "-", "both": "-", "encoder-8": ":", "encoder-12": "--"}
 """How systems are drawn, by their names or what these begin with; others as dashes and dots."""

@@ -29,11 +29,11 @@ from programs import machine
 from timing import read
 
 from align import Pair, TwoWayAligner, __version__, load
-from align.scale.files import RUN, find, make_folder
-from align.scale.job import Job, align_file, finished
-from align.scale.readers import Columns
-from align.types import Dtype
-from align.view.tables import Column, Value
+from align.core.types import Dtype
+from align.evaluation.tables import Column, Value
+from align.jobs.files import RUN, find, make_folder
+from align.jobs.job import Job, align_file, finished
+from align.jobs.readers import Columns
 
 ROWS = 10**9
 DAY = 86_400

@@ -30,19 +30,19 @@ from positions_heads import Copied, train_head
 from variants_table import turned as turn
 
 from align import Pair, TwoWayAligner
-from align.aligners.choice import all_cells, consistency_of
-from align.aligners.reader import Reader
-from align.aligners.single import align_encoded
-from align.attention.consistency import LinkedWords
-from align.attention.scores import best_words
-from align.backends.base import Recorder
-from align.backends.fairseq.recorder import FairseqRecorder
-from align.links.metrics import Counts, compare, count_all, estimate
-from align.settings import THRESHOLD, PositionChoice
-from align.signature import signature
-from align.text.batching import BATCH_TOKENS, Encoded, cut, encode
-from align.types import Cell, Links, Place, Position
-from align.view.tables import Column, Value, interval, percent
+from align.core.aligner import align_encoded
+from align.core.backend import Recorder
+from align.core.batching import BATCH_TOKENS, Encoded, cut, encode
+from align.core.choice import all_cells, consistency_of
+from align.core.consistency import LinkedWords
+from align.core.extraction import Reader
+from align.core.scores import best_words
+from align.core.settings import THRESHOLD, PositionChoice
+from align.core.signature import signature
+from align.core.types import Cell, Links, Place, Position
+from align.evaluation.metrics import Counts, compare, count_all, estimate
+from align.evaluation.tables import Column, Value, interval, percent
+from align.models.fairseq.recorder import FairseqRecorder
 
 SIZES = (100, 200, 1000)
 RUNS = 2

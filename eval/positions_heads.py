@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from align import Pair
-from align.attention.merging import collate
-from align.backends.fairseq.dictionary import EOS, PAD
-from align.backends.fairseq.recorder import FairseqAttention, FairseqRecorder
-from align.links.metrics import SEED
-from align.text.batching import encode
-from align.types import Batch, Cell, CrossAttention, Links, Pieces
+from align.core.batching import encode
+from align.core.merging import collate
+from align.core.types import Batch, Cell, CrossAttention, Links, Pieces
+from align.evaluation.metrics import SEED
+from align.models.fairseq.dictionary import EOS, PAD
+from align.models.fairseq.recorder import FairseqAttention, FairseqRecorder
 
 BATCH, EPOCHS, RATE = 50, 15, 0.003
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import torch
 
-from align.text.lines import open_lines
+from align.io.reader import open_lines
 
 ROOT = Path(__file__).parent.parent
 

@@ -19,14 +19,14 @@ from pathlib import Path
 import torch
 from common import write_table
 
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
-from align.signature import signature
+from align.core.signature import signature
+from align.evaluation.tables import Column, Value
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
 from align.training.corpus import read_pairs
 from align.training.prepare import binarise, write_pieces
 from align.training.run import Machine
 from align.training.score import BEAM, losses, measure
-from align.view.tables import Column, Value
 
 COLUMNS = [
     Column("model", "model"),

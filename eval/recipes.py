@@ -39,16 +39,16 @@ from quality import loss_per_word
 from timing import in_turn, ratio, read
 
 from align import Aligner, Pair, Settings, load
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
-from align.links.metrics import count_all, estimate
-from align.signature import signature
-from align.text.toml import parse_toml
+from align.core.signature import signature
+from align.core.types import Place
+from align.evaluation.metrics import count_all, estimate
+from align.evaluation.tables import Column, Value, percent
+from align.io.toml import parse_toml
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
 from align.training.recipe import DEFAULT_RECIPE, bundled_recipes
 from align.training.run import Machine
-from align.types import Place
-from align.view.tables import Column, Value, percent
 
 RECIPES = Path(__file__).parent / "recipes.toml"
 

@@ -21,11 +21,11 @@ from common import PERMUTATIONS, files_of, find_experiment, read_config, read_te
 from reproduce_systems import load_models, of_baselines, of_models, seed_rows, system_rows
 from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
-from align.aligners.sweep import sweep
-from align.links.metrics import SAMPLES, SEED
-from align.links.symmetrize import SOFT
-from align.settings import THRESHOLD
-from align.signature import signature
+from align.core.settings import THRESHOLD
+from align.core.signature import signature
+from align.core.symmetrize import SOFT
+from align.evaluation.metrics import SAMPLES, SEED
+from align.evaluation.sweep import sweep
 from align.view.sweep_tables import draw
 
 

@@ -14,14 +14,14 @@ from baselines import Baselines
 from common import Text, chosen_cell, load_model, score_columns, score_row, swapped
 
 from align import Aligner, Alignment, TwoWayAligner
-from align.aligners.rules import apply_rules
-from align.aligners.swept import POSITIONS, SCORES, Sweep
-from align.backends.base import Recorder
-from align.links.metrics import Counts, count_all, estimate
-from align.links.symmetrize import METHODS, SOFT
-from align.settings import Settings
-from align.types import Links
-from align.view.tables import Column, Rows, Value, percent
+from align.core.backend import Recorder
+from align.core.settings import Settings
+from align.core.symmetrize import METHODS, SOFT
+from align.core.types import Links
+from align.evaluation.metrics import Counts, count_all, estimate
+from align.evaluation.rules import apply_rules
+from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.tables import Column, Rows, Value, percent
 
 SYMMETRIZED = ("grow-diag", "grow-diag-final-and")
 

@@ -8,11 +8,11 @@ import numpy as np
 from common import PERMUTATIONS, rules_of
 from numpy.typing import NDArray
 
-from align.aligners.rules import apply_rules
-from align.aligners.swept import POSITIONS, SCORES, Sweep
-from align.links.metrics import compare, estimate
-from align.types import Position, Score
-from align.view.tables import Column, Rows, Value, interval, percent
+from align.core.types import Position, Score
+from align.evaluation.metrics import compare, estimate
+from align.evaluation.rules import apply_rules
+from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.tables import Column, Rows, Value, interval, percent
 
 COMPARISONS: dict[str, tuple[tuple[Score, Position], tuple[Score, Position]]] = {
     "norm and weight, input": (("norm", "input"), ("weight", "input")),

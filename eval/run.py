@@ -12,8 +12,8 @@ from commands import COMMANDS
 
 from align.cli.common import run, show_warnings
 from align.cli.parser import Parser
-from align.memory import keep_freed_memory
-from align.types import TextWarning
+from align.core.types import TextWarning
+from align.io.memory import keep_freed_memory
 
 HERE = Path(__file__).parent
 

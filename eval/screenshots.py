@@ -21,14 +21,14 @@ from typing import Any
 from common import write_table
 
 from align import Pair, TwoWayAligner, load, read_gold
-from align.aligners.choice import all_cells
-from align.aligners.shares import shares_of_cells
-from align.aligners.swept import SCORES
-from align.links.formats import make_gold
-from align.text.lines import read_bitext, read_lines
-from align.types import Alignment, Cell
+from align.core.choice import all_cells
+from align.core.formats import make_gold
+from align.core.types import Alignment, Cell
+from align.evaluation.shares import shares_of_cells
+from align.evaluation.swept import SCORES
+from align.evaluation.tables import Column, Value
+from align.io.reader import read_bitext, read_lines
 from align.view.page import Attention, System, make_page
-from align.view.tables import Column, Value
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 WORDS = 25

@@ -35,7 +35,7 @@ from timing import read
 
 from align import Pair
 from align import load as load_model
-from align.view.tables import Column, Value
+from align.evaluation.tables import Column, Value
 
 MOST_PAIRS = 8
 """In a request."""

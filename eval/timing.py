@@ -16,15 +16,15 @@ from programs import machine
 from torch import Tensor
 
 from align import Aligner, Pair, __version__
-from align.aligners.reader import Reader
-from align.attention.merging import collate, merge_words
-from align.attention.scores import target_rows
-from align.backends.base import Recorder
-from align.backends.fairseq.recorder import FairseqRecorder
-from align.text.batching import chunks, cut, encode
-from align.text.lines import open_lines, read_lines, read_parallel
-from align.types import Cell, CrossAttention, Pieces, Place, Score
-from align.view.tables import Column, Value
+from align.core.backend import Recorder
+from align.core.batching import chunks, cut, encode
+from align.core.extraction import Reader
+from align.core.merging import collate, merge_words
+from align.core.scores import target_rows
+from align.core.types import Cell, CrossAttention, Pieces, Place, Score
+from align.evaluation.tables import Column, Value
+from align.io.reader import open_lines, read_lines, read_parallel
+from align.models.fairseq.recorder import FairseqRecorder
 
 T = TypeVar("T")
 

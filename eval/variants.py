@@ -36,12 +36,12 @@ from variants_scores import Scores, Way, best, soft
 from variants_table import PARTS, THRESHOLDS, Material, above, turned
 
 from align import Aligner, Alignment, TwoWayAligner
-from align.links.metrics import SEED, count_all, estimate
-from align.links.symmetrize import METHODS
-from align.settings import THRESHOLD
-from align.signature import signature
-from align.types import Links
-from align.view.tables import Column, Rows, Value, percent
+from align.core.settings import THRESHOLD
+from align.core.signature import signature
+from align.core.symmetrize import METHODS
+from align.core.types import Links
+from align.evaluation.metrics import SEED, count_all, estimate
+from align.evaluation.tables import Column, Rows, Value, percent
 
 TIE = 1e-4
 """Scores that differ by less may do so because float32 sums in another order in a batch of another size."""

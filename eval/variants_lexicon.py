@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from align import Aligner, Pair, TwoWayAligner
-from align.attention.consistency import Vocabulary
+from align.core.consistency import Vocabulary
 
 PRUNE = 0.05
 SMOOTHING = 1.0

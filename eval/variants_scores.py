@@ -15,14 +15,14 @@ from torch import Tensor
 from torch.nn.functional import conv2d
 
 from align import Aligner, Pair
-from align.attention.consistency import LinkedWords
-from align.attention.merging import collate, merge_words
-from align.attention.norms import gram, head_norms, head_products
-from align.attention.scores import TINY, best_words, cell_scores, hide_eos, shares, target_rows
-from align.attention.soft import claims, sharpen, soft_scores
-from align.backends.fairseq.recorder import FairseqRecorder
-from align.settings import Null
-from align.types import Batch, Cell, CrossAttention, Links, Position
+from align.core.consistency import LinkedWords
+from align.core.merging import collate, merge_words
+from align.core.norms import gram, head_norms, head_products
+from align.core.scores import TINY, best_words, cell_scores, hide_eos, shares, target_rows
+from align.core.settings import Null
+from align.core.soft import claims, sharpen, soft_scores
+from align.core.types import Batch, Cell, CrossAttention, Links, Position
+from align.models.fairseq.recorder import FairseqRecorder
 
 Scores = list[Tensor]
 """Scores of all pairs, each `[1, J, I]`."""

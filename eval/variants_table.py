@@ -12,11 +12,11 @@ from variants_lexicon import Lexicon
 from variants_scores import FORMULAS, KERNELS, SCORES, Scores, Way, best, soft, soft_near, with_null
 
 from align import Pair
-from align.attention.soft import ALONE, claims, links_above, sharpen, soft_scores
-from align.links.metrics import count_all, estimate
-from align.links.symmetrize import METHODS
-from align.settings import THRESHOLD, Null
-from align.types import Cell, Links
+from align.core.settings import THRESHOLD, Null
+from align.core.soft import ALONE, claims, links_above, sharpen, soft_scores
+from align.core.symmetrize import METHODS
+from align.core.types import Cell, Links
+from align.evaluation.metrics import count_all, estimate
 
 THRESHOLDS = [n / 50 for n in range(2, 46)]
 

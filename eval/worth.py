@@ -26,12 +26,12 @@ from worth_parts import PARTS
 from worth_plot import plot
 
 from align import Aligner, Settings, TwoWayAligner
-from align.links.metrics import CONFIDENCE, SAMPLES, SEED, Counts, count_all, estimate
-from align.links.symmetrize import METHODS
-from align.settings import THRESHOLD
-from align.signature import signature
-from align.types import Gold, Links
-from align.view.tables import Column, Value, interval, percent
+from align.core.settings import THRESHOLD
+from align.core.signature import signature
+from align.core.symmetrize import METHODS
+from align.core.types import Gold, Links
+from align.evaluation.metrics import CONFIDENCE, SAMPLES, SEED, Counts, count_all, estimate
+from align.evaluation.tables import Column, Value, interval, percent
 
 FLOOR = 0.01
 """Links with a lower score are not looked at."""

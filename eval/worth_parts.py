@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from align.types import Pair
+from align.core.types import Pair
 
 Link = tuple[int, int]
 

@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from align.links.metrics import precision, recall
+from align.evaluation.metrics import precision, recall
+from align.evaluation.tables import Interval, Value
 from align.view.plots import STYLE, save
-from align.view.tables import Interval, Value
 
 COLOURS = {
     "two models": "tab:orange",

@@ -19,13 +19,13 @@ from typing import NamedTuple
 from common import write_table
 
 from align import Aligner, Pair, Settings, TwoWayAligner, load
-from align.errors import DataError
-from align.links.elements import Markup, read_markup, readable
-from align.links.markup import place_markup
-from align.links.windows import FLOOR
-from align.signature import signature
-from align.text.words import split_words
-from align.view.tables import Column, Value, percent
+from align.core.errors import DataError
+from align.core.signature import signature
+from align.core.text import split_words
+from align.evaluation.tables import Column, Value, percent
+from align.transfer.markup import place_markup
+from align.transfer.tree import Markup, read_markup, readable
+from align.transfer.windows import FLOOR
 
 
 class Line(NamedTuple):

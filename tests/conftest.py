@@ -15,11 +15,11 @@ import pytest
 import torch
 
 from align import Aligner, Alignment, Choice, Pair, Settings, load
-from align.backends.fairseq.model import load_fairseq
-from align.backends.fairseq.recorder import FairseqRecorder
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
-from align.text.lines import read_bitext, read_lines, read_parallel
+from align.io.reader import read_bitext, read_lines, read_parallel
+from align.models.fairseq.model import load_fairseq
+from align.models.fairseq.recorder import FairseqRecorder
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
 from tests import toy
 
 ROOT = Path(__file__).parent.parent

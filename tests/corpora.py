@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from align.types import Gold, Pair
+from align.core.types import Gold, Pair
 from tests.toy import SOURCE_WORDS, TARGET_WORDS
 
 TOY_WORDS = list(zip(SOURCE_WORDS, TARGET_WORDS, strict=False))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from align.text.words import normalize, split_words
+from align.core.text import normalize, split_words
 from tests.vocabularies import SENTENCES, bpe_merges, byte_level_tokenizer, write_sentencepiece
 
 Ids = dict[str, list[list[int]]]
@@ -140,7 +140,7 @@ def _nllb(folder: Path, model: HubModel) -> Written:
     if transformers.__version__.startswith("4."):
         own: Any = NllbTokenizer(str(path), **given)
     else:
-        from align.backends.huggingface.languages import LANGUAGES  # which this version does not take from the file
+        from align.models.huggingface.languages import LANGUAGES  # which this version does not take from the file
 
         own = NllbTokenizer.from_pretrained(folder, extra_special_tokens=LANGUAGES["nllb"].split(), **given)
     own.save_pretrained(folder)

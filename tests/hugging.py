@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from align.backends.model_toml import ModelOptions
+from align.models.model_toml import ModelOptions
 
 WORDS = [
     "das", "haus", "ist", "alt", "und", "gross", "wir", "sehen",

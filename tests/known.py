@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from align import Cell, Pair
-from align.settings import Search
-from align.text.ids import IdPair
-from align.types import Batch, CrossAttention, Pieces
+from align.core.pieces import IdPair
+from align.core.settings import Search
+from align.core.types import Batch, CrossAttention, Pieces
 
 HEAD = 3
 RIGHT = Cell(2, HEAD)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from align.types import CrossAttention, Pieces
+from align.core.types import CrossAttention, Pieces
 
 
 def piece_scores(attention: CrossAttention, score: str, head: int | None) -> list[list[float]]:

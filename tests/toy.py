@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from align.backends.fairseq.compat import install
+from align.models.fairseq.compat import install
 
 install()  # before any import of fairseq
 

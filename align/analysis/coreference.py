@@ -16,10 +16,10 @@ from align.analysis.maps import Inspected, Numbers
 from align.analysis.measures import MEASURES, measured, name_candidates
 from align.analysis.resampling import Chosen, Counts, Draws, choose, halve
 from align.analysis.words import between_words
-from align.errors import DataError, plural
-from align.types import Part
-from align.view.report import Finding, Table
-from align.view.tables import Column, Value, interval, percent
+from align.core.errors import DataError, plural
+from align.core.types import Part
+from align.evaluation.tables import Column, Value, interval, percent
+from align.view.findings import Finding, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -218,7 +218,7 @@ def _head_table(answers: Answers, shape: tuple[int, int]) -> Table:
 
 def _figure(answers: Answers, shape: tuple[int, int]) -> Callable[[], Figure]:
     def draw() -> Figure:
-        from align.view.analysis_plots import bars
+        from align.analysis.plots import bars
 
         names = [f"{layer + 1}-{head + 1}" for layer, head in np.ndindex(shape)]
         series = {}

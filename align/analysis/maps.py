@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from align.types import Pair, Part
+from align.core.types import Pair, Part
 
 Numbers = NDArray[np.float32]
 

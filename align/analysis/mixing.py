@@ -19,9 +19,9 @@ from scipy.stats import rankdata
 
 from align.analysis.categories import categories
 from align.analysis.maps import Inspected, Maps
-from align.types import Pair, Part
-from align.view.report import Finding, Table
-from align.view.tables import Column, Value, percent
+from align.core.types import Pair, Part
+from align.evaluation.tables import Column, Value, percent
+from align.view.findings import Finding, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -269,7 +269,7 @@ def _correlation_table(found: Mapping[Part, PartMixing]) -> Table:
 def _figures(found: Mapping[Part, PartMixing]) -> dict[str, Callable[[], Figure]]:
     def points(part: Part) -> Callable[[], Figure]:
         def draw() -> Figure:
-            from align.view.analysis_plots import scatter
+            from align.analysis.plots import scatter
 
             samples = {kind: sample.items[:SHOWN] for kind, sample in found[part].samples.items() if kind != ALL}
             return scatter(samples, "attention weight a", "norm of the vector, ‖f(x)‖", part)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from align.analysis.divergence import js
 from align.analysis.maps import Inspected
 from align.analysis.measures import MEASURES, measured
-from align.errors import DataError
-from align.types import Pair, Part
-from align.view.report import Finding, Table
-from align.view.tables import Column, Value
+from align.core.errors import DataError
+from align.core.types import Pair, Part
+from align.evaluation.tables import Column, Value
+from align.view.findings import Finding, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -195,7 +195,7 @@ def _head_table(found: Mapping[Part, Distances], places: Mapping[tuple[Part, str
 
 def _figure(one: Distances, places: Doubles, part: Part, name: str) -> Callable[[], Figure]:
     def draw() -> Figure:
-        from align.view.analysis_plots import named_points
+        from align.analysis.plots import named_points
 
         layers = np.repeat(np.arange(one.shape[0]), one.shape[1])
         points = {f"layer {layer + 1}": places[layers == layer] for layer in range(one.shape[0])}

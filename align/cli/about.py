@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import align
-from align.backends.model_folder import BUNDLED, find_model
-from align.backends.model_toml import ModelOptions
 from align.cli.common import open_output, run
 from align.cli.parser import Parser
+from align.models.folder import BUNDLED, find_model
+from align.models.model_toml import ModelOptions
 
 CITATION = f"""\
 @inproceedings{{kobayashi-etal-2020-attention,

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from align.backends.model_toml import ModelOptions
+from align.baselines.tools import TOOLS, Run, describe_tool, lower_case, open_run
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
-from align.cli.inputs import Input, add_input_options, open_text, read_input, with_lines
 from align.cli.models import ModelRequest, Models, load_models
 from align.cli.options import (
     MAX_THREADS,
@@ -27,17 +26,18 @@ from align.cli.options import (
     whole_number,
 )
 from align.cli.parser import Idle, Parser
-from align.links.formats import FORMATS, WITH_WORDS
-from align.links.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
-from align.settings import Settings
-from align.signature import signature
-from align.statistical.tools import TOOLS, Run, describe_tool, lower_case, open_run
-from align.text.batching import BUFFER
-from align.text.preprocess import CASES
-from align.types import Alignment, Links, Pair, TextWarning
+from align.core.batching import BUFFER
+from align.core.formats import FORMATS, WITH_WORDS
+from align.core.settings import Settings
+from align.core.signature import signature
+from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
+from align.core.types import Alignment, Links, Pair, TextWarning
+from align.io.inputs import Input, add_input_options, open_text, read_input, with_lines
+from align.models.model_toml import ModelOptions
+from align.models.preprocess import CASES
 
 if TYPE_CHECKING:
-    from align.backends.base import Recorder
+    from align.core.backend import Recorder
 
 PROGRAM = "baseline-align"
 
@@ -70,15 +70,15 @@ class Options:
     """What `baseline-align` is asked for.
 
     Attributes:
-        tool: a key of `align.statistical.tools.TOOLS`.
+        tool: a key of `align.baselines.tools.TOOLS`.
         input: what to read.
         train: the text to train on; None to train on the input.
         append: whether to train on the input too.
         pieces: the model whose pieces the tool gets; None for words.
         lower: whether words are put into lower case, where the tool gets words.
-        method: a key of `align.links.symmetrize.METHODS`, or the direction whose links to give.
+        method: a key of `align.core.symmetrize.METHODS`, or the direction whose links to give.
         threads: how many the tool may use.
-        format: a key of `align.links.formats.FORMATS`.
+        format: a key of `align.core.formats.FORMATS`.
         output: a file; None for stdout.
         signature: whether to print the signature alone.
         quiet: whether to print nothing on stderr but warnings and errors.

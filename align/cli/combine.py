@@ -9,14 +9,14 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
-from align.cli.inputs import check_files, name_shown
 from align.cli.options import SIGNATURE_IDLE, add_output_option, add_quiet_option, add_signature_option, new_parser
 from align.cli.parser import Parser
-from align.links.combine import better_readings, read_two
-from align.links.symmetrize import DEFAULT_METHOD, METHODS, symmetrize
-from align.signature import signature
-from align.text.lines import open_lines, read_lines
-from align.types import Alignment, Links, Pair, TextWarning
+from align.core.signature import signature
+from align.core.symmetrize import DEFAULT_METHOD, METHODS, symmetrize
+from align.core.types import Alignment, Links, Pair, TextWarning
+from align.evaluation.combine import better_readings, read_two
+from align.io.inputs import check_files, name_shown
+from align.io.reader import open_lines, read_lines
 
 PROGRAM = "combine-align"
 
@@ -37,7 +37,7 @@ class Options:
     Attributes:
         files: of forward and of reverse links.
         swapped: whether the reverse file has the target side first.
-        method: a key of `align.links.symmetrize.METHODS`.
+        method: a key of `align.core.symmetrize.METHODS`.
         format: "pharaoh" or "talp".
         output: a file; None for stdout.
         signature: whether to print the signature alone.

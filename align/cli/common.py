@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, BinaryIO
 
-from align.cli.output import open_output as open_output
-from align.cli.signals import stopped_by_signals
-from align.errors import LONGEST_MESSAGE, Argument, DataError, plural, shorten
-from align.links.formats import FORMATS
-from align.links.gold import LinksWarning
-from align.types import Alignment
-from align.view.escape import printable
+from align.core.errors import LONGEST_MESSAGE, Argument, DataError, plural, shorten
+from align.core.formats import FORMATS
+from align.core.types import Alignment
+from align.evaluation.gold import LinksWarning
+from align.io.escape import printable
+from align.io.output import open_output as open_output
+from align.io.signals import stopped_by_signals
 
 FLAGS = {
     **{"append": "--append-test", "source": "-s", "target": "-t", "text": "the text with -s and -t"},
@@ -229,7 +229,7 @@ def write_unscored(alignments: Iterable[Alignment], out: BinaryIO, format: str, 
     Args:
         alignments: one for each line of input.
         out: where to.
-        format: a key of `align.links.formats.FORMATS`.
+        format: a key of `align.core.formats.FORMATS`.
         progress: counts the lines.
 
     Returns:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from align.cli.models import Asked, load_models
-from align.links.symmetrize import SOFT
-from align.signature import describe, describe_reverse, signature
-from align.types import Choice
+from align.core.signature import describe, describe_reverse, signature
+from align.core.symmetrize import SOFT
+from align.core.types import Choice
 
 if TYPE_CHECKING:
-    from align.aligners.single import Aligner
-    from align.aligners.two_way import TwoWayAligner
+    from align.core.aligner import Aligner
+    from align.core.two_way import TwoWayAligner
 
 
 def load_aligner(program: str, options: Asked) -> Aligner | TwoWayAligner:
@@ -20,7 +20,7 @@ def load_aligner(program: str, options: Asked) -> Aligner | TwoWayAligner:
     forward, *reverse = load_models(program, options.models, options.quiet)
     if not reverse:
         return forward
-    from align.aligners.two_way import TwoWayAligner
+    from align.core.two_way import TwoWayAligner
 
     return TwoWayAligner(forward, reverse[0], options.method, threshold=options.threshold)
 

@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from align.cli.parser import Idle
-from align.links.files import LINK_FORMATS
-from align.links.gold import LinkOptions, Role
-from align.view.tables import TABLES
+from align.evaluation.gold import LinkOptions, Role
+from align.evaluation.link_files import LINK_FORMATS
+from align.evaluation.tables import TABLES
 
 
 def add_link_options(group: Any, role: Role, required: bool = False) -> None:

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 from align.cli.common import Progress, open_output, run, say, show_warnings
 from align.cli.directions import load_aligner, names_of, sign
 from align.cli.extract_options import PROGRAM, Options, build_parser, read_options
-from align.cli.inputs import Text, open_text
-from align.cli.journal import Saved
 from align.cli.options import BATCH_ADVICE
 from align.cli.parser import Parser
-from align.cli.record import Record, Stamp, digest_of, stamp
 from align.cli.results import UNLINKED, Results, open_results
-from align.cli.resume import Part, finished
-from align.errors import PairError, plural
-from align.links.symmetrize import DIRECTIONS
-from align.memory import keep_freed_memory
-from align.text.batching import OnBatch
-from align.types import Alignment, Choice, Pair, TextWarning
+from align.core.batching import OnBatch
+from align.core.errors import PairError, plural
+from align.core.symmetrize import DIRECTIONS
+from align.core.types import Alignment, Choice, Pair, TextWarning
+from align.io.inputs import Text, open_text
+from align.io.journal import Saved
+from align.io.memory import keep_freed_memory
+from align.io.record import Record, Stamp, digest_of, stamp
+from align.io.resume import Part, finished
 
 if TYPE_CHECKING:
-    from align.aligners.single import Aligner
-    from align.aligners.stream import OnChoice
-    from align.aligners.two_way import TwoWayAligner
+    from align.core.aligner import Aligner
+    from align.core.stream import OnChoice
+    from align.core.two_way import TwoWayAligner
 
 
 class Extraction:
@@ -136,7 +136,7 @@ def align_as(
     if options.search:
         return aligner.translate(pairs, options.search, on_choice, on_batch)
     if options.words != "spaces":
-        from align.aligners.unspaced import align_unspaced
+        from align.models.unspaced import align_unspaced
 
         return align_unspaced(aligner, pairs, options.words, on_choice, on_batch)
     return aligner(pairs, on_choice, on_batch)
@@ -198,7 +198,7 @@ def go_on(
         say(f"{PROGRAM}: {part.path} is of no use: no line in it is known to be complete; beginning anew")
     if not part.saved.lines:
         return aligner, rest
-    from align.aligners.two_way import reading_at
+    from align.core.two_way import reading_at
 
     try:
         aligner = reading_at(aligner, part.saved.chosen)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from align.cli.inputs import Input, add_input_options, read_input, with_lines
+from align.baselines.tools import TOOLS
 from align.cli.method_options import METHOD, OF_REVERSE, add_method_options, add_reverse_options, requested_settings
 from align.cli.models import Asked, requested_models
 from align.cli.options import (
@@ -27,9 +27,9 @@ from align.cli.parser import Idle, Parser
 from align.cli.result_options import add_result_options, check_results
 from align.cli.terms import TERMS_IDLE
 from align.cli.translate import SEARCH, add_translate_options, check_translate, requested_search
-from align.links.symmetrize import DIRECTIONS, METHODS, SOFT
-from align.settings import THRESHOLD
-from align.statistical.tools import TOOLS
+from align.core.settings import THRESHOLD
+from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
+from align.io.inputs import Input, add_input_options, read_input, with_lines
 
 PROGRAM = "extract-align"
 
@@ -86,9 +86,9 @@ class Options(Asked):
         outputs: of a folder: the file in it for each file of the input; none otherwise.
         bad_list: the file to list bad lines in, if there is to be one.
         resume: whether to go on where an interrupted run was stopped.
-        format: a key of `align.links.formats.FORMATS`.
+        format: a key of `align.core.formats.FORMATS`.
         scores: whether to write them beside the links.
-        words: what is a word, one of `align.text.unspaced.CUTS`.
+        words: what is a word, one of `align.models.divide.CUTS`.
         terms: the file of a glossary to check, if there is one; the format is then jsonl.
         signature: whether to print the signature alone.
     """

@@ -13,7 +13,7 @@ from typing import Any
 import align
 
 PROGRAMS = {
-    "analyse-attention": "align.cli.analysis.program",
+    "analyse-attention": "align.analysis.commands.program",
     "baseline-align": "align.cli.baseline",
     "combine-align": "align.cli.combine",
     "eval-align": "align.cli.evaluate",

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from align.cli.options import add_null_option, language_code, number_or, one_or_two
-from align.settings import PositionChoice, Settings
-from align.types import Score
+from align.core.settings import PositionChoice, Settings
+from align.core.types import Score
 
 OF_REVERSE = ("reverse_layer", "reverse_head", "reverse_source_lang", "reverse_target_lang")
 """Options of the reverse model."""

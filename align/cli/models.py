@@ -6,20 +6,20 @@ import argparse
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from align.backends.model_folder import DEFAULT_MODEL
-from align.backends.model_toml import ModelOptions
 from align.cli.about import direction
 from align.cli.common import lacks_memory, say
 from align.cli.options import MAX_THREADS
-from align.cli.quota import cpu_quota
-from align.errors import ModelError, Remedy, plural
-from align.settings import Search, Settings
-from align.text.batching import SHARED_BUFFER
-from align.types import Dtype
+from align.core.batching import SHARED_BUFFER
+from align.core.errors import ModelError, Remedy, plural
+from align.core.settings import Search, Settings
+from align.core.types import Dtype
+from align.io.quota import cpu_quota
+from align.models.folder import DEFAULT_MODEL
+from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
-    from align.aligners.single import Aligner
-    from align.text.batching import TooLong
+    from align.core.aligner import Aligner
+    from align.core.batching import TooLong
 
 
 MODEL_OPTIONS = frozenset(field.name for field in fields(ModelOptions)) - {"reverse_of"}
@@ -79,7 +79,7 @@ class Asked:
 
     Attributes:
         models: one, or one for each direction.
-        method: how two directions are symmetrised: "soft", a key of `align.links.symmetrize.METHODS`, or one direction.
+        method: how two directions are symmetrised: "soft", a key of `align.core.symmetrize.METHODS`, or one direction.
         threshold: of "soft".
         search: how to translate; None where the translation is given.
         quiet: whether to print nothing on stderr but warnings and errors.
@@ -156,7 +156,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
     try:
         import torch
 
-        from align.loading import load, pick_device
+        from align.models.load import load, pick_device
 
         most = models.threads or min(cpu_quota() or MAX_THREADS, torch.get_num_threads())
         if models.threads or most < torch.get_num_threads():

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import align
-from align.backends.model_folder import DEFAULT_MODEL
-from align.backends.model_toml import check_language
 from align.cli.about import add_answers, add_list_models
 from align.cli.parser import Idle, Parser
-from align.errors import shorten
-from align.settings import Null
-from align.text.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
-from align.text.preprocess import CASES, SUBWORDS, TOKENIZERS
-from align.types import DTYPES
+from align.core.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
+from align.core.errors import shorten
+from align.core.settings import Null
+from align.core.types import DTYPES
+from align.models.folder import DEFAULT_MODEL
+from align.models.model_toml import check_language
+from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 
 T = TypeVar("T")
 

@@ -11,12 +11,12 @@ from typing import BinaryIO
 
 from align.cli.common import open_output, say, write_links
 from align.cli.extract_options import PROGRAM, Options
-from align.cli.inputs import Text
-from align.cli.record import Stamp
-from align.cli.resume import Part, open_part
 from align.cli.terms import open_glossary, write_checked
 from align.cli.translate import write_translation
-from align.types import Alignment
+from align.core.types import Alignment
+from align.io.inputs import Text
+from align.io.record import Stamp
+from align.io.resume import Part, open_part
 
 UNLINKED = "without a link"
 """What there is to say of a line of words that has none."""

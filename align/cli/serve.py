@@ -10,9 +10,9 @@ from align.cli.common import run, say, show_warnings
 from align.cli.directions import load_aligner, sign
 from align.cli.options import BATCH_ADVICE
 from align.cli.serve_options import PROGRAM, Options, build_parser, read_options
-from align.errors import DataError, Remedy
-from align.memory import keep_freed_memory
-from align.types import TextWarning
+from align.core.errors import DataError, Remedy
+from align.core.types import TextWarning
+from align.io.memory import keep_freed_memory
 
 TOKEN = re.compile(r"[!-~]{16,256}")
 """Visible ASCII, which a header can hold, and enough of it that nobody guesses it."""

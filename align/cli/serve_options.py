@@ -26,10 +26,10 @@ from align.cli.options import (
     whole_number,
 )
 from align.cli.parser import Parser
-from align.links.symmetrize import SOFT
+from align.core.batching import BUFFER
+from align.core.settings import THRESHOLD
+from align.core.symmetrize import SOFT
 from align.service.limits import Limits
-from align.settings import THRESHOLD
-from align.text.batching import BUFFER
 
 PROGRAM = "extract-align serve"
 

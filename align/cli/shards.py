@@ -12,17 +12,17 @@ from align.cli.directions import load_aligner, names_of, sign
 from align.cli.extract_options import PROGRAM
 from align.cli.options import BATCH_ADVICE
 from align.cli.shards_options import Options, build_parser, read_options
-from align.errors import DataError, one_line, plural
-from align.memory import keep_freed_memory
-from align.types import Choice, TextWarning
+from align.core.errors import DataError, one_line, plural
+from align.core.types import Choice, TextWarning
+from align.io.memory import keep_freed_memory
 
 if TYPE_CHECKING:
-    from align.aligners.single import Aligner
-    from align.aligners.two_way import TwoWayAligner
-    from align.scale.files import InputFile
-    from align.scale.job import Job
-    from align.scale.local import Event, Failed
-    from align.scale.records import Run
+    from align.core.aligner import Aligner
+    from align.core.two_way import TwoWayAligner
+    from align.jobs.files import InputFile
+    from align.jobs.job import Job
+    from align.jobs.local import Event, Failed
+    from align.jobs.records import Run
 
 MOST_NAMED = 5
 """Files that are not done that the last message names."""
@@ -50,9 +50,9 @@ class Shards:
         Raises:
             ValueError: not all of them are done.
         """
-        from align.scale.files import RUN, join, make_folder
-        from align.scale.local import share_of
-        from align.scale.locks import running
+        from align.jobs.files import RUN, join, make_folder
+        from align.jobs.local import share_of
+        from align.jobs.locks import running
 
         options = self._options
         keep_freed_memory()
@@ -67,7 +67,7 @@ class Shards:
 
     def _align(self, options: Options, files: Sequence[InputFile]) -> None:
         """Load the model, choose where to read it, and do the files."""
-        from align.scale.job import Job
+        from align.jobs.job import Job
 
         progress, aligner = self._progress, load_aligner(PROGRAM, options)
         progress.begin(0, 1, self._expected, "choosing layer and head …", self._beside)
@@ -94,7 +94,7 @@ class Shards:
 
     def _follow(self, events: Iterator[Event]) -> None:
         """Count what is done, and say what cannot be."""
-        from align.scale.local import Failed, Going
+        from align.jobs.local import Failed, Going
 
         for event in events:
             file = event.file
@@ -150,7 +150,7 @@ def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[E
         return run_announced(job, files, options)
     import torch
 
-    from align.scale.local import run_local
+    from align.jobs.local import run_local
 
     on_cpu = all(one.recorder.device == "cpu" for one in job.aligner.directions)
     return run_local(job, files, options.workers or (torch.get_num_threads() if on_cpu else 1))
@@ -158,8 +158,8 @@ def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[E
 
 def run_announced(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
     """Have the files done by Ray, which ends this process at once where its own daemons have died."""
-    from align.children import announced_end
-    from align.scale.engine_ray import run_ray
+    from align.io.children import announced_end
+    from align.jobs.ray import run_ray
 
     with announced_end(f"{PROGRAM}: error: ended by Ray, or by a signal; the same command goes on"):
         yield from run_ray(job, files, options.workers)
@@ -174,9 +174,9 @@ def what_went_wrong(failed: Failed) -> str:
 
 def open_job(options: Options, aligner: Aligner | TwoWayAligner) -> Run:
     """What is run: noted in the folder of the results by the first job there, for all others."""
-    from align.scale.locks import one_at_a_time
-    from align.scale.records import open_run
-    from align.scale.sample import choose, sample
+    from align.jobs.locks import one_at_a_time
+    from align.jobs.records import open_run
+    from align.jobs.sample import choose, sample
 
     def choose_place() -> tuple[Choice, ...]:
         return choose(aligner, sample(options.files, options.columns))
@@ -198,9 +198,9 @@ def read_where(aligner: Aligner | TwoWayAligner, note: Run, options: Options) ->
     Raises:
         DataError: there is no such place, or its signature is another.
     """
-    from align.aligners.two_way import reading_at
-    from align.scale.files import join
-    from align.scale.records import NOTE
+    from align.core.two_way import reading_at
+    from align.jobs.files import join
+    from align.jobs.records import NOTE
 
     try:
         if not note.choices:

@@ -31,13 +31,13 @@ from align.cli.options import (
     whole_number,
 )
 from align.cli.parser import Parser
-from align.links.symmetrize import SOFT
-from align.settings import THRESHOLD
+from align.core.settings import THRESHOLD
+from align.core.symmetrize import SOFT
 
 if TYPE_CHECKING:
-    from align.scale.files import InputFile
-    from align.scale.locks import Part
-    from align.scale.readers import Columns
+    from align.jobs.files import InputFile
+    from align.jobs.locks import Part
+    from align.jobs.readers import Columns
 
 ENGINES = ("local", "ray")
 """What may do the files."""
@@ -182,8 +182,8 @@ def read_options(parser: Parser) -> Options:
     joined = takes_threshold(parser, args)
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     try:
-        from align.scale.files import find
-        from align.scale.readers import Columns
+        from align.jobs.files import find
+        from align.jobs.readers import Columns
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"--input needs {error.name}: pip install '.[parquet]'", name=error.name) from None
     if args.engine == "ray" and not find_spec("ray"):
@@ -216,8 +216,8 @@ def read_options(parser: Parser) -> Options:
 
 def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns, output: str) -> None:
     """Refuse, with exit code 2, files of other kinds, without columns, of one name, or that would be overwritten."""
-    from align.scale.files import is_local, join, locate
-    from align.scale.readers import READERS, kind_of
+    from align.jobs.files import is_local, join, locate
+    from align.jobs.readers import READERS, kind_of
 
     for file in files:
         kind = kind_of(file.name)
@@ -243,9 +243,9 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
 
 def _check_names(parser: Parser, files: tuple[InputFile, ...], output: str) -> None:
     """Refuse, with exit code 2, files whose names are too long for what is kept of them, a line for each."""
-    from align.files import longest_name
-    from align.scale.files import RUN, is_local, locate
-    from align.scale.records import bad_rows_name
+    from align.io.files import longest_name
+    from align.jobs.files import RUN, is_local, locate
+    from align.jobs.records import bad_rows_name
 
     if not is_local(output):
         return

@@ -19,7 +19,6 @@ from align.cli.evaluation_options import (
     add_table_options,
     link_options,
 )
-from align.cli.inputs import Input, Text, add_input_options, name_shown, open_text, read_input
 from align.cli.method_options import OF_REVERSE, add_reverse_languages
 from align.cli.models import Models, load_models, requested_models
 from align.cli.options import (
@@ -34,16 +33,17 @@ from align.cli.options import (
     whole_number,
 )
 from align.cli.parser import Idle, Parser
-from align.errors import PairError
-from align.links.gold import LinkOptions, NumberedLinks, read_as
-from align.links.metrics import SAMPLES, SEED
-from align.memory import keep_freed_memory
-from align.settings import Settings
-from align.signature import MERGE, signature
-from align.types import Gold, Pair, TextWarning
+from align.core.errors import PairError
+from align.core.settings import Settings
+from align.core.signature import MERGE, signature
+from align.core.types import Gold, Pair, TextWarning
+from align.evaluation.gold import LinkOptions, NumberedLinks, read_as
+from align.evaluation.metrics import SAMPLES, SEED
+from align.io.inputs import Input, Text, add_input_options, name_shown, open_text, read_input
+from align.io.memory import keep_freed_memory
 
 if TYPE_CHECKING:
-    from align.aligners.swept import Sweep
+    from align.evaluation.swept import Sweep
 
 PROGRAM = "sweep-align"
 
@@ -227,7 +227,7 @@ def sweep_models(
         ValueError: there are no pairs, or a pair is too long for a model.
     """
     aligners = load_models(PROGRAM, options.models, options.quiet)
-    from align.aligners.sweep import sweep
+    from align.evaluation.sweep import sweep
 
     try:
         swept = sweep(aligners[0], pairs, gold, *aligners[1:])

@@ -7,16 +7,17 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-from align.cli.inputs import name_shown
 from align.cli.transfer_options import Options
-from align.errors import LineError, LinksError, Remedy
-from align.links.columns import COLUMNS, Labelled, pair_sentences, read_labelled
-from align.links.elements import Markup, read_markup, readable
-from align.links.scored import parse_scored
-from align.links.spans import SPANS, TARGET, Annotated, read_annotated, split_text
-from align.text.batching import BLANK
-from align.text.lines import KEEP_AS_SOURCE, SideSplitter, in_step, open_lines, read_lines, refuse_numbers, split_words
-from align.types import Pair, TextWarning
+from align.core.batching import BLANK
+from align.core.errors import LineError, LinksError, Remedy
+from align.core.text import split_words
+from align.core.types import Pair, TextWarning
+from align.evaluation.scored import parse_scored
+from align.io.inputs import name_shown
+from align.io.reader import KEEP_AS_SOURCE, SideSplitter, in_step, open_lines, read_lines, refuse_numbers
+from align.transfer.columns import COLUMNS, Labelled, pair_sentences, read_labelled
+from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text
+from align.transfer.tree import Markup, read_markup, readable
 
 
 class Tagged(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO
 
-from align.cli.inputs import name_shown
 from align.cli.parser import Idle
-from align.links.terms import Glossary, format_checked, read_glossary
-from align.text.lines import open_lines, read_lines
-from align.types import Alignment
+from align.core.types import Alignment
+from align.io.inputs import name_shown
+from align.io.reader import open_lines, read_lines
+from align.transfer.terms import Glossary, format_checked, read_glossary
 
 TERMS_IDLE = (
     Idle(("format",), lambda args: args.terms and args.format != "jsonl", "has no effect: --terms writes jsonl"),

@@ -14,15 +14,15 @@ from align.cli.directions import load_aligner, names_of, sign
 from align.cli.options import BATCH_ADVICE
 from align.cli.tagged import Input, Tagged
 from align.cli.transfer_options import PROGRAM, Options, build_parser, read_options
-from align.errors import PairError, plural
-from align.links.columns import Labelled, format_labelled
-from align.links.elements import Markup
-from align.links.formats import to_json
-from align.links.labels import Span, project_labels, read_bio, write_bio
-from align.links.markup import UNLINKED, Placement, place_markup
-from align.links.spans import Annotated, write_annotated
-from align.memory import keep_freed_memory
-from align.types import Alignment, Choice, Pair, TextWarning
+from align.core.errors import PairError, plural
+from align.core.formats import to_json
+from align.core.types import Alignment, Choice, Pair, TextWarning
+from align.io.memory import keep_freed_memory
+from align.transfer.columns import Labelled, format_labelled
+from align.transfer.labels import Span, project_labels, read_bio, write_bio
+from align.transfer.markup import UNLINKED, Placement, place_markup
+from align.transfer.spans import Annotated, write_annotated
+from align.transfer.tree import Markup
 
 
 def transfer(options: Options) -> None:

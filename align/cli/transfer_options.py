@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from align.cli.inputs import check_files
 from align.cli.method_options import METHOD, OF_REVERSE, add_method_options, add_reverse_options, requested_settings
 from align.cli.models import MODEL_OPTIONS, Asked, requested_models
 from align.cli.options import (
@@ -20,11 +19,12 @@ from align.cli.options import (
 )
 from align.cli.parser import Idle, Parser
 from align.cli.translate import SEARCH, add_translate_options, requested_search
-from align.links.columns import COLUMNS
-from align.links.spans import SPANS
-from align.links.symmetrize import SOFT
-from align.links.tags import PARSERS
-from align.links.windows import FLOOR
+from align.core.symmetrize import SOFT
+from align.io.inputs import check_files
+from align.transfer.columns import COLUMNS
+from align.transfer.spans import SPANS
+from align.transfer.tags import PARSERS
+from align.transfer.windows import FLOOR
 
 PROGRAM = "transfer-align"
 
@@ -69,7 +69,7 @@ class Options(Asked):
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
         one_side: whether there is no target to read.
-        tags: a key of `align.links.tags.PARSERS`, or one of LABELS.
+        tags: a key of `align.transfer.tags.PARSERS`, or one of LABELS.
         links: the file of links, if there is one.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.

@@ -7,9 +7,9 @@ from typing import BinaryIO
 
 from align.cli.common import write_links
 from align.cli.options import number_up_to, whole_number
-from align.links.formats import FORMATS, WITH_WORDS
-from align.settings import Search
-from align.types import Alignment
+from align.core.formats import FORMATS, WITH_WORDS
+from align.core.settings import Search
+from align.core.types import Alignment
 
 DEFAULT = Search()
 MAX_BEAM = 1000

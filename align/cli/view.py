@@ -10,7 +10,6 @@ from typing import get_args
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.evaluate import short_names
 from align.cli.evaluation_options import add_length_options, add_link_options, link_options
-from align.cli.inputs import check_files, name_shown
 from align.cli.models import MODEL_OPTIONS, Models, load_models, requested_models
 from align.cli.options import (
     BATCH_ADVICE,
@@ -23,12 +22,13 @@ from align.cli.options import (
     whole_number,
 )
 from align.cli.parser import Idle, Parser
-from align.errors import plural
-from align.links.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
-from align.settings import Settings
-from align.signature import signature
-from align.text.lines import read_text
-from align.types import Pair, Position, TextWarning
+from align.core.errors import plural
+from align.core.settings import Settings
+from align.core.signature import signature
+from align.core.types import Pair, Position, TextWarning
+from align.evaluation.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
+from align.io.inputs import check_files, name_shown
+from align.io.reader import read_text
 from align.view.page import Attention, System, make_page
 
 PROGRAM = "view-align"
@@ -148,9 +148,9 @@ def attention_of(options: Options, models: Models, text: Sequence[Pair]) -> Atte
         ValueError: the model cannot be loaded.
     """
     (aligner,) = load_models(PROGRAM, models, options.quiet)
-    from align.aligners.choice import all_cells
-    from align.aligners.shares import shares_of_cells
-    from align.aligners.swept import SCORES
+    from align.core.choice import all_cells
+    from align.evaluation.shares import shares_of_cells
+    from align.evaluation.swept import SCORES
 
     some = text[: options.most]
     choice = aligner.fixed(text).choice

@@ -1,1 +1,1 @@
-"""The bundled models, one folder each; `extract-align -m NAME` finds them here."""
+"""Models that attention is read from: `load` is the entry, `engine` the Transformer, a folder each format."""

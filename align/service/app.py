@@ -15,7 +15,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 import align
-from align.links.formats import format_pharaoh, to_json
+from align.core.formats import format_pharaoh, to_json
+from align.core.text import make_pair
+from align.core.types import Alignment, Pair
 from align.service.door import CLIENT_LEFT, OURS, Door, refusal
 from align.service.limits import Limits
 from align.service.messages import (
@@ -31,8 +33,6 @@ from align.service.metrics import Metrics
 from align.service.rounds import QueueFullError, Rounds, RoundsEndedError
 from align.service.tagged import read_tagged, write_tagged
 from align.service.work import Work
-from align.text.words import make_pair
-from align.types import Alignment, Pair
 
 ABOUT = "Word alignments of translated sentences, and tags put into translations along them."
 

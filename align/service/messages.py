@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from align.errors import shorten
+from align.core.errors import shorten
 
 Status = Literal["ok", "blank", "too long", "failed"]
 """What became of a pair: links; none since a side has no word, or since the model takes no pair so long; an error."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from align.core.types import Alignment, Pair
 from align.service.limits import Limits
 from align.service.metrics import Metrics
-from align.types import Alignment, Pair
 
 Align = Callable[[Sequence[Pair]], Sequence[Alignment]]
 """Aligns pairs, each as if it were alone."""

@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from align.errors import Argument, DataError, Remedy
+from align.core.errors import Argument, DataError, Remedy
 
 HEADERS_BYTES = 16_384
 """Of the head of a request, as far as it may come without its end."""

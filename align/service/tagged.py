@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from align.links.elements import Markup, read_markup, readable
-from align.links.markup import place_markup
-from align.text.words import split_words
-from align.types import Alignment, Pair
+from align.core.text import split_words
+from align.core.types import Alignment, Pair
+from align.transfer.markup import place_markup
+from align.transfer.tree import Markup, read_markup, readable
 
 MOST_TAGS = 100
 """Of a sentence: what placing costs grows with their number times the words', to a third of a second for so many."""

@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from align.aligners.single import Aligner
-from align.aligners.stream import aligning
-from align.aligners.two_way import TwoWayAligner
-from align.errors import PairError
-from align.links.symmetrize import SOFT
-from align.links.windows import FLOOR
+from align.core.aligner import Aligner
+from align.core.errors import PairError
+from align.core.stream import aligning
+from align.core.symmetrize import SOFT
+from align.core.two_way import TwoWayAligner
+from align.core.types import Alignment, Pair, TextWarning
 from align.service.rounds import Align
-from align.types import Alignment, Pair, TextWarning
+from align.transfer.windows import FLOOR
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ def train_all(options: Options) -> None:
         ValueError: a recipe or text that cannot be used, a GPU is asked for and there is none, or fairseq failed.
         OSError: a file cannot be read or written.
     """
-    from align.loading import pick_device
+    from align.models.load import pick_device
 
     recipe = read_recipe(options.recipe)
     machine = Machine(pick_device(options.device), options.threads, options.bf16)

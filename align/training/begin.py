@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.dictionary import SPECIAL, Dictionary, Vocabulary, read_dictionary
-from align.backends.fairseq.model import load_fairseq
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
-from align.text.preprocess import TextRules
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.dictionary import SPECIAL, Dictionary, Vocabulary, read_dictionary
+from align.models.fairseq.model import load_fairseq
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
+from align.models.preprocess import TextRules
 from align.training.recipe import TextRecipe
 from align.training.start import Start
 

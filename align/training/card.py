@@ -9,19 +9,19 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
-from align.aligners.choice import choose
-from align.aligners.reader import Reader
-from align.attention.consistency import MIN_PAIRS
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.loading import load
-from align.settings import Settings
-from align.text.batching import encode
-from align.text.lines import number_pairs, split_words
+from align.core.batching import encode
+from align.core.choice import choose
+from align.core.consistency import MIN_PAIRS
+from align.core.extraction import Reader
+from align.core.settings import Settings
+from align.core.text import number_pairs, split_words
+from align.core.types import Cell, Position, Score
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.load import load
 from align.training.prepare import Prepared
 from align.training.recipe import Recipe
 from align.training.run import Point
 from align.training.score import Quality
-from align.types import Cell, Position, Score
 
 Cells = Mapping[tuple[Position, Score], Cell]
 """The cell to read for each position and score."""

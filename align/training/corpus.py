@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from align.text.lines import in_step, open_lines, read_lines, refuse_numbers, split_words
+from align.core.text import split_words
+from align.io.reader import in_step, open_lines, read_lines, refuse_numbers
 from align.training.recipe import DataRecipe
 
 Words = tuple[str, ...]

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from align.backends.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint
 from align.training.recipe import CheckpointRecipe
 
 _DEAD = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")

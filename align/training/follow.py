@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from align.children import END_WITH_PARENT, module
-from align.errors import shorten
+from align.core.errors import shorten
+from align.io.children import END_WITH_PARENT, module
 
 FULL = 1 << 20
 """Bytes: a disk with fewer left is taken to be full."""

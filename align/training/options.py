@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from align.errors import shorten, show_value
+from align.core.errors import shorten, show_value
 
 _SIDES = """
 attention-heads embed-dim ffn-embed-dim layerdrop layers layers-to-keep learned-pos normalize-before

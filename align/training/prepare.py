@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from align.text.lines import split_words
-from align.text.preprocess import Preprocessor, TextRules
+from align.core.text import split_words
+from align.models.preprocess import Preprocessor, TextRules
 from align.training.corpus import Cleaner, Words, read_pairs
 from align.training.follow import lines_of
 from align.training.pieces import make_pieces

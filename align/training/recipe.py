@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from align.errors import show_value
-from align.text.preprocess import CASES, TOKENIZERS
-from align.text.toml import check_names, parse_toml
+from align.core.errors import show_value
+from align.io.toml import check_names, parse_toml
+from align.models.preprocess import CASES, TOKENIZERS
 from align.training.options import check_options
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class TextRecipe:
 
     Attributes:
         case: "lower" or "keep".
-        tokenizer: a key of `align.text.preprocess.TOKENIZERS`.
+        tokenizer: a key of `align.models.preprocess.TOKENIZERS`.
         vocabulary: pieces of each language's sentencepiece BPE.
         min_count: pieces that are rarer in the training text count as unknown, so that the model learns to read
             unknown pieces.

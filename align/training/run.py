@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from align.fairseq_plugin import FOLDER
 from align.training.follow import lines_of
+from align.training.plugin import FOLDER
 from align.training.recipe import Recipe
 from align.training.start import Start
 
@@ -97,7 +97,7 @@ def train(
         TrainingError: fairseq failed.
         ValueError: the model to begin with cannot be used.
     """
-    from align.backends.fairseq.checkpoint import load_checkpoint
+    from align.models.fairseq.checkpoint import load_checkpoint
     from align.training.begin import save_start
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from align.text.detokenize import JOINS
-from align.text.lines import split_words
+from align.core.text import split_words
+from align.models.detokenize import JOINS
 from align.training.follow import TrainingError
 from align.training.run import Machine, fairseq
 
@@ -40,7 +40,7 @@ def measure(
         prepared: a folder as `prepare` leaves it: the text's words, its pieces, and bin/.
         checkpoint: whose model it is.
         languages: source and target.
-        subwords: what the pieces are, a key of `align.text.preprocess.SUBWORDS`.
+        subwords: what the pieces are, a key of `align.models.preprocess.SUBWORDS`.
         machine: where.
         log: all that fairseq prints is appended to it.
 

@@ -15,16 +15,16 @@ from typing import Any
 
 from torch import Tensor
 
-from align.backends.fairseq.architecture import UNUSED, upgraded
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.dictionary import EOS, PAD, read_dictionary
-from align.backends.fairseq.settings import model_settings, saved_settings
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
-from align.backends.transformer.builder import KEPT
 from align.cli.common import run
 from align.cli.parser import Parser
-from align.loading import load
+from align.models.engine.builder import KEPT
+from align.models.fairseq.architecture import UNUSED, upgraded
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.dictionary import EOS, PAD, read_dictionary
+from align.models.fairseq.settings import model_settings, saved_settings
+from align.models.folder import find_model
+from align.models.load import load
+from align.models.model_toml import ModelOptions
 
 PROGRAM = "scripts/convert_to_hf"
 

@@ -1,1 +1,1 @@
-"""Alignments for human eyes."""
+"""Draw links: in the terminal, in a notebook, as a page and as figures."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from align.errors import Argument, as_argument
-from align.links.evaluation import Report, System
-from align.links.metrics import METRICS, estimate, worst
-from align.types import Pair
-from align.view.escape import printable
+from align.core.errors import Argument, as_argument
+from align.core.types import Pair
+from align.evaluation.metrics import METRICS, estimate, worst
+from align.evaluation.report import Report, System
+from align.evaluation.tables import Column, Rows, Value, interval, mark_best, percent
+from align.io.escape import printable
 from align.view.grid import ERROR_SIGNS, error_grid
-from align.view.tables import Column, Rows, Value, interval, mark_best, percent
 
 HEADS = {"aer": "AER", "precision": "P", "recall": "R", "f1": "F1"}
 COUNTS = [

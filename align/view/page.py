@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from align.links.formats import to_json
-from align.links.metrics import Counts, aer, count_all
-from align.types import Cell, Gold, Links, Pair, Position, Score
+from align.core.formats import to_json
+from align.core.types import Cell, Gold, Links, Pair, Position, Score
+from align.evaluation.metrics import Counts, aer, count_all
 
 SCRIPTS = ("data.js", "draw.js", "card.js", "list.js", "start.js")
 """In the order in which they run."""

@@ -12,14 +12,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from align.aligners.rules import apply_rules, correlate
-from align.aligners.swept import POSITIONS, SCORES, Sweep
-from align.attention.consistency import MIN_PAIRS
-from align.errors import Argument, as_argument
-from align.links.metrics import SAMPLES, SEED, estimate
-from align.types import Head
-from align.view.report import Table, write_tables
-from align.view.tables import Best, Column, Rows, Value, interval, percent
+from align.core.consistency import MIN_PAIRS
+from align.core.errors import Argument, as_argument
+from align.core.types import Head
+from align.evaluation.metrics import SAMPLES, SEED, estimate
+from align.evaluation.rules import apply_rules, correlate
+from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.tables import Best, Column, Rows, Value, interval, percent
+from align.view.findings import Table, write_tables
 
 MOST_HEADS = 4
 """Of a layer that has more, text which is to fit a terminal shows the best."""
@@ -202,7 +202,7 @@ def report(
     Args:
         swept: what the sweep has counted.
         sign: the signature.
-        format: a key of `align.view.tables.TABLES`.
+        format: a key of `align.evaluation.tables.TABLES`.
         wide: whether text has all columns, not only those that fit a terminal.
         samples: of the bootstrap; 0 for no intervals.
         seed: of the samples.

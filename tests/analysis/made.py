@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from align.analysis.maps import SPECIAL, Maps, Reading, Tokens
-from align.types import Pair, Part
+from align.core.types import Pair, Part
 
 
 def tokens(pieces: str) -> Tokens:

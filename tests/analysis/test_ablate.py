@@ -17,12 +17,12 @@ from align.analysis.ablation.tables import effects_of, report
 from align.analysis.models.forced import sentence_losses
 from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, masked
 from align.analysis.models.masking import gate_heads, without_heads
-from align.attention.merging import collate
-from align.backends.fairseq.recorder import FairseqAttention
-from align.backends.transformer.inside import Inside
-from align.errors import DataError
-from align.settings import Search
-from align.types import PARTS, Pieces
+from align.analysis.recording import Inside
+from align.core.errors import DataError
+from align.core.merging import collate
+from align.core.settings import Search
+from align.core.types import PARTS, Pieces
+from align.models.fairseq.recorder import FairseqAttention
 from tests import hugging, toy
 
 TEXT = [("das haus ist alt", "the house is old"), ("wir sehen", "we see it"), ("haus und haus .", "house and house .")]

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from align.analysis.adversary.translation import Asked, forced, loss_of, moved, recorded, tell, train
-from align.attention.merging import collate
-from align.backends.fairseq.model import load_fairseq
-from align.backends.fairseq.recorder import FairseqRecorder
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
-from align.errors import DataError
-from align.text.batching import cut, encode
-from align.types import Gold, Pair
+from align.core.batching import cut, encode
+from align.core.errors import DataError
+from align.core.merging import collate
+from align.core.types import Gold, Pair
+from align.models.fairseq.model import load_fairseq
+from align.models.fairseq.recorder import FairseqRecorder
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
 from tests import toy
 from tests.corpora import unrelated, word_by_word
 

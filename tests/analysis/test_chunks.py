@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from align.analysis.data.chunks import Sentence, Span, count_chunks, f1, parse_sentences, read_sentences, spans
-from align.errors import DataError
+from align.core.errors import DataError
 from tests.conftest import SHARED
 
 

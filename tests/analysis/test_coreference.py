@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from align.analysis.coreference import coreference, first, nearest, repeated, take, titled
 from align.analysis.data.gap import COLUMNS, FEMININE, MASCULINE, Paragraph, cut_words, read_gap, read_paragraphs
 from align.analysis.maps import Reading
-from align.errors import DataError
-from align.text.words import split_words
-from align.types import Pair, Part
+from align.core.errors import DataError
+from align.core.text import split_words
+from align.core.types import Pair, Part
 from tests.analysis.made import MadeModel, random_maps, tokens
 
 HEADER = "\t".join(COLUMNS)

@@ -17,8 +17,8 @@ from safetensors.torch import load_file, save_file
 from align.analysis.maps import SPECIAL
 from align.analysis.models.encoder import EncoderModel, load_encoder
 from align.analysis.models.pretrained import KINDS, is_encoder, load_module
-from align.errors import ModelError, PairError
-from align.types import Pair
+from align.core.errors import ModelError, PairError
+from align.core.types import Pair
 from tests.hugging_encoders import save_encoder
 
 pytest.importorskip("transformers")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.analysis.data.keyphrases import Corpus, Document, find_phrases, read_keyphrases, runs
-from align.errors import DataError
+from align.core.errors import DataError
 from tests.analysis.keyphrase_files import made_documents, write_documents
 
 WORDS = st.lists(st.sampled_from(["a", "B", "c"]), min_size=1, max_size=8)

@@ -23,8 +23,8 @@ from align.analysis.keywords.tuning import Encoder, Marker, own_encoder, predict
 from align.analysis.maps import Maps, Tokens
 from align.analysis.models.encoder import load_encoder
 from align.analysis.models.translation import TranslationModel
-from align.backends.transformer.layers import Layout
-from align.types import Part
+from align.core.types import Part
+from align.models.engine.layers import Layout
 from tests import hugging
 from tests.analysis.keyphrase_files import made_documents
 from tests.analysis.made import MadeModel, random_maps, tokens

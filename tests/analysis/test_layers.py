@@ -27,8 +27,8 @@ from align.analysis.layers.probes import (
 from align.analysis.layers.question import examples, layers
 from align.analysis.layers.tasks import chunk_task, read_words, treebank_tasks, word_means
 from align.analysis.maps import SPECIAL, Numbers, Reading, States, Tokens
-from align.errors import DataError
-from align.types import Pair, Part
+from align.core.errors import DataError
+from align.core.types import Pair, Part
 
 TAGS = ("ADJ", "NOUN", "VERB")
 SIZE = 6

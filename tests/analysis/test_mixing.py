@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from align.analysis.categories import categories
 from align.analysis.mixing import ALL, FACTORS, Sample, measure, mixing, spearman
-from align.types import Pair
+from align.core.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens
 
 SENTENCES = [tokens("das Haus ist ##t alt , </s>"), tokens("wir sehen . </s>"), tokens("[CLS] gut . [SEP]")]

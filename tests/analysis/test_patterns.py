@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from align.analysis.maps import Maps, Reading
 from align.analysis.patterns.question import PartPatterns, patterns, segments_of
 from align.analysis.patterns.rule import BLOCK, BOTH, DIAGONAL, HETEROGENEOUS, PATTERNS, VERTICAL, band, name, score
-from align.errors import DataError
-from align.types import Pair
-from align.view.tables import Interval
+from align.core.errors import DataError
+from align.core.types import Pair
+from align.evaluation.tables import Interval
 from tests.analysis.made import MadeModel, random_maps, tokens
 
 SIZE = 20

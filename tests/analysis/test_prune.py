@@ -13,17 +13,17 @@ from align import Pair, load
 from align.analysis.models.forced import sentence_losses
 from align.analysis.models.heads import AttentionHead, attention_blocks
 from align.analysis.models.masking import without_heads
-from align.attention.merging import collate
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.model import load_fairseq
-from align.backends.fairseq.pruning import prune_checkpoint, write_pruned
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
-from align.backends.transformer.inside import Inside
-from align.errors import ModelError
-from align.settings import Search
+from align.analysis.pruned_model import prune_checkpoint, write_pruned
+from align.analysis.recording import Inside
+from align.core.errors import ModelError
+from align.core.merging import collate
+from align.core.settings import Search
+from align.core.types import PARTS
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.model import load_fairseq
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
 from align.training.to_hugging_face import convert
-from align.types import PARTS
 from tests import toy
 from tests.analysis.test_ablate import GOLD, PAIRS, TEXT
 from tests.conftest import ROOT
@@ -96,8 +96,9 @@ def test_links_and_translations_are_the_masked_models(tmp_path: Path) -> None:
 
 def test_the_bundled_model_becomes_smaller(tmp_path: Path) -> None:
     heads = [AttentionHead(part, layer, n) for part in PARTS for layer in (1, 2, 3) for n in (2, 3)]
-    _, small = pruned(ROOT / "align" / "models" / "de-en" / "checkpoint.pt", tmp_path / "small", heads)
-    sizes = [(folder / "checkpoint.pt").stat().st_size for folder in (ROOT / "align/models/de-en", tmp_path / "small")]
+    bundled = ROOT / "align" / "models" / "bundled" / "de-en"
+    _, small = pruned(bundled / "checkpoint.pt", tmp_path / "small", heads)
+    sizes = [(folder / "checkpoint.pt").stat().st_size for folder in (bundled, tmp_path / "small")]
     assert sizes[1] < 0.85 * sizes[0]
     calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration
     assert len(calibrated) == 4
@@ -106,7 +107,7 @@ def test_the_bundled_model_becomes_smaller(tmp_path: Path) -> None:
 
 
 def test_a_calibrated_head_that_is_gone_is_calibrated_no_more(tmp_path: Path) -> None:
-    pruned(ROOT / "align" / "models" / "de-en", tmp_path / "small", [AttentionHead("cross", 1, 1)])
+    pruned(ROOT / "align" / "models" / "bundled" / "de-en", tmp_path / "small", [AttentionHead("cross", 1, 1)])
     calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration
     assert {position for _, position in calibrated} == {"output"}
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.spatial.distance import jensenshannon
 
 from align.analysis.similarity import divergences, embed, measure, nearest, similarity
-from align.errors import DataError
-from align.types import Pair
+from align.core.errors import DataError
+from align.core.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens
 
 TEXTS = [tokens("das Haus ist ##t alt , </s>"), tokens("wir sehen . </s>")]

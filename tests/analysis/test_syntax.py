@@ -17,8 +17,8 @@ from align.analysis.syntax.attachment import Sentence, attach, both_directions, 
 from align.analysis.syntax.dependencies import attend, find, predict
 from align.analysis.syntax.question import Request, syntax
 from align.analysis.syntax.word_pairs import NONE, classify, distance_vectors, draw_pairs, most_frequent, vectors
-from align.errors import DataError
-from align.types import Pair
+from align.core.errors import DataError
+from align.core.types import Pair
 from tests.analysis.made import MadeModel
 
 pytest.importorskip("sklearn")

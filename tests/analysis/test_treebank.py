@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from align.analysis.data.treebank import ROOT, Tree, read_conllu, read_treebank
-from align.errors import DataError
+from align.core.errors import DataError
 
 
 def row(ordinal: object, word: str, head: object, relation: str = "dep", tag: str = "X") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from align.types import Gold, Pair
+from align.core.types import Gold, Pair
 from align.view.page import System, make_page
 from tests.browser.toy_page import ONE, TEXT, Visit, system, words
 

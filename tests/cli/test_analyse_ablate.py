@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import align
-from align.cli.analysis import program
-from align.view.tables import WIDTH
+from align.analysis.commands import program
+from align.evaluation.tables import WIDTH
 from tests import hugging, toy
 from tests.cli.conftest import Result, failed
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli.analysis.program import main
+from align.analysis.commands.program import main
 from tests import toy
 from tests.analysis.test_tagger import TEST, TRAIN
 from tests.cli.conftest import Result, failed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli.analysis.program import main
+from align.analysis.commands.program import main
 from tests.cli.conftest import Result
 from tests.hugging_encoders import save_encoder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli.analysis.program import COMMANDS, build_command, main
+from align.analysis.commands.program import COMMANDS, build_command, main
 from tests.cli.conftest import Result
 from tests.conftest import ROOT
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from align.analysis.commands.program import main
 from align.analysis.patterns.rule import PATTERNS
-from align.cli.analysis.program import main
 from tests.cli.conftest import Result, failed
 from tests.conftest import ROOT
 

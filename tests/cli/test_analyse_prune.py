@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from align.analysis.commands import program
 from align.cli import extract, sweep
-from align.cli.analysis import program
 from tests import hugging, toy
 from tests.analysis.keyphrase_files import made_documents, write_documents
 from tests.cli.conftest import Result, failed

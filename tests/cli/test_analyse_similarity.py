@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli.analysis.program import main
+from align.analysis.commands.program import main
 from tests.cli.conftest import Result, failed
 from tests.conftest import ROOT
 

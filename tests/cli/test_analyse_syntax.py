@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import align
-from align.cli.analysis.program import main
+from align.analysis.commands.program import main
 from tests.cli.conftest import Result, failed, printed
 from tests.conftest import ROOT
 

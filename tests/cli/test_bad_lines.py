@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import extract, results, resume, sweep
+from align.cli import extract, results, sweep
+from align.io import resume
 from tests import toy
 from tests.cli.conftest import Result, failed
 

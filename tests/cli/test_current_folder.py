@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import align
-from align.children import module, python
+from align.io.children import module, python
 from align.training.follow import lines_of
 from tests.conftest import example_pairs
 from tests.training_recipe import tiny_recipe
@@ -109,7 +109,7 @@ def test_children_do_not_look_there(trap: Path, tmp_path: Path, monkeypatch: pyt
 
 SPAWNED = {
     "workers": """
-from align.aligners import workers
+from align.io import pool as workers
 workers.METHOD = "spawn"
 started, held_signals = [], workers.held_signals
 workers.held_signals = lambda: started.append(1) or held_signals()
@@ -129,7 +129,7 @@ sys.exit(main())
 """,
     "job": """
 import sys
-from align.scale import local
+from align.jobs import local
 local.METHOD = "spawn"
 from align.cli.extract import main
 sys.argv = ["extract-align", "-q", "--input", "in.tsv", "--output", "out", "--workers", "1"]
@@ -217,8 +217,8 @@ def test_scripts_look_nowhere_but_in_the_repository(trap: Path, tmp_path: Path, 
 
 
 def test_the_current_folder_is_looked_in_where_the_package_itself_lies_there() -> None:
-    script = "import align.safe_path, sys; print(sys.path[0])"
-    run = subprocess.run([sys.executable, "-m", "align.fairseq_plugin"], cwd=HOME, capture_output=True, text=True)
-    assert run.stdout.strip() == str(HOME / "align" / "fairseq_plugin" / "user_dir" / "extract_align"), run.stderr
+    script = "import align.io.safe_path, sys; print(sys.path[0])"
+    run = subprocess.run([sys.executable, "-m", "align.training.plugin"], cwd=HOME, capture_output=True, text=True)
+    assert run.stdout.strip() == str(HOME / "align" / "training" / "plugin" / "user_dir" / "extract_align"), run.stderr
     kept = subprocess.run([sys.executable, "-c", script], cwd=HOME, capture_output=True, text=True)
     assert kept.stdout == "\n"  # the library leaves the module path alone

@@ -27,8 +27,8 @@ import pytest
 import torch
 
 import align
-from align.backends.fairseq.checkpoint import load_checkpoint
 from align.cli import common, extract, results
+from align.models.fairseq.checkpoint import load_checkpoint
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import EXAMPLES, ROOT
@@ -388,7 +388,7 @@ def test_swapped_sides_are_warned_about(run: Callable[..., Result]) -> None:
 
 
 def test_subwords_for_one_side_only_are_refused(run: Callable[..., Result], toy_model: Path) -> None:
-    (toy_model.parent / "en.spm").write_bytes((ROOT / "align" / "models" / "de-en" / "en.spm").read_bytes())
+    (toy_model.parent / "en.spm").write_bytes((ROOT / "align" / "models" / "bundled" / "de-en" / "en.spm").read_bytes())
     advice = "name the file of each with --subwords-file, or the one of both"
     failed(run("-m", toy_model, EXAMPLES), f"subwords for one side, but none for de: {advice}")
 

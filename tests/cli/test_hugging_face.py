@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.model_folder import BUNDLED
 from align.cli import baseline, extract, sweep
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.folder import BUNDLED
 from align.training import to_hugging_face
 from align.training.to_hugging_face import convert
 from tests.cli.conftest import Result

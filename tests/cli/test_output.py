@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
-import align.loading
-from align.cli import common, extract, signals, sweep
-from align.cli.output import open_output
-from align.files import beside
+import align.models.load
+from align.cli import common, extract, sweep
+from align.io import signals
+from align.io.files import beside
+from align.io.output import open_output
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -42,7 +43,7 @@ def unloaded(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Cal
     def load(*arguments: Any, **options: Any) -> None:
         raise AssertionError("the model was loaded first")
 
-    monkeypatch.setattr(align.loading, "load", load)
+    monkeypatch.setattr(align.models.load, "load", load)
     return run
 
 
@@ -167,7 +168,7 @@ def test_too_little_memory_for_the_model(run: Callable[..., Result], monkeypatch
         def load(*arguments: Any, error: Exception = error, **options: Any) -> None:
             raise error
 
-        monkeypatch.setattr(align.loading, "load", load)
+        monkeypatch.setattr(align.models.load, "load", load)
         result = run("text")
         failed(result, "toy/checkpoint.pt: out of memory while loading it")
         assert "--batch-tokens" not in result.err
@@ -189,7 +190,7 @@ def test_a_library_that_cannot_be_imported_is_named(
     def load(*arguments: Any, **options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(align.loading, "load", load)
+    monkeypatch.setattr(align.models.load, "load", load)
     failed(run("text"), f"error: {message}")
 
 

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from align.cli import extract, record, resume
+from align.cli import extract
 from align.cli.directions import load_aligner
-from align.cli.journal import read_saved, write_saved
-from align.cli.output import open_output
+from align.io import record, resume
+from align.io.journal import read_saved, write_saved
+from align.io.output import open_output
 from tests import toy
 from tests.cli.conftest import Result, failed
 
@@ -265,7 +266,7 @@ def test_a_result_of_which_nothing_is_known_is_left_alone(run: Callable[..., Res
     (tmp_path / "links").write_bytes(b"other")
     failed(
         run("-q", "text", "-o", "links", "--resume"),
-        "error: links is there, and no record of a run with --resume: remove links to begin anew",
+        "error: links is there, and no record of the run that made it: remove links to begin anew",
     )
     assert (tmp_path / "links").read_bytes() == b"other"
 

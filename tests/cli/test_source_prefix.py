@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from align import Aligner, Pair, Search, load
-from align.backends.model_toml import ModelOptions
 from align.cli import extract
+from align.models.model_toml import ModelOptions
 from tests import hugging
 from tests.cli.conftest import Result
 from tests.naive_hugging import own_tokenizers

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import align
+from align.baselines.tools import align_with, describe_tool
 from align.cli import baseline, extract
-from align.statistical.tools import align_with, describe_tool
-from align.types import Pair
+from align.core.types import Pair
 from tests import corpora, toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import needs_fast_align

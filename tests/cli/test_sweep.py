@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from align.aligners.swept import SCORES
 from align.cli import common, sweep
-from align.view.tables import WIDTH
+from align.evaluation.swept import SCORES
+from align.evaluation.tables import WIDTH
 from tests import toy
 from tests.cli.conftest import Result
 from tests.conftest import EXAMPLES, ROOT, SHARED

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import common, extract, extract_options, results, resume, sweep
+from align.cli import common, extract, extract_options, results, sweep
+from align.io import resume
 from tests import toy
 from tests.cli.conftest import Result
 

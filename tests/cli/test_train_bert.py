@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from align.training.bert.__main__ import main
+from align.analysis.bert.__main__ import main
 from align.training.lock import locked
 from tests.cli.conftest import Result
 from tests.conftest import example_pairs
@@ -33,7 +33,7 @@ def arguments(folder: Path, updates: int) -> list[str]:
 
 
 def start(folder: Path, updates: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "align.training.bert", *arguments(folder, updates)]
+    command = [sys.executable, "-m", "align.analysis.bert", *arguments(folder, updates)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from align import load
-from align.backends.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint
 from align.training.__main__ import main
 from align.training.lock import locked
 from tests.cli.conftest import Result

@@ -60,7 +60,7 @@ def test_the_bytes_of_two_runs_and_combine(
         assert result.out.count(b"\n") == 130
 
 
-@pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+@pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 def test_soft_is_the_default_and_what_the_library_does(run: Callable[..., Result], tmp_path: Path) -> None:
     two_way = TwoWayAligner(align.load(FORWARD, device="cpu"), align.load(REVERSE, device="cpu"))
     pairs = [line.split("|||") for line in (tmp_path / "text").read_text(encoding="utf-8").splitlines()]
@@ -97,7 +97,7 @@ def test_a_higher_threshold_leaves_fewer_links(run: Callable[..., Result]) -> No
         assert not any(outputs[-1])
 
 
-@pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+@pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 def test_a_threshold_in_one_direction(run: Callable[..., Result], tmp_path: Path) -> None:
     aligner = align.load(FORWARD, device="cpu", threshold=0.3)
     lines = (tmp_path / "text").read_text(encoding="utf-8").splitlines()

@@ -18,11 +18,11 @@ import pytest
 from omegaconf import OmegaConf
 
 import align
-from align.backends.model_folder import BUNDLED
 from align.cli.about import CITATION, LANGUAGES, SHELLS, bundled_models
 from align.cli.manual import PROGRAMS, main, manual_page
 from align.cli.parser import Parser
-from align.links.symmetrize import DIRECTIONS, METHODS, SOFT
+from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
+from align.models.folder import BUNDLED
 from tests.cli.conftest import Result, printed
 from tests.conftest import ROOT
 

@@ -17,9 +17,12 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from align import loading
-from align.aligners import stream, translating, workers
-from align.cli import common, extract, models, resume
+from align.cli import common, extract, models
+from align.core import stream
+from align.io import pool as workers
+from align.io import resume
+from align.models import load as loading
+from align.models import translate as translating
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.conftest import ROOT

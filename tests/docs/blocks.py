@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from align.text.toml import parse_toml
+from align.io.toml import parse_toml
 from tests.conftest import ROOT
 
 TESTED_ELSEWHERE = ("wmt19.md",)

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from align.backends.fairseq.recorder import FairseqRecorder
-from align.backends.transformer.linear import Int8Linear
+from align.core.types import DTYPES
+from align.models.engine.linear import Int8Linear
+from align.models.fairseq.recorder import FairseqRecorder
 from align.training.prepare import binarise
-from align.types import DTYPES
 from tests import corpora
 from tests.conftest import example_pairs
 from tests.eval.conftest import Result, read_table

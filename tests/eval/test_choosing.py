@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from align import Aligner, Settings, load
-from align.aligners.choice import all_cells
-from align.aligners.single import choose_for
-from align.aligners.sweep import link_all
-from align.text.batching import encode
+from align.core.aligner import choose_for
+from align.core.batching import encode
+from align.core.choice import all_cells
+from align.evaluation.sweep import link_all
 from tests import corpora
 from tests.eval.conftest import Result, read_table
 from tests.eval.test_variants import rate

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from align import load
-from align.attention.merging import PAD, collate
-from align.text.batching import encode
+from align.core.batching import encode
+from align.core.merging import PAD, collate
 from tests.conftest import example_pairs
 from tests.eval.conftest import Result, read_table
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from align import Aligner, Pair, TwoWayAligner, load
-from align.attention.merging import NULL, PAD, collate
-from align.backends.fairseq.dictionary import EOS
-from align.types import Cell, Place
+from align.core.merging import NULL, PAD, collate
+from align.core.types import Cell, Place
+from align.models.fairseq.dictionary import EOS
 from tests import corpora
 from tests.eval.conftest import Result, read_table
 from tests.eval.test_variants import rate

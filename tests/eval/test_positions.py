@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from align import Pair, load
-from align.attention.merging import collate
-from align.settings import PositionChoice
-from align.text.batching import encode
-from align.types import Cell
+from align.core.batching import encode
+from align.core.merging import collate
+from align.core.settings import PositionChoice
+from align.core.types import Cell
 from tests import corpora
 from tests.eval.conftest import Result, read_table
 from tests.eval.test_variants import rate

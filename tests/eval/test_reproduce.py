@@ -125,7 +125,7 @@ def test_kept_links_are_for_the_version_that_is_installed_or_for_none(
         ("", "", 0, "not enough values"),
         ("# fast_align:1\n", "0-0\t0-0\n", 1, "the text has"),
         ("# fast_align:1\n", "0-0\n", 0, "not enough values"),
-        ("# fast_align:1\n", "0-0\t0 1\n", 0, "'0'"),
+        ("# fast_align:1\n", "0-0\t0 1\n", 0, "pairs of numbers between spaces"),
         ("# \u20ac\n", "0-0\t0-0\n", 0, "codec"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from align.types import Pair
+from align.core.types import Pair
 from tests.eval.conftest import Result, read_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")

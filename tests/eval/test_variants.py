@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from align import Aligner, Alignment, Pair, Settings, TwoWayAligner, load
-from align.links.metrics import aer, count_all
-from align.links.symmetrize import METHODS
-from align.types import Gold
+from align.core.symmetrize import METHODS
+from align.core.types import Gold
+from align.evaluation.metrics import aer, count_all
 from tests.conftest import plain
 from tests.eval.conftest import Result, read_table
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from align.backends.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint
 from tests.hostile.command import print_table
 
 FOLDERS = "user_dir"
@@ -234,9 +234,9 @@ def run_unguarded(sound: Path, folder: Path, mark: Path) -> list[str]:
     """Which of the settings run in fairseq as it is: its own building of models, with Python's own `eval`."""
     from fairseq import models
 
-    from align.backends.fairseq.own_model import load_own_model
-    from align.backends.model_folder import find_model
-    from align.backends.model_toml import ModelOptions
+    from align.models.fairseq.own_model import load_own_model
+    from align.models.folder import find_model
+    from align.models.model_toml import ModelOptions
 
     dictionary = load_own_model(find_model(str(sound), ModelOptions()), ["de", "en"]).encoder.dictionary
     task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)

@@ -191,7 +191,7 @@ def run(
     count: int, seed: int, sound: Mapping[str, Path], scratch: Path, keep: Path | None = None
 ) -> Iterator[tuple[int, str, Outcome]]:
     """Damage and load folders, one after another; see `fuzz_models.run`."""
-    import align.loading  # noqa: F401  (once, before any fork)
+    import align.models.load  # noqa: F401  (once, before any fork)
 
     torch.set_num_threads(1)
     folder = scratch / "folder"

@@ -7,9 +7,9 @@ import sys
 from collections import Counter
 from itertools import product
 
-from align.links.elements import read_markup, words_in
-from align.links.markup import transfer_markup
-from align.links.tags import parse_html, parse_xml
+from align.transfer.markup import transfer_markup
+from align.transfer.tags import parse_html, parse_xml
+from align.transfer.tree import read_markup, words_in
 from tests.hostile.command import Deadline, options, print_table
 
 WORDS = (

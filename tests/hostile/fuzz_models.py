@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from align.backends.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint
 from tests.hostile.code import repacked
 from tests.hostile.command import Deadline, options, print_table
 
@@ -202,7 +202,7 @@ def damage_bytes(path: Path, rng: random.Random) -> None:
 
 def _damage_sentencepiece(folder: Path, rng: random.Random) -> None:
     """Real sentencepiece models with bytes of them changed."""
-    from align.backends.model_folder import BUNDLED
+    from align.models.folder import BUNDLED
 
     for language in ("de", "en"):
         shutil.copy(BUNDLED / "de-en" / f"{language}.spm", folder)
@@ -398,7 +398,7 @@ def run(
     """
     import fairseq.models  # noqa: F401  (once, before any fork)
 
-    import align.loading  # noqa: F401
+    import align.models.load  # noqa: F401
 
     torch.set_num_threads(1)
     folder = scratch / "folder"

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from align.text.lines import read_bitext, read_lines
+from align.io.reader import read_bitext, read_lines
 from tests import toy
 from tests.hostile.command import Deadline, options, print_table
 

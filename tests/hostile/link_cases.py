@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from align.links.files import LINK_FORMATS
-from align.links.formats import NaaclLink, format_a3, format_naacl, make_gold, number
-from align.links.symmetrize import METHODS
-from align.types import Alignment, Gold, Pair
+from align.core.formats import NaaclLink, format_a3, format_naacl, make_gold, number
+from align.core.symmetrize import METHODS
+from align.core.types import Alignment, Gold, Pair
+from align.evaluation.link_files import LINK_FORMATS
 from tests.corpora import format_marked
 
 WORDS = (

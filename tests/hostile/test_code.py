@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from align import Aligner, ModelOptions, Settings
-from align.backends.fairseq.compat import evaluate_literal
-from align.backends.fairseq.model import load_fairseq
-from align.backends.model_folder import BUNDLED, find_model
+from align.models.fairseq.compat import evaluate_literal
+from align.models.fairseq.model import load_fairseq
+from align.models.folder import BUNDLED, find_model
 from tests import toy
 from tests.hostile import code
 

@@ -16,7 +16,7 @@ import numpy
 import pytest
 import torch
 
-from align.backends.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint
 from tests import toy
 from tests.conftest import ROOT
 from tests.hostile import fuzz_hugging, fuzz_models

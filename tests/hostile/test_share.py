@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from align import Aligner, ModelOptions, Pair, Settings, TwoWayAligner
-from align.backends.fairseq.model import load_fairseq
-from align.backends.model_folder import find_model
-from align.settings import Search
+from align.core.settings import Search
+from align.models.fairseq.model import load_fairseq
+from align.models.folder import find_model
 from tests import toy
 from tests.hostile import share
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from align import Aligner, Settings, __version__
-from align.aligners.choice import Calibration
-from align.attention.scores import both_positions
-from align.signature import describe, signature
-from align.types import Cell, Choice, Place
+from align.core.choice import Calibration
+from align.core.scores import both_positions
+from align.core.signature import describe, signature
+from align.core.types import Cell, Choice, Place
 from tests.conftest import align_and_choose, example_pairs, plain
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from align import Alignment, Choice, TwoWayAligner, load
-from align.text.lines import read_bitext
-from align.text.words import LinePair
+from align.core.text import LinePair
+from align.io.reader import read_bitext
 from tests.conftest import EXAMPLES, example_pairs, shared_pairs
 
 Change = Callable[[str], str]

@@ -16,8 +16,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from align import Aligner, Pair, Search, load, read_text
-from align.backends.model_toml import ModelOptions
-from align.errors import ModelError
+from align.core.errors import ModelError
+from align.models.model_toml import ModelOptions
 from align.training.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import EXAMPLES, SHARED
@@ -64,7 +64,7 @@ def test_the_same_weights_give_the_same_links_on_real_text(moved: Path) -> None:
     assert links(load(moved), pairs) == links(load("de-en"), pairs)
 
 
-@pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+@pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
 def test_links_do_not_depend_on_neighbours(tmp_path: Path, kind: str) -> None:
     hugging.save_model(kind, tmp_path)

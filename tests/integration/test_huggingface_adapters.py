@@ -15,11 +15,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from align import ModelOptions, Pair, Search, TextWarning, load
-from align.errors import ModelError
+from align.core.errors import ModelError
 from tests.hub_models import find_model, write_model
 from tests.integration.test_huggingface import change, in_cache
 
-pytestmark = pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 
 NAME = "facebook/nllb-200-distilled-600M"
 OPTIONS = ModelOptions(source_lang="deu_Latn", target_lang="eng_Latn")
@@ -52,7 +52,7 @@ def write_adapter(folder: Path, base: Path, by_root: bool = False, **more: Any) 
 
 
 def attention(folder: Path | str, **more: Any) -> list[torch.Tensor]:
-    from align.attention.merging import collate
+    from align.core.merging import collate
 
     recorder = load(folder, options=OPTIONS, **more).recorder
     recorded = recorder.record(collate([recorder.encode(PAIR)], recorder.pad), (1, 2, 3))

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from align import load
-from align.backends.huggingface.files import read_weights
+from align.models.huggingface.files import read_weights
 from tests import hugging
 from tests.hostile.code import pickles
 from tests.integration.test_huggingface import in_cache, links

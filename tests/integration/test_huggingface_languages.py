@@ -13,11 +13,11 @@ from unittest.mock import Mock
 import pytest
 
 from align import ModelOptions, Pair, TextWarning, TwoWayAligner, load
-from align.backends.huggingface import families
-from align.backends.huggingface import model as loading
 from align.cli import extract, sweep
-from align.errors import ModelError
-from align.scale.table_aligner import TableAligner
+from align.core.errors import ModelError
+from align.jobs.table_aligner import TableAligner
+from align.models.huggingface import families
+from align.models.huggingface import model as loading
 from tests.cli.conftest import Result, failed, run_main
 from tests.hub_models import find_model, write_model
 from tests.integration.test_huggingface import change, in_cache
@@ -269,7 +269,7 @@ def write_tokenizer_json(folder: Path) -> None:
     """The pieces of a vocab.json as a tokenizer.json whose special tokens are the languages."""
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-    from align.backends.huggingface.languages import LANGUAGES
+    from align.models.huggingface.languages import LANGUAGES
 
     ids = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     tokenizer: Any = Tokenizer(models.Unigram([(piece, -1.0) for piece in ids], unk_id=3))

@@ -15,9 +15,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from align import ModelOptions, Pair, load
-from align.attention.merging import collate
-from align.backends.huggingface import vocabulary
-from align.backends.huggingface.text import prepare_text
+from align.core.merging import collate
+from align.models.huggingface import vocabulary
+from align.models.huggingface.text import prepare_text
 from tests.hub_models import MODELS, HubModel, find_model, write_model
 
 NAMES = [model.name for model in MODELS if model.pieces > 1000 and model.name != "google/madlad400-3b-mt"]
@@ -114,7 +114,7 @@ PARAMETERS = 73_800_000
 
 MEASURE = """
 import sys, threading, time
-from align.memory import keep_freed_memory
+from align.io.memory import keep_freed_memory
 keep_freed_memory()
 import torch
 from align import load

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from align import ModelOptions, load
-from align.backends.huggingface.families import DECODERS, ENCODERS, FAMILIES, NOT_READ
-from align.errors import KindError, ModelError
+from align.core.errors import KindError, ModelError
+from align.models.huggingface.families import DECODERS, ENCODERS, FAMILIES, NOT_READ
 from tests.hub_models import find_model, write_model
 from tests.integration.test_huggingface import change
 

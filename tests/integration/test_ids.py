@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from align import Aligner, IdPair, Pair, TwoWayAligner, load, words_of_offsets, words_of_pieces
-from align.aligners.single import choose_for
+from align.core.aligner import choose_for
+from align.core.types import Pieces
 from align.training.to_hugging_face import convert
-from align.types import Pieces
 from tests import hugging
 from tests.conftest import example_pairs, plain
 from tests.hugging import options

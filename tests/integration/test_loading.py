@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from align import ModelError, ModelOptions, load
-from align.backends.model_folder import FAIRSEQ_FILES
-from align.loading import BACKENDS, Backend, pick_device
+from align.models.folder import FAIRSEQ_FILES
+from align.models.load import BACKENDS, Backend, pick_device
 from tests import toy
 from tests.known import KnownRecorder
 

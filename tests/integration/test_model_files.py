@@ -11,10 +11,10 @@ import torch
 
 import align
 from align import Pair, TextWarning
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.model import load_fairseq
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.model import load_fairseq
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
 from tests import toy
 
 

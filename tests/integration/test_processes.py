@@ -61,7 +61,7 @@ def load_toy(model: Path | str, **options: Any) -> Aligner:
 
 def forget() -> None:
     """Make this process one that has loaded nothing yet, whatever other tests hold."""
-    from align.backends import again
+    from align.models import again
 
     again._kept.clear()
     again._loaded.clear()

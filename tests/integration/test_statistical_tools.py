@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from align.errors import PairError
-from align.links.symmetrize import symmetrize
-from align.statistical import fast_align
-from align.statistical.fast_align import _SYSTRAN, Table
-from align.statistical.tools import TOOLS, align_with, open_run
-from align.types import Links, Pair, Pieces, TextWarning
+from align.baselines import fast_align
+from align.baselines.fast_align import _SYSTRAN, Table
+from align.baselines.tools import TOOLS, align_with, open_run
+from align.core.errors import PairError
+from align.core.symmetrize import symmetrize
+from align.core.types import Links, Pair, Pieces, TextWarning
 from tests.conftest import example_pairs, needs_systran
 from tests.corpora import NUMBERED_WORDS, turned, word_by_word
 
@@ -605,8 +605,8 @@ def test_giza_trains_on_what_it_aligns(put: Callable[..., None]) -> None:
 
 
 def test_a_tool_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.statistical.fast_align.find_spec", lambda name: None)
-    monkeypatch.setattr("align.statistical.eflomal.find_spec", lambda name: None)
+    monkeypatch.setattr("align.baselines.fast_align.find_spec", lambda name: None)
+    monkeypatch.setattr("align.baselines.eflomal.find_spec", lambda name: None)
     for tool, message in (
         ("fast_align", r"pip install systran-align \(Linux on x86-64, .*\), or put fast_align on PATH"),
         ("eflomal", "pip install eflomal"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from align.backends.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint
 from align.training.export import average, export, select, shrink
 from align.training.follow import TrainingError, _follow, lines_of
 from align.training.prepare import Bitext, prepare

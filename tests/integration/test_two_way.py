@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from align import Aligner, Alignment, Pair, PairError, Settings, TwoWayAligner, load
-from align.links.symmetrize import METHODS, symmetrize
-from align.settings import THRESHOLD
-from align.types import TextWarning
+from align.core.settings import THRESHOLD
+from align.core.symmetrize import METHODS, symmetrize
+from align.core.types import TextWarning
 from tests import naive, toy
 from tests.conftest import align_and_choose, plain
 from tests.corpora import turned, with_gaps
 
-pytestmark = pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 
 FIXED = plain(layer=2, head=3)
 
@@ -151,7 +151,7 @@ def test_layers_and_heads_are_chosen_as_apart(recorders: Any, buffers: tuple[int
 
 
 def test_either_model_chooses_on_a_bounded_number_of_pairs(recorders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.aligners.choice.CHOOSING_PAIRS", 60)
+    monkeypatch.setattr("align.core.choice.CHOOSING_PAIRS", 60)
     pairs = [pair for pair in with_gaps(150) if not pair.blank]
     two_way = join(Aligner(one) for one in recorders)
     blank = Pair((), (), 0)

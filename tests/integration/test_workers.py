@@ -18,11 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from align import Aligner, Alignment, Pair, PairError, Search, Settings, TwoWayAligner, load
-from align.aligners import stream, translating, workers
-from align.aligners.stream import InOrder, error_last
-from align.aligners.workers import Workers
-from align.text.batching import chunks, slices
-from align.types import Batch, CrossAttention, TextWarning
+from align.core import stream
+from align.core.batching import chunks, slices
+from align.core.stream import InOrder, error_last
+from align.core.types import Batch, CrossAttention, TextWarning
+from align.io import pool as workers
+from align.io.pool import Workers
+from align.models import translate as translating
 from tests import toy
 from tests.known import RIGHT, KnownRecorder
 

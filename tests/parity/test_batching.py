@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from align import Aligner, Alignment, Cell, Pair, PairError, Place, Settings, heat_grid
-from align.aligners.choice import Calibration
-from align.types import TextWarning
+from align.core.choice import Calibration
+from align.core.types import TextWarning
 from tests.conftest import align_and_choose, assert_same_links, example_pairs, plain, shared_pairs
 
 FIXED = plain(layer=1, head=1)

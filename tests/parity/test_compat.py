@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.fairseq.model import load_fairseq
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
-from align.backends.saved.unpickle import Inert
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.model import load_fairseq
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
+from align.models.saved.unpickle import Inert
 from tests import toy
 from tests.conftest import ROOT, example_pairs
 
@@ -126,7 +126,7 @@ def test_settings_as_hydra_saves_them_and_files_that_are_gone(tmp_path: Path) ->
 
 def test_fairseq_imported_before_this_package_is_mended_all_the_same(tmp_path: Path) -> None:
     path = toy.save_model(tmp_path)
-    script = "import align.backends.fairseq.compat as compat\n"
+    script = "import align.models.fairseq.compat as compat\n"
     script += "with compat._hashable_dataclasses():\n"
 
     script += "    import fairseq\n"
@@ -195,9 +195,11 @@ def test_what_installs_fairseq_and_its_requirements_is_printed(program: str, mis
 def test_importing_the_package_imports_neither_torch_nor_fairseq_and_changes_nothing() -> None:
     check = "import align, sys; assert not {'torch', 'fairseq', 'transformers', 'numpy'} & set(sys.modules)"
     assert python("-c", check).returncode == 0
-    check = "import sys, align.loading, align.backends.fairseq.compat as compat; finders = [*map(type, sys.meta_path)]"
+    check = (
+        "import sys, align.models.load, align.models.fairseq.compat as compat; finders = [*map(type, sys.meta_path)]"
+    )
     assert python("-c", f"{check}; assert compat._Hook not in finders").returncode == 0
-    check = "from align.backends.fairseq import compat; compat.install(); import fairseq, logging"
+    check = "from align.models.fairseq import compat; compat.install(); import fairseq, logging"
     assert python("-c", f"{check}; print(logging.root.handlers)").stdout == "[]\n"
 
 

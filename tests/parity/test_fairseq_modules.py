@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from align.attention.merging import collate
-from align.backends.fairseq.dictionary import EOS
-from align.backends.fairseq.recorder import FairseqAttention
-from align.backends.transformer.linear import Linear, PackedLinear, PlainLinear
-from align.types import Pair
+from align.core.merging import collate
+from align.core.types import Pair
+from align.models.engine.linear import Linear, PackedLinear, PlainLinear
+from align.models.fairseq.dictionary import EOS
+from align.models.fairseq.recorder import FairseqAttention
 from tests import toy
 
 PAIRS = [

@@ -21,14 +21,14 @@ import pytest
 import torch
 
 from align import Aligner, Pair, Settings
-from align.fairseq_plugin import FOLDER
-from align.types import Pieces, TextWarning
+from align.core.types import Pieces, TextWarning
+from align.training.plugin import FOLDER
 from tests import toy
 from tests.conftest import ROOT, example_pairs, plain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-BUNDLED = ROOT / "align" / "models" / "de-en"
+BUNDLED = ROOT / "align" / "models" / "bundled" / "de-en"
 CHECKPOINT = BUNDLED / "checkpoint.pt"
 PLUGIN = ("--user-dir", FOLDER, "--task", "translation_align", "--cpu", "--num-workers", "0")
 LAYER, HEAD = 2, 3
@@ -175,8 +175,8 @@ def test_interactive_prints_the_same_and_the_plugin_leaves_the_module_path_alone
 
 
 def test_the_module_prints_its_folder() -> None:
-    result = subprocess.run([sys.executable, "-m", "align.fairseq_plugin"], capture_output=True, text=True, cwd=ROOT)
-    assert result.stdout == f"{ROOT / 'align' / 'fairseq_plugin' / 'user_dir' / 'extract_align'}\n"
+    result = subprocess.run([sys.executable, "-m", "align.training.plugin"], capture_output=True, text=True, cwd=ROOT)
+    assert result.stdout == f"{ROOT / 'align' / 'training' / 'plugin' / 'user_dir' / 'extract_align'}\n"
     assert (Path(result.stdout.rstrip("\n")) / "__init__.py").is_file()
 
 
@@ -232,7 +232,7 @@ TARGETS = ["the house is old now .", "we see", "never see it", "it"]
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., tuple[Any, Any]]:
     """Makes a task with these options, and a toy model for it."""
-    from align.fairseq_plugin.task import TranslationAlignConfig, TranslationAlignTask
+    from align.training.plugin.task import TranslationAlignConfig, TranslationAlignTask
 
     def with_options(
         shape: dict[str, Any] | None = None, words: tuple[list[str], list[str]] | None = None, **options: Any
@@ -274,7 +274,7 @@ def translate(task: Any, model: Any, sample: dict[str, Any], **options: Any) -> 
 
 
 def own_recorder(task: Any, model: Any) -> InPieces:
-    from align.backends.fairseq.recorder import FairseqAttention
+    from align.models.fairseq.recorder import FairseqAttention
 
     return InPieces(FairseqAttention.of_model(model, name="toy"))
 
@@ -406,7 +406,7 @@ def test_files_that_are_refused(make: Callable[..., Any], monkeypatch: pytest.Mo
     with pytest.raises(ValueError, match="takes one of the subsets valid,valid1 at a time"):
         make(write_alignment="links", align_layer=1, align_subsets="valid,valid1")
     task, model = make(write_alignment=str(tmp_path / "links"), align_layer=1)
-    monkeypatch.setattr("align.fairseq_plugin.task.get_data_parallel_world_size", lambda: 2)
+    monkeypatch.setattr("align.training.plugin.task.get_data_parallel_world_size", lambda: 2)
     with pytest.raises(ValueError, match="several processes cannot write one file"):
         task.valid_step(sample_of(task), model, criterion_of(task, "label_smoothed_cross_entropy"))
     assert not (tmp_path / "links").exists()
@@ -419,7 +419,7 @@ def test_validation_leaves_the_model_as_it_was(
     options: dict[str, Any] = {"write_alignment": str(tmp_path / "links"), "align_layer": 1} if asked else {}
     task, model = make({"dropout": 0.1}, **options)
     if not asked:
-        monkeypatch.setattr("align.fairseq_plugin.task.WordAligner", None)
+        monkeypatch.setattr("align.training.plugin.task.WordAligner", None)
     sample, criterion = sample_of(task), criterion_of(task, "label_smoothed_cross_entropy")
     next(model.parameters()).requires_grad_(False)
     model.train()
@@ -448,14 +448,14 @@ def test_validation_leaves_the_model_as_it_was(
 def criterion_of(task: Any, name: str, smoothing: float = 0.1) -> Any:
     from fairseq.criterions import CRITERION_REGISTRY
 
-    import align.fairseq_plugin.criterion  # noqa: F401
+    import align.training.plugin.criterion  # noqa: F401
 
     return CRITERION_REGISTRY[name](task, sentence_avg=False, label_smoothing=smoothing)
 
 
 @pytest.fixture(params=[512, 5, 1])
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("align.fairseq_plugin.criterion.BLOCK", request.param)
+    monkeypatch.setattr("align.training.plugin.criterion.BLOCK", request.param)
 
 
 @pytest.mark.usefixtures("block")

@@ -14,15 +14,15 @@ import pytest
 import torch
 
 from align import Aligner, Alignment, ModelOptions, Pair, load
-from align.attention.merging import collate
-from align.text.words import normalize, split_words
+from align.core.merging import collate
+from align.core.text import normalize, split_words
 from tests import naive_hugging
 from tests.conftest import assert_same_links, plain
 from tests.hub_models import MODELS, HubModel, Ids, find_model, write_model
 from tests.vocabularies import SENTENCES
 
 pytest.importorskip("transformers")
-pytestmark = pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "transformers-4.57"
 TOKENIZERS = Path(__file__).parents[2].parent / "shared" / "data" / "tokenizers"

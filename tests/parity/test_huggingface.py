@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from align import load
-from align.attention.merging import collate
-from align.backends.model_toml import ModelOptions
-from align.types import Pair
+from align.core.merging import collate
+from align.core.types import Pair
+from align.models.model_toml import ModelOptions
 from tests import hugging, naive_hugging
 
 pytest.importorskip("transformers")

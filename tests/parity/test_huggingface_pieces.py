@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from align import ModelOptions, Pair, load
-from align.backends.huggingface.languages import LANGUAGES
+from align.models.huggingface.languages import LANGUAGES
 from tests import hugging
 
 pytest.importorskip("transformers")

@@ -13,8 +13,8 @@ from torch import Tensor
 from align import load
 from align.analysis.maps import Maps
 from align.analysis.models.translation import TranslationModel
-from align.backends.fairseq.dictionary import EOS
-from align.types import PARTS, Pair, Part
+from align.core.types import PARTS, Pair, Part
+from align.models.fairseq.dictionary import EOS
 from tests import hugging, naive_hugging, toy
 
 PAIRS = [

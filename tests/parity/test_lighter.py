@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq.modules import FairseqDropout, MultiheadAttention
 
-from align.fairseq_plugin.lighter import FastDropout, lighten
+from align.training.plugin.lighter import FastDropout, lighten
 from tests import toy
 
 pytestmark = pytest.mark.usefixtures("one_thread")

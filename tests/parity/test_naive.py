@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from align import Aligner, Cell, Pair
-from align.attention.merging import collate
-from align.types import Batch, CrossAttention, Head
+from align.core.merging import collate
+from align.core.types import Batch, CrossAttention, Head
 from tests import naive
 from tests.conftest import TIE, example_pairs, plain, shared_pairs
 

@@ -38,7 +38,7 @@ def naive_links(kind: str, folder: Path, model: Any, pairs: list[Pair]) -> dict[
     return found
 
 
-@pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+@pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
 def test_same_links_in_every_cell(kind: str, tmp_path: Path) -> None:
     model = hugging.save_model(kind, tmp_path)

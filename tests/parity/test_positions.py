@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from align import Aligner
-from align.backends.fairseq.model import load_fairseq
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
+from align.models.fairseq.model import load_fairseq
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
 from tests import toy
 from tests.conftest import plain
 

@@ -75,7 +75,7 @@ def expected(position: str, layer: int, head: int) -> set[tuple[int, int]]:
     return links
 
 
-@pytest.mark.filterwarnings("ignore::align.types.TextWarning")
+@pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
 def test_a_word_is_aligned_by_the_step_that_reads_or_predicts_it(kind: str, tmp_path: Path) -> None:
     model = hugging.save_model(kind, tmp_path, fill=partial(force, tmp_path))

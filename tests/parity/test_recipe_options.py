@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Iterator
 
-import align.fairseq_plugin.task  # noqa: F401
+import align.training.plugin.task  # noqa: F401
 from align.training.options import OPTIONS
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from align import Aligner, Pair
-from align.aligners.choice import all_cells
-from align.aligners.shares import shares_of_cells
-from align.aligners.swept import SCORES
-from align.types import Position
+from align.core.choice import all_cells
+from align.core.types import Position
+from align.evaluation.shares import shares_of_cells
+from align.evaluation.swept import SCORES
 from tests.conftest import example_pairs, plain
 
 PAIRS = example_pairs()[::4]

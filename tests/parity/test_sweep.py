@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from align import Aligner, Pair
-from align.aligners.rules import apply_rules, correlate
-from align.aligners.sweep import sweep
-from align.aligners.swept import POSITIONS, SCORES, Sweep
-from align.attention.consistency import Vocabulary, lexical_consistency
-from align.attention.merging import collate
-from align.attention.scores import cell_scores, target_rows
-from align.links.formats import make_gold
-from align.links.metrics import aer, count
-from align.types import Cell, Links
+from align.core.consistency import Vocabulary, lexical_consistency
+from align.core.formats import make_gold
+from align.core.merging import collate
+from align.core.scores import cell_scores, target_rows
+from align.core.types import Cell, Links
+from align.evaluation.metrics import aer, count
+from align.evaluation.rules import apply_rules, correlate
+from align.evaluation.sweep import sweep
+from align.evaluation.swept import POSITIONS, SCORES, Sweep
 from tests.conftest import example_pairs, plain
 
 PAIRS = example_pairs()[::3]

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from align import Aligner, Pair, PairError, TwoWayAligner, load
-from align.backends.fairseq.own_model import load_own_model
-from align.backends.fairseq.packed import PackedModule, pack
-from align.backends.fairseq.translator import FairseqTranslator
-from align.backends.model_folder import DEFAULT_MODEL, find_model
-from align.backends.model_toml import ModelOptions
-from align.settings import Search
-from align.text.detokenize import UNKNOWN
+from align.core.settings import Search
+from align.models.detokenize import UNKNOWN
+from align.models.fairseq.own_model import load_own_model
+from align.models.fairseq.packed import PackedModule, pack
+from align.models.fairseq.translator import FairseqTranslator
+from align.models.folder import DEFAULT_MODEL, find_model
+from align.models.model_toml import ModelOptions
 from tests import toy
 from tests.conftest import example_pairs, plain
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from align import Pair, TwoWayAligner, load
-from align.backends.huggingface.translator import HuggingFaceTranslator
-from align.settings import Search
+from align.core.settings import Search
+from align.models.huggingface.translator import HuggingFaceTranslator
 from align.training.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import example_pairs

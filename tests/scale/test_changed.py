@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from align.scale.files import whole_file
-from align.scale.writers import WRITERS, Head
-from align.scale.writers import Result as Row
+from align.jobs.files import whole_file
+from align.jobs.writers import WRITERS, Head
+from align.jobs.writers import Result as Row
 from tests import toy
 from tests.cli.conftest import Result
 from tests.scale.jobs import drive, lines, sentences, tree

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from align.scale.readers import EXTENSION_TYPES
+from align.jobs.readers import EXTENSION_TYPES
 from tests.conftest import ROOT
 
 pytest.importorskip("ray.data", reason="needs ray[data]")
 
 OPEN = """
 import sys, ray.data, pyarrow.parquet as pq
-from align.scale.files import InputFile
-from align.scale.readers import Columns, table_head
+from align.jobs.files import InputFile
+from align.jobs.readers import Columns, table_head
 if sys.argv[2] == "ours":
     print(table_head(InputFile(sys.argv[1], 0, 0), Columns("de", "en", "id")))
 else:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from align.scale import arrow
-from align.text import batching
+from align.core import batching
+from align.jobs import arrow
 from tests.cli.conftest import Result
 from tests.scale.jobs import drive, tree
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from align.errors import DataError
-from align.scale import files
+from align.core.errors import DataError
+from align.jobs import files
 from tests.cli.conftest import Result
 from tests.scale.jobs import lines, sentences, tree
 

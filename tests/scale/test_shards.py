@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.scale.files import InputFile, find
-from align.scale.local import share_of
+from align.jobs.files import InputFile, find
+from align.jobs.local import share_of
 from tests.cli.conftest import Result
 from tests.scale.jobs import lines, sentences, tree
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from align import ModelError, ModelOptions, TableAligner, TwoWayAligner, align_table, load
-from align.scale import table_aligner
+from align.jobs import table_aligner
 from tests import toy
 from tests.conftest import ROOT
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from align import Aligner, Alignment, DataError, TextWarning, TwoWayAligner, align_table, load
-from align.scale import arrow, readers, tables
+from align.jobs import arrow, readers, tables
 from tests import toy
 from tests.conftest import ROOT
 

@@ -67,7 +67,7 @@ def test_what_is_too_long_for_the_model(work: Work) -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.filterwarnings("ignore::align.types.TextWarning")  # the same model for both directions
+@pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")  # the same model for both directions
 @pytest.mark.parametrize("method", ["soft", "grow-diag-final-and"])
 def test_two_models(recorder: Any, method: str) -> None:
     settings = Settings(threshold=None)

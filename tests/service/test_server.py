@@ -24,7 +24,7 @@ import httpx
 from align.cli import extract
 from align.cli.manual import manual_page
 from align.cli.serve_options import build_parser, read_options
-from align.errors import DataError
+from align.core.errors import DataError
 from align.service.limits import Limits
 from align.service.server import address_of, bind, serve
 from tests.cli.conftest import Result, failed

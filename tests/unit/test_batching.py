@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.text import batching
-from align.text.batching import BATCH_TOKENS, BUFFER, SPREAD, batches, chunks, of_one_length
+from align.core import batching
+from align.core.batching import BATCH_TOKENS, BUFFER, SPREAD, batches, chunks, of_one_length
 
 
 @given(st.lists(st.integers()), st.integers(1, 7))

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from align.training.bert.segments import (
+from align.analysis.bert.segments import (
     CLS,
     HIDDEN,
     MASK,
@@ -21,7 +21,7 @@ from align.training.bert.segments import (
     example,
     training_batches,
 )
-from align.training.bert.text import learn_tokenizer, number, split
+from align.analysis.bert.text import learn_tokenizer, number, split
 
 LINES = ["the old house is old .", "we see the house . it is old .", "the unseen houses are now big , and old", "now"]
 C, S, M = (SPECIAL.index(piece) for piece in (CLS, SEP, MASK))

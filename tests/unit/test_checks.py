@@ -11,10 +11,10 @@ from sacremoses import MosesTokenizer
 from subword_nmt.learn_bpe import learn_bpe
 
 from align import Pair
-from align.aligners.checks import doubts_about_text
-from align.text.batching import encode
-from align.text.preprocess import Preprocessor, TextRules
-from align.types import Pieces
+from align.core.batching import encode
+from align.core.checks import doubts_about_text
+from align.core.types import Pieces
+from align.models.preprocess import Preprocessor, TextRules
 from tests.conftest import example_pairs
 from tests.known import KnownRecorder
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from align.errors import DataError
-from align.links.combine import better_readings, read_two
-from align.text.lines import in_step
-from align.types import Links
+from align.core.errors import DataError
+from align.core.types import Links
+from align.evaluation.combine import better_readings, read_two
+from align.io.reader import in_step
 
 
 def links(*pairs: tuple[int, int]) -> Links:

@@ -5,8 +5,8 @@ from math import log
 import numpy as np
 import pytest
 
-from align.attention.consistency import LinkedWords, Vocabulary, lexical_consistency
-from align.types import Pair
+from align.core.consistency import LinkedWords, Vocabulary, lexical_consistency
+from align.core.types import Pair
 
 
 def numbers(*values: int) -> np.ndarray:

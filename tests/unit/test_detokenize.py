@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.text.detokenize import Detokenizer
-from align.text.lines import SideSplitter, split_words
-from align.text.preprocess import SUBWORDS, TOKENIZERS, TextRules
+from align.core.text import split_words
+from align.io.reader import SideSplitter
+from align.models.detokenize import Detokenizer
+from align.models.preprocess import SUBWORDS, TOKENIZERS, TextRules
 
 
 def words(pieces: str, subwords: str = "none", tokenizer: str = "none", language: str = "en") -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from align.backends.fairseq.dictionary import SPECIAL, read_dictionary
+from align.models.fairseq.dictionary import SPECIAL, read_dictionary
 
 
 def test_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:

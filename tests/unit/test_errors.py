@@ -12,20 +12,13 @@ import pytest
 
 import align
 from align.cli.common import as_flag
-from align.errors import Argument, DataError, LinksError, ModelError, PairError, Remedy, show_value
+from align.core.errors import Argument, DataError, LinksError, ModelError, PairError, Remedy, show_value
 
 ALIGN = Path(align.__file__).parent
 
 OUTSIDE = (  # what speaks to fairseq, and what is a program
-    *("cli", "fairseq_plugin", "models", "backends/fairseq/programs.py", "backends/saved/unpickle.py"),
-    *(
-        "backends/fairseq/compat.py",
-        "training/__main__.py",
-        "training/bert/__main__.py",
-        "training/run.py",
-        "training/score.py",
-    ),
-    "training/prepare.py",
+    *("analysis/bert", "analysis/commands", "cli", "io/inputs.py", "training"),
+    *("models/fairseq/compat.py", "models/fairseq/programs.py", "models/saved/unpickle.py"),
 )
 """Where a string may hold an option: of ours in programs, of fairseq's and pip's in the others."""
 
@@ -91,7 +84,10 @@ def test_no_message_below_the_command_line_names_an_option() -> None:
 
 def test_nothing_behind_the_door_sees_a_parsed_command_line() -> None:
     """`argparse.Namespace` is for the programs, and for fairseq, whose models are made of one."""
-    allowed = ("cli", "backends/fairseq", "backends/saved", "training/__main__.py", "training/export.py")
+    allowed = (
+        *("analysis/bert", "analysis/commands", "cli", "io/inputs.py", "training"),
+        *("models/fairseq", "models/saved"),
+    )
     seen = []
     for path in sorted(ALIGN.rglob("*.py")):
         name = path.relative_to(ALIGN).as_posix()

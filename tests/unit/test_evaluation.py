@@ -1,4 +1,4 @@
-"""Evaluating from Python: one call from links to scores, intervals and tests, as `align.links.metrics` has them."""
+"""Evaluate from Python: one call from links to scores, intervals and tests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from align import LinksError, __version__, evaluate, parse_marked, parse_pharaoh, read_gold, read_hypotheses
 from align.cli.common import as_flag
-from align.links.gold import LinksWarning
-from align.links.metrics import METRICS, compare, estimate
-from align.signature import signature
+from align.core.signature import signature
+from align.evaluation.gold import LinksWarning
+from align.evaluation.metrics import METRICS, compare, estimate
 
 GOLD = [parse_marked(line) for line in ("0-0 1p1 2-2", "0-0", "1-1 0-0")] * 20
 ONE = [parse_pharaoh(line) for line in ("0-0 1-1", "0-0", "0-0 1-1")] * 20

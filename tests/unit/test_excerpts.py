@@ -12,18 +12,18 @@ import pytest
 from align.analysis.data.chunks import parse_sentences
 from align.analysis.data.gap import COLUMNS, read_gap
 from align.analysis.data.treebank import read_conllu
-from align.errors import LONGEST_MESSAGE, DataError
-from align.links.columns import read_labelled
-from align.links.elements import read_markup
-from align.links.files import read_links
-from align.links.formats import parse_jsonl, parse_naacl
-from align.links.scored import parse_scored
-from align.links.spans import read_annotated
-from align.links.terms import read_glossary
-from align.text.lines import read_bitext
-from align.text.toml import parse_toml
-from align.text.words import find_spans
+from align.core.errors import LONGEST_MESSAGE, DataError
+from align.core.formats import parse_jsonl, parse_naacl
+from align.core.text import find_spans
+from align.evaluation.link_files import read_links
+from align.evaluation.scored import parse_scored
+from align.io.reader import read_bitext
+from align.io.toml import parse_toml
 from align.training.recipe import read_recipe
+from align.transfer.columns import read_labelled
+from align.transfer.spans import read_annotated
+from align.transfer.terms import read_glossary
+from align.transfer.tree import read_markup
 
 LONG = 1_000_000
 MOST = 600

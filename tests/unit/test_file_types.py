@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.errors import DataError
-from align.text.file_types import recognise_file
-from align.text.lines import open_lines, read_lines
+from align.core.errors import DataError
+from align.io.file_types import recognise_file
+from align.io.reader import open_lines, read_lines
 from tests.scale.test_bad_files import table
 
 PAIRS = "Das ist gut . ||| That is good .\nJa . ||| Yes .\n"

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from align.backends import forking
-from align.backends.forking import under_way
+from align.models.engine import forking
+from align.models.engine.forking import under_way
 
 SOON = 30
 """Seconds after which what should have happened will not."""

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.links.files import read_links, renumber_file
-from align.links.formats import (
+from align.core.formats import (
     FORMATS,
     HIGHEST,
     NaaclLink,
@@ -30,9 +29,10 @@ from align.links.formats import (
     renumber,
     to_json,
 )
-from align.text.lines import read_lines
-from align.types import Alignment, Gold, Links, Pair
-from align.view.escape import printable
+from align.core.types import Alignment, Gold, Links, Pair
+from align.evaluation.link_files import read_links, renumber_file
+from align.io.escape import printable
+from align.io.reader import read_lines
 from tests.corpora import format_marked
 
 PAIR = Pair(("das", "Haus", "\u2028"), ("the", "\x1b[31m", "house"), 7)

@@ -15,9 +15,9 @@ import pytest
 import align
 from align import LinksError, Pair, read_gold, read_hypotheses, read_text
 from align.cli.common import as_flag
-from align.links.formats import make_gold
-from align.links.gold import LinksWarning, match_lengths, warn_if_exchanged
-from align.types import TextWarning
+from align.core.formats import make_gold
+from align.core.types import TextWarning
+from align.evaluation.gold import LinksWarning, match_lengths, warn_if_exchanged
 
 TEXT = [Pair(("a", "b", "c"), ("x", "y", "z"), 1), Pair(("d", "e"), ("u", "v"), 2)]
 
@@ -129,7 +129,7 @@ def test_a_text_of_two_files(file: Callable[..., Path]) -> None:
 
 
 def test_a_warning_is_spelt_for_whoever_reads_it() -> None:
-    from align.errors import Argument, Remedy
+    from align.core.errors import Argument, Remedy
 
     warning = LinksWarning("odd", file="a", remedy=Remedy("is {} right?", (Argument("base", 1, "gold"),)))
     assert (str(warning), warning.told(as_flag)) == ("a: odd: is base=1 right?", "a: odd: is --gold-base 1 right?")

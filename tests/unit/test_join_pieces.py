@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align.fairseq_plugin.words import SUBWORDS, join_pieces
+from align.training.plugin.words import SUBWORDS, join_pieces
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.cli.journal import Saved, read_journal, read_saved, write_saved
-from align.types import Cell, Choice, Place
-from align.view.differences import differences
+from align.core.types import Cell, Choice, Place
+from align.io.differences import differences
+from align.io.journal import Saved, read_journal, read_saved, write_saved
 
 NUMBERS = st.integers(0, 2**70)
 CELLS = st.builds(Cell, st.integers(1, 9), st.just("all") | st.integers(1, 9))

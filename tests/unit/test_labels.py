@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.errors import DataError, LineError
-from align.links.columns import Labelled, format_labelled, pair_sentences, read_labelled
-from align.links.labels import Span, project_labels, range_of_words, read_bio, words_of_range, write_bio
-from align.links.scored import parse_scored
+from align.core.errors import DataError, LineError
+from align.evaluation.scored import parse_scored
+from align.transfer.columns import Labelled, format_labelled, pair_sentences, read_labelled
+from align.transfer.labels import Span, project_labels, range_of_words, read_bio, words_of_range, write_bio
 
 SPANS = st.lists(st.tuples(st.sampled_from(["PER", "LOC"]), st.integers(1, 3), st.integers(0, 2)), max_size=4)
 

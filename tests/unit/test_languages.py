@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.backends.huggingface.languages import LANGUAGES
-from align.text.languages import base_language, find_language, is_group, same_language
+from align.models.huggingface.languages import LANGUAGES
+from align.models.languages import base_language, find_language, is_group, same_language
 
 NLLB = LANGUAGES["nllb"].split()
 

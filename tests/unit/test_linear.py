@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from align.backends.transformer import linear
-from align.backends.transformer.linear import ACTIVATIONS, Activation, PackedLinear, PlainLinear, make_linear
-from align.errors import ModelError
-from align.types import Dtype
+from align.core.errors import ModelError
+from align.core.types import Dtype
+from align.models.engine import linear
+from align.models.engine.linear import ACTIVATIONS, Activation, PackedLinear, PlainLinear, make_linear
 
 TOLERANCE: dict[Dtype, float] = {"float32": 1e-5, "bfloat16": 0.1, "int8": 0.2}
 

@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.errors import DataError, LineError
-from align.text.lines import (
-    SideSplitter,
-    open_lines,
-    read_bitext,
-    read_lines,
-    read_parallel,
-    read_sources,
-    split_words,
-)
+from align.core.errors import DataError, LineError
+from align.core.text import split_words
+from align.io.reader import SideSplitter, open_lines, read_bitext, read_lines, read_parallel, read_sources
 
 
 def test_words_end_at_space_and_tab_only() -> None:

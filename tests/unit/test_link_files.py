@@ -10,11 +10,20 @@ from typing import Any
 import pytest
 
 from align.cli.common import write_links
-from align.links.files import BASES, MOST_SILENT, READERS, LinkFile, detect_format, find_base, read_links, renumber_file
-from align.links.formats import FORMATS, make_gold
-from align.links.recognise import recognise_links
-from align.text.lines import read_lines
-from align.types import Alignment, Pair
+from align.core.foreign_formats import recognise_links
+from align.core.formats import FORMATS, make_gold
+from align.core.types import Alignment, Pair
+from align.evaluation.link_files import (
+    BASES,
+    MOST_SILENT,
+    READERS,
+    LinkFile,
+    detect_format,
+    find_base,
+    read_links,
+    renumber_file,
+)
+from align.io.reader import read_lines
 
 A3 = """# Sentence pair ({0}) source length 2 target length 3 alignment score : 0.01
 the old house

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from align.errors import LinksError
-from align.links.gold import LinkOptions, read_as
-from align.links.scored import parse_scored
-from align.types import Alignment, Pair
+from align.core.errors import LinksError
+from align.core.types import Alignment, Pair
+from align.evaluation.gold import LinkOptions, read_as
+from align.evaluation.scored import parse_scored
 
 ALIGNMENT = Alignment(Pair(("a", "b"), ("x", "y"), 1), {(0, 1): 0.8312, (1, 0): 1.0})
 
@@ -20,7 +20,7 @@ def scores_of(path: Path, text: str, options: LinkOptions | None = None) -> list
 
 
 def test_what_extract_align_writes(tmp_path: Path) -> None:
-    from align.links.formats import format_jsonl, format_pharaoh
+    from align.core.formats import format_jsonl, format_pharaoh
 
     assert scores_of(tmp_path / "a", format_jsonl(ALIGNMENT)) == [{(0, 1): 0.8312, (1, 0): 1.0}]
     assert scores_of(tmp_path / "a", format_pharaoh(ALIGNMENT, scores=True)) == [{(0, 1): 0.83, (1, 0): 1.0}]

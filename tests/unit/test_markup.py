@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from align.links.formats import parse_pharaoh
-from align.links.markup import Placement, transfer_markup
+from align.core.formats import parse_pharaoh
+from align.transfer.markup import Placement, transfer_markup
 
 HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
 

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.attention.merging import PAD, collate, merge_words
-from align.types import Pieces
+from align.core.merging import PAD, collate, merge_words
+from align.core.types import Pieces
 from tests import naive
 
 

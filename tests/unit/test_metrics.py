@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align.links.formats import make_gold
-from align.links.metrics import METRICS, Counts, Test, aer, compare, count, count_all, estimate, worst
-from align.types import Gold, Links
+from align.core.formats import make_gold
+from align.core.types import Gold, Links
+from align.evaluation.metrics import METRICS, Counts, Test, aer, compare, count, count_all, estimate, worst
 
 TESTS = get_args(Test)
 
@@ -174,7 +174,7 @@ def test_the_interval_is_that_of_a_plain_loop(metric: str) -> None:
 def test_many_batches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     counts, other = random_counts(3), random_counts(4)
     whole = estimate(counts, samples=50), compare(counts, other, "bootstrap", samples=50)
-    monkeypatch.setattr("align.links.metrics._BATCH", 80)
+    monkeypatch.setattr("align.evaluation.metrics._BATCH", 80)
     assert (estimate(counts, samples=50), compare(counts, other, "bootstrap", samples=50)) == whole
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from align.backends.model_folder import find_model
-from align.backends.model_toml import ModelOptions
-from align.errors import ModelError
-from align.text.preprocess import TextRules
-from align.types import Cell
+from align.core.errors import ModelError
+from align.core.types import Cell
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
+from align.models.preprocess import TextRules
 from tests import toy
 
 TOML = """source = "de"

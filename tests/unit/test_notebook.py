@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.types import Alignment, Pair
+from align.core.types import Alignment, Pair
 from align.view.notebook import MOST_WORDS
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,10 +12,10 @@ from sacremoses import MosesTokenizer
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from align.backends.model_folder import BUNDLED
-from align.text import preprocess
-from align.text.moses import moses_tokenizer
-from align.text.preprocess import Preprocessor, TextRules, sentencepiece_segmenter
+from align.models import preprocess
+from align.models.folder import BUNDLED
+from align.models.moses import moses_tokenizer
+from align.models.preprocess import Preprocessor, TextRules, sentencepiece_segmenter
 from tests.conftest import example_pairs, shared_pairs
 
 MODEL = BUNDLED / "de-en"

@@ -15,11 +15,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.model_folder import BUNDLED, find_model
-from align.backends.model_toml import ModelOptions
-from align.backends.recognise import recognise
-from align.errors import ModelError
+from align.core.errors import ModelError
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.folder import BUNDLED, find_model
+from align.models.model_toml import ModelOptions
+from align.models.recognise import recognise
 from tests import toy
 from tests.hostile.code import repacked
 

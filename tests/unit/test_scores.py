@@ -6,10 +6,10 @@ from typing import get_args
 import pytest
 import torch
 
-from align.aligners.swept import SCORES
-from align.attention.norms import head_products
-from align.attention.scores import CELL_SCORES, best_words, cell_scores, hide_eos, target_rows
-from align.types import CrossAttention, Head, Score
+from align.core.norms import head_products
+from align.core.scores import CELL_SCORES, best_words, cell_scores, hide_eos, target_rows
+from align.core.types import CrossAttention, Head, Score
+from align.evaluation.swept import SCORES
 
 
 def attention() -> CrossAttention:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.links.labels import Projected, Span
-from align.links.spans import read_annotated, write_annotated
+from align.transfer.labels import Projected, Span
+from align.transfer.spans import read_annotated, write_annotated
 
 TEXTS = st.text("ab .,«»\n\r\t\xa0", min_size=1, max_size=12)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.statistical.pieces import cut_pairs, join_links, to_words
-from align.types import Links, Pair, Pieces
+from align.baselines.pieces import cut_pairs, join_links, to_words
+from align.core.types import Links, Pair, Pieces
 
 SPECIAL = 7
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from align.aligners.swept import POSITIONS, SCORES, Sweep
-from align.types import Cell, Head
+from align.core.types import Cell, Head
+from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.tables import WIDTH, Best
 from align.view.sweep_tables import MOST_HEADS, cell_table, report
-from align.view.tables import WIDTH, Best
 
 
 def swept(layers: int, heads: int, gold: bool, reverse: bool) -> Sweep:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align.links.formats import parse_pharaoh, renumber
-from align.links.symmetrize import METHODS, symmetrize
-from align.types import Links
+from align.core.formats import parse_pharaoh, renumber
+from align.core.symmetrize import METHODS, symmetrize
+from align.core.types import Links
 from tests.conftest import ROOT, SHARED
 from tests.naive_growing import GROWING
 

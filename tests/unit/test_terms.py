@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.errors import DataError
-from align.links.terms import Term, check_terms, format_checked, make_glossary, read_glossary
-from align.text.words import LinePair
-from align.types import Alignment, Pair
+from align.core.errors import DataError
+from align.core.text import LinePair
+from align.core.types import Alignment, Pair
+from align.transfer.terms import Term, check_terms, format_checked, make_glossary, read_glossary
 
 GLOSSARY = read_glossary(["Haus\thouse", "haus\thome", "Haus am See\tlake house", "EU\tEuropean Union"], "g")
 PAIR = Pair(("Das", "»Haus«", "der", "eu"), ("The", "building", "of", "the", "European", "Union."), 7)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from align.backends.fairseq.dictionary import Dictionary, parse_dictionary
+from align.models.fairseq.dictionary import Dictionary, parse_dictionary
 from align.training.begin import save_start, transplant
 from align.training.start import Start
 

@@ -3,9 +3,9 @@
 import pytest
 
 from align import __version__
-from align.settings import Settings
-from align.signature import Parts, describe, describe_reverse, signature
-from align.types import Alignment, Cell, Choice, Gold, Pair, Place
+from align.core.settings import Settings
+from align.core.signature import Parts, describe, describe_reverse, signature
+from align.core.types import Alignment, Cell, Choice, Gold, Pair, Place
 from tests.conftest import plain
 
 

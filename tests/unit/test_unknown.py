@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.aligners.unknown import NO_SOURCE, replace_unknown
-from align.text.detokenize import UNKNOWN
-from align.types import Alignment, Pair
+from align.core.types import Alignment, Pair
+from align.models.detokenize import UNKNOWN
+from align.models.unknown import NO_SOURCE, replace_unknown
 
 Links = dict[tuple[int, int], float]
 

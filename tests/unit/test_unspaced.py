@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from align.text.unspaced import CUTS, divide, split_characters
-from align.text.words import find_spans, split_words
+from align.core.text import find_spans, split_words
+from align.models.divide import CUTS, divide, split_characters
 
 Sides = tuple[list[str], list[list[str]]]
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from wcwidth import wcswidth
 
 from align import grid, heat_grid
-from align.links.formats import make_gold
-from align.types import Alignment, Pair
-from align.view.grid import ERROR_SIGNS, MOST_CELLS, error_grid
-from align.view.tables import (
+from align.core.formats import make_gold
+from align.core.types import Alignment, Pair
+from align.evaluation.tables import (
     NARROWEST,
     TABLES,
     WIDTH,
@@ -26,6 +25,7 @@ from align.view.tables import (
     interval,
     mark_best,
 )
+from align.view.grid import ERROR_SIGNS, MOST_CELLS, error_grid
 
 PAIR = Pair(("ich", "sehe", "dich"), ("i", "see"), 1)
 

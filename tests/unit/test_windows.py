@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.links.windows import FREE, Scores, best_window, place_apart, place_split
+from align.transfer.windows import FREE, Scores, best_window, place_apart, place_split
 
 GAINS = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=8)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from align.links.metrics import Counts, compare
+from align.evaluation.metrics import Counts, compare
 
 Doubles = NDArray[np.float64]
 

@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple
 
 from align.analysis.ablation.question import Ablation, by_layer, pruning_order
 from align.analysis.models.heads import AttentionHead, all_heads
-from align.backends.fairseq.checkpoint import load_checkpoint
-from align.backends.transformer.weights import stored_numbers
-from align.errors import DataError
-from align.view.report import Finding, Table
-from align.view.tables import Column
+from align.core.errors import DataError
+from align.evaluation.tables import Column
+from align.models.engine.weights import stored_numbers
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.view.findings import Finding, Table
 
 Order = Literal["importance", "effect"]
 """By the gradient of each head's gate, or by the loss without each head alone."""

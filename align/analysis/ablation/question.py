@@ -17,15 +17,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from align.aligners.single import Aligner, align_encoded, choose_for
 from align.analysis.models.forced import sentence_losses
 from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, gradients_of
 from align.analysis.models.masking import without_heads
-from align.backends.base import OpenRecorder, Translator
-from align.errors import DataError
-from align.links.metrics import Counts, count_all
-from align.text.batching import cut, encode
-from align.types import Choice, Gold, Pair, Part
+from align.core.aligner import Aligner, align_encoded, choose_for
+from align.core.backend import Translator
+from align.core.batching import cut, encode
+from align.core.errors import DataError
+from align.core.types import Choice, Gold, Pair, Part
+from align.evaluation.metrics import Counts, count_all
+from align.models.recorder import OpenRecorder
 
 Doubles = NDArray[np.float64]
 

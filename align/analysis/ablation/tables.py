@@ -13,10 +13,10 @@ import numpy as np
 from align.analysis.ablation.effects import Change, aer_change, bleu_scores, loss_change, rank_correlation
 from align.analysis.ablation.question import Ablation, Doubles, Measured, Study, by_layer
 from align.analysis.models.heads import AttentionHead
-from align.links.metrics import aer
-from align.types import Part
-from align.view.report import Finding, Table
-from align.view.tables import Column, Value, interval
+from align.core.types import Part
+from align.evaluation.metrics import aer
+from align.evaluation.tables import Column, Value, interval
+from align.view.findings import Finding, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -239,14 +239,14 @@ def _figures(ablation: Ablation, study: Study, effects: Effects) -> dict[str, Ca
     panels["importance I, nats per piece"] = list(study.importance)
 
     def heads() -> Figure:
-        from align.view.analysis_plots import head_maps
+        from align.analysis.plots import head_maps
 
         rows = list(dict.fromkeys(f"{head.part} {head.layer}" for head in study.heads))
         return head_maps({name: _grid(study.heads, values) for name, values in panels.items()}, rows)
 
     def pruning(label: str, start: float, value: Callable[[Measured], float | None]) -> Callable[[], Figure]:
         def draw() -> Figure:
-            from align.view.analysis_plots import curves
+            from align.analysis.plots import curves
 
             lines = {
                 name: np.array([[0, start], *([n, value(one)] for n, (_, one) in enumerate(curve, 1))])

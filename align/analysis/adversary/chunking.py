@@ -17,9 +17,9 @@ from align.analysis.adversary.features import Batch, Vocabulary
 from align.analysis.adversary.losses import Distance, adversarial_loss, distance, safe_point
 from align.analysis.adversary.tagger import Learning, Probe, Tagged, Tagger, learn, read, tags_of, uniform
 from align.analysis.data import chunks
-from align.links.metrics import Estimate, estimate
-from align.view.report import Finding, Table
-from align.view.tables import Column, Value, interval, percent
+from align.evaluation.metrics import Estimate, estimate
+from align.evaluation.tables import Column, Value, interval, percent
+from align.view.findings import Finding, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -222,7 +222,7 @@ def _figures(
 
     def draw(key: str, label: str) -> Callable[[], Figure]:
         def figure() -> Figure:
-            from align.view.analysis_plots import curves
+            from align.analysis.plots import curves
 
             lines = {"adversaries": points(adversaries, key)}
             if key == "tvd":

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from align.aligners.swept import POSITIONS, SCORES, Sweep
 from align.analysis.adversary.losses import Distance
-from align.links.metrics import estimate
-from align.types import Score
-from align.view.report import Table
-from align.view.tables import Column, Value, interval, percent
+from align.core.types import Score
+from align.evaluation.metrics import estimate
+from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.tables import Column, Value, interval, percent
+from align.view.findings import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,7 +116,7 @@ def layer_table(models: Sequence[Measured], heads: int) -> Table:
 
 def rate_figure(models: Sequence[Measured], moved: Score) -> Figure:
     """Error rates by how far attention has moved, by weight or by norm."""
-    from align.view.analysis_plots import curves
+    from align.analysis.plots import curves
 
     def points(row: Callable[[Measured], float]) -> Any:
         return np.array([(one.distances[moved].js if one.distances else 0.0, row(one)) for one in models])

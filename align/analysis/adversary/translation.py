@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from align.aligners.single import Aligner
-from align.aligners.sweep import sweep
-from align.aligners.swept import SCORES
 from align.analysis.adversary.losses import Sentence, adversarial_loss, distance
 from align.analysis.adversary.tables import Measured, layer_table, model_table, rate_figure
-from align.attention.merging import collate
-from align.backends.fairseq.recorder import FairseqRecorder
-from align.backends.transformer.inside import split_heads
-from align.errors import DataError
-from align.text.batching import cut, encode
-from align.types import Gold, Pair, Score
-from align.view.report import Finding
+from align.analysis.recording import split_heads
+from align.core.aligner import Aligner
+from align.core.batching import cut, encode
+from align.core.errors import DataError
+from align.core.merging import collate
+from align.core.types import Gold, Pair, Score
+from align.evaluation.sweep import sweep
+from align.evaluation.swept import SCORES
+from align.models.fairseq.recorder import FairseqRecorder
+from align.view.findings import Finding
 
 LEAST = 1e-30
 """What a weight of 0 counts as where its logarithm is taken."""

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from align.errors import DataError, LineError, Remedy, plural, show_value
-from align.text.lines import open_lines, read_lines, split_words
+from align.core.errors import DataError, LineError, Remedy, plural, show_value
+from align.core.text import split_words
+from align.io.reader import open_lines, read_lines
 
 Counts = NDArray[np.int64]
 """Chunks found and right, chunks found, chunks of gold in the last axis `[..., 3]`."""

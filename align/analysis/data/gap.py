@@ -8,10 +8,10 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from align.errors import DataError, LineError, shorten, show_value
-from align.text.lines import open_lines, read_lines
-from align.text.words import find_spans, split_words
-from align.types import Pair, Span
+from align.core.errors import DataError, LineError, shorten, show_value
+from align.core.text import find_spans, split_words
+from align.core.types import Pair, Span
+from align.io.reader import open_lines, read_lines
 
 COLUMNS = ["ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref", "URL"]
 

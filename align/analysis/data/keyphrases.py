@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from align.errors import DataError, shorten, show_value
-from align.text.lines import open_lines, read_lines
+from align.core.errors import DataError, shorten, show_value
+from align.io.reader import open_lines, read_lines
 
 Marks = NDArray[np.bool_]
 Doubles = NDArray[np.float64]

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from align.errors import DataError, LineError, Remedy, shorten
-from align.text.lines import open_lines, read_lines
-from align.types import Pair
+from align.core.errors import DataError, LineError, Remedy, shorten
+from align.core.types import Pair
+from align.io.reader import open_lines, read_lines
 
 ROOT = -1
 """The head of a word that has none."""

@@ -13,7 +13,7 @@ import numpy as np
 from align.analysis.data.keyphrases import Corpus, Doubles, Marks
 from align.analysis.maps import Inspected, Maps
 from align.analysis.words import between_words, has_piece
-from align.types import Pair
+from align.core.types import Pair
 
 MEASURES = ("weights", "norms")
 

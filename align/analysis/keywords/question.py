@@ -16,9 +16,9 @@ from align.analysis.data.keyphrases import SPLITS, TRAIN, Corpus, Doubles
 from align.analysis.keywords.heads import MEASURES, HeadSums, Received, read_corpus, sum_heads
 from align.analysis.keywords.scores import Judged, draws, ends, judge_marks, judge_scores
 from align.analysis.maps import Inspected
-from align.errors import DataError
-from align.view.report import Finding, Table
-from align.view.tables import Column, Interval, Value, percent
+from align.core.errors import DataError
+from align.evaluation.tables import Column, Interval, Value, percent
+from align.view.findings import Finding, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -217,7 +217,7 @@ def _ablation_table(tuned: Tuned) -> Table:
 
 
 def _draw_heads(sums: HeadSums, shape: tuple[int, int]) -> Figure:
-    from align.view.analysis_plots import head_maps
+    from align.analysis.plots import head_maps
 
     relative, *_ = _means(sums)  # [2, C]
     panels = {f"relative {SYMBOLS[name]}": relative[n].reshape(shape) for n, name in enumerate(MEASURES)}
@@ -225,7 +225,7 @@ def _draw_heads(sums: HeadSums, shape: tuple[int, int]) -> Figure:
 
 
 def _draw_ablation(tuned: Tuned) -> Figure:
-    from align.view.analysis_plots import curves
+    from align.analysis.plots import curves
 
     def line(values: Sequence[float] | Doubles) -> Doubles:
         return np.stack((np.array(tuned.removed, float), 100 * np.asarray(values)), 1)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from align.analysis.data.keyphrases import DEV, TEST, Corpus, Doubles, Marks, runs
-from align.view.tables import Interval
+from align.evaluation.tables import Interval
 
 CERTAINTY = 0.95
 

@@ -22,8 +22,8 @@ from align.analysis.layers.probes import (
     middle,
     tell,
 )
-from align.view.report import Finding, Table
-from align.view.tables import Column, Value, interval, percent
+from align.evaluation.tables import Column, Value, interval, percent
+from align.view.findings import Finding, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,13 +112,13 @@ def _figures(told: Sequence[Told], scores: Mapping[str, Doubles]) -> dict[str, C
         return np.stack((np.arange(first, first + len(values)), values), 1)
 
     def weights() -> Figure:
-        from align.view.analysis_plots import curves
+        from align.analysis.plots import curves
 
         lines = {one.task.name: points(one.shares.mean(0), 0) for one in told}
         return curves(lines, "layer", "weight s", "where a probe of all layers looks")
 
     def added() -> Figure:
-        from align.view.analysis_plots import curves
+        from align.analysis.plots import curves
 
         lines = {name: points(100 * gains(values), 1) for name, values in scores.items()}
         return curves(lines, "layer", "gain, % points", "what each layer adds")

@@ -15,8 +15,8 @@ from align.analysis.data.chunks import Sentence, count_chunks, f1
 from align.analysis.data.treebank import ROOT, Tree
 from align.analysis.layers.probes import Fold, Task, Whole, folds
 from align.analysis.maps import Layered, Numbers
-from align.errors import Argument, DataError, Remedy
-from align.types import Pair
+from align.core.errors import Argument, DataError, Remedy
+from align.core.types import Pair
 
 TAGS, RELATIONS, CHUNKS = "parts of speech", "dependencies", "chunks"
 """The tasks."""

@@ -14,14 +14,14 @@ from torch import Tensor
 from align.analysis.maps import SPECIAL, Reading, States, Tokens
 from align.analysis.models.pretrained import KINDS, load_model, load_tokenizer, weights_file
 from align.analysis.models.stream import Encoded, in_order, sentence_maps
-from align.attention.norms import head_products
-from align.backends.fingerprint import fingerprint
-from align.backends.forking import under_way
-from align.backends.huggingface.files import weight_files
-from align.backends.transformer.inside import LayerAttention, split_heads, with_norms
-from align.errors import ModelError, PairError
-from align.text.batching import BATCH_TOKENS
-from align.types import Pair, Part
+from align.analysis.recording import LayerAttention, split_heads, with_norms
+from align.core.batching import BATCH_TOKENS
+from align.core.errors import ModelError, PairError
+from align.core.norms import head_products
+from align.core.types import Pair, Part
+from align.models.engine.forking import under_way
+from align.models.fingerprint import fingerprint
+from align.models.huggingface.files import weight_files
 
 
 class EncoderModel:

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from align.attention.merging import PAD as PAD_WORD
-from align.attention.merging import collate
-from align.backends.base import OpenRecorder
-from align.backends.transformer.forward import Padded
-from align.types import Pieces
+from align.core.merging import PAD as PAD_WORD
+from align.core.merging import collate
+from align.core.types import Pieces
+from align.models.engine.forward import Padded
+from align.models.recorder import OpenRecorder
 
 
 def sentence_losses(recorder: OpenRecorder, batch: Sequence[Pieces]) -> Tensor:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from align.types import Part
+from align.core.types import Part
 
 _KINDS = (
     # fairseq, and transformers' families that have come from it
@@ -81,7 +81,7 @@ def attention_blocks(module: Any) -> list[AttentionBlock]:
 
     Args:
         module: fairseq's TransformerModel, an encoder-decoder of transformers' of a family in
-            `align.backends.huggingface.families`, or a BERT-like encoder of transformers'; or what has one inside.
+            `align.models.huggingface.families`, or a BERT-like encoder of transformers'; or what has one inside.
 
     Raises:
         ValueError: it has none that is known.

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from align.analysis.models.heads import AttentionBlock, AttentionHead, masked
-from align.backends.base import OpenRecorder
-from align.backends.transformer.forward import Layer, Transformer
-from align.backends.transformer.linear import Projection
-from align.errors import ModelError
-from align.types import Part
+from align.core.errors import ModelError
+from align.core.types import Part
+from align.models.engine.forward import Layer, Transformer
+from align.models.engine.linear import Projection
+from align.models.recorder import OpenRecorder
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Gated:
     gates: Tensor
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """See `align.backends.transformer.linear.Linear`."""
+        """See `align.models.engine.linear.Linear`."""
         return self.projection(x * self.gates, residual)
 
     def weight(self) -> Tensor:

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from align.backends.huggingface.config import Config, read_json
-from align.backends.huggingface.files import FILES, read_weights
-from align.backends.huggingface.own_model import import_transformers, silent
-from align.backends.huggingface.tokenizer_json import read_tokenizer
-from align.errors import ModelError, Remedy, one_line, show_value
+from align.core.errors import ModelError, Remedy, one_line, show_value
+from align.models.huggingface.config import Config, read_json
+from align.models.huggingface.files import FILES, read_weights
+from align.models.huggingface.own_model import import_transformers, silent
+from align.models.huggingface.tokenizer_json import read_tokenizer
 
 
 class Kind(NamedTuple):

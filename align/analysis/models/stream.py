@@ -8,9 +8,9 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from align.analysis.maps import Maps, Tokens
-from align.backends.transformer.inside import LayerAttention
-from align.text.batching import BUFFER, batches, chunks
-from align.types import Pair
+from align.analysis.recording import LayerAttention
+from align.core.batching import BUFFER, batches, chunks
+from align.core.types import Pair
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from align.analysis.maps import Reading, States, Tokens
 from align.analysis.models.stream import Encoded, in_order, sentence_maps
-from align.attention.merging import NULL, collate
-from align.backends.base import OpenRecorder
-from align.backends.transformer.inside import Inside
-from align.text.batching import BATCH_TOKENS
-from align.types import Pair, Part, Pieces
+from align.analysis.recording import Inside
+from align.core.batching import BATCH_TOKENS
+from align.core.merging import NULL, collate
+from align.core.types import Pair, Part, Pieces
+from align.models.recorder import OpenRecorder
 
 
 class TranslationModel:

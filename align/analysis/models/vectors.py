@@ -10,9 +10,9 @@ import torch
 from align.analysis.maps import Layered, Numbers
 from align.analysis.models.translation import TranslationModel
 from align.analysis.words import membership
-from align.errors import DataError, LineError, show_value
-from align.text.lines import open_lines, read_lines
-from align.types import Pair
+from align.core.errors import DataError, LineError, show_value
+from align.core.types import Pair
+from align.io.reader import open_lines, read_lines
 
 
 def read_vectors(lines: Iterable[str], name: str, wanted: Collection[str]) -> dict[str, Numbers]:

@@ -16,10 +16,10 @@ from align.analysis.maps import SPECIAL, Inspected, Maps, Reading, Tokens
 from align.analysis.measures import MEASURES, measured
 from align.analysis.patterns.rule import PATTERNS, SHORTEST, THRESHOLD, name, score, typical
 from align.analysis.resampling import Doubles, Draws
-from align.errors import DataError, plural
-from align.types import Pair, Part
-from align.view.report import Finding, Table
-from align.view.tables import Column, Value, interval, percent
+from align.core.errors import DataError, plural
+from align.core.types import Pair, Part
+from align.evaluation.tables import Column, Value, interval, percent
+from align.view.findings import Finding, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -188,7 +188,7 @@ def _named(shares: Doubles) -> dict[str, Value]:
 
 def _share_figure(one: PartPatterns) -> Callable[[], Figure]:
     def draw() -> Figure:
-        from align.view.analysis_plots import bars
+        from align.analysis.plots import bars
 
         by_layer = np.stack([one.shares(measure).mean((0, 3)) for measure in MEASURES], -1)  # [5, L, 2]
         names = [f"{layer + 1} {MEASURES[measure]}" for layer in range(by_layer.shape[1]) for measure in MEASURES]
@@ -200,7 +200,7 @@ def _share_figure(one: PartPatterns) -> Callable[[], Figure]:
 
 def _example_figure(one: PartPatterns) -> Callable[[], Figure]:
     def draw() -> Figure:
-        from align.view.analysis_plots import attention_maps
+        from align.analysis.plots import attention_maps
 
         panels = {
             f"{PATTERNS[pattern]} ({example.place[0]}-{example.place[1]})": (

@@ -17,7 +17,7 @@ from align.analysis.maps import Inspected, Numbers
 from align.analysis.measures import measured
 from align.analysis.resampling import Counts
 from align.analysis.words import between_words, has_piece
-from align.types import Part
+from align.core.types import Part
 
 DIRECTIONS = ("d>h", "h>d")
 """Who attends: the dependent to its head, or the head to its dependent."""

@@ -19,9 +19,9 @@ from align.analysis.syntax import attachment, word_pairs
 from align.analysis.syntax.attachment import Sentence, attach, both_directions
 from align.analysis.syntax.dependencies import DIRECTIONS, OFFSETS, Found, Parsed, attend, find
 from align.analysis.syntax.word_pairs import NONE, WordPair
-from align.errors import Argument, DataError, Remedy, plural
-from align.view.report import Finding, Table
-from align.view.tables import Column, Value, interval, percent
+from align.core.errors import Argument, DataError, Remedy, plural
+from align.evaluation.tables import Column, Value, interval, percent
+from align.view.findings import Finding, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -226,7 +226,7 @@ def _task_rows(
 
 def _figure(rows: Sequence[Mapping[str, Value]]) -> Callable[[], Figure]:
     def draw() -> Figure:
-        from align.view.analysis_plots import bars
+        from align.analysis.plots import bars
 
         series = {"best head, a": "weight", "best head, ‖af‖": "norm", "best offset": "offset"}
         values = {name: [float(str(row[key])) for row in rows] for name, key in series.items()}

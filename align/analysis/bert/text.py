@@ -1,0 +1,111 @@
+"""From lines of text to pieces and their numbers: the tokenizer is learnt here, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from align.analysis.bert.segments import CLS, SEP, SPECIAL, UNK, Text
+from align.core.batching import chunks
+from align.io.reader import open_lines, read_lines
+
+SENTENCE_ENDS = (".", "?", "!")
+INSIDE = "##"
+AT_ONCE = 10_000
+"""Lines that are cut into pieces together."""
+
+
+def read_texts(paths: Sequence[Path]) -> Iterator[str]:
+    """The lines of files that have anything in them.
+
+    Raises:
+        DataError: one is not UTF-8; says where.
+        OSError: a file cannot be read.
+    """
+    for path in paths:
+        with open_lines(str(path)) as stream:
+            for line in read_lines(stream, str(path)):
+                if line.strip():
+                    yield line
+
+
+def learn_tokenizer(lines: Iterator[str], pieces: int, lower: bool) -> Any:
+    """Learn WordPieces, and put [CLS] and [SEP] around what is cut with them.
+
+    The library takes pieces that are equally frequent in any order: another run may learn some others.
+
+    Args:
+        lines: of the text.
+        pieces: how many to learn at most, special ones among them.
+        lower: whether to make text lower-case, and take its accents off.
+
+    Raises:
+        ModuleNotFoundError: tokenizers is not installed.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token=UNK))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=pieces, min_frequency=2, special_tokens=list(SPECIAL), show_progress=False
+    )
+    tokenizer.train_from_iterator(lines, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{CLS} $A {SEP}",
+        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
+        special_tokens=[(piece, SPECIAL.index(piece)) for piece in (CLS, SEP)],
+    )
+    return tokenizer
+
+
+def number(lines: Iterator[str], tokenizer: Any) -> Text:
+    """A text in pieces.
+
+    Raises:
+        ValueError: there is no line with a piece, or there are more pieces than two bytes can tell apart.
+    """
+    names = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+    if len(names) > 1 << 16:
+        raise ValueError(f"{len(names):,} pieces are more than {1 << 16:,}")
+    parts, lengths = [np.zeros(0, np.uint16)], [0]
+    for chunk in chunks(lines, AT_ONCE):
+        for encoding in tokenizer.encode_batch(chunk, add_special_tokens=False):
+            if encoding.ids:
+                parts.append(np.array(encoding.ids, np.uint16))
+                lengths.append(len(encoding.ids))
+    if len(lengths) == 1:
+        raise ValueError("there is no text to train on")
+    return Text(
+        np.concatenate(parts),
+        np.cumsum(lengths),
+        np.array([not name.startswith(INSIDE) for name in names]),
+        np.array([name in SENTENCE_ENDS for name in names]),
+    )
+
+
+def split(text: Text, valid: int) -> tuple[Text, Text]:
+    """All lines but the last ones, to train on, and these, to validate."""
+    place = len(text) - valid
+    middle = text.starts[place]
+    train = replace(text, ids=text.ids[:middle], starts=text.starts[: place + 1])
+    return train, replace(text, ids=text.ids[middle:], starts=text.starts[place:] - middle)
+
+
+def save_text(text: Text, path: Path) -> None:
+    """Write a text in pieces, whole or not at all."""
+    part = path.with_suffix(".part")
+    with part.open("wb") as stream:
+        np.savez(stream, **vars(text))
+    part.replace(path)
+
+
+def load_text(path: Path) -> Text:
+    """Read what `save_text` wrote."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return Text(**{field.name: arrays[field.name] for field in fields(Text)})

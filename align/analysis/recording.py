@@ -1,0 +1,148 @@
+"""All attention of a Transformer in one forced pass: the encoder's, the decoder's and that between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from align.core.norms import gram, head_products, source_norms, vector_norms
+from align.core.types import PARTS, Part
+from align.models.engine.forking import under_way
+from align.models.engine.forward import Layer, Padded, Transformer
+from align.models.engine.kept import Kept
+from align.models.engine.layers import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class LayerAttention:
+    """What one layer attends to in a batch; T rows attend to S columns.
+
+    Attributes:
+        part: of the model.
+        layer: from 1.
+        weights: a `[B, H, T, S]`; rows of pads mean nothing, columns of pads have 0.
+        vectors: norm of each head's transformed vector, `||f(x)||` `[B, H, S]`.
+        together: norm of all heads' sum, `||sum_h a_h f_h(x)||` `[B, T, S]` (Kobayashi et al. 2020, eq. 5).
+    """
+
+    part: Part
+    layer: int
+    weights: Tensor
+    vectors: Tensor
+    together: Tensor
+
+
+def with_norms(
+    part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor], kept: Kept | None = None
+) -> LayerAttention:
+    """A layer's attention with its norms.
+
+    Args:
+        part: of the model.
+        layer: from 1.
+        weights: `[B, H, T, S]`.
+        values: value vectors with their bias `[B, H, S, d]`.
+        products: what `head_products` makes of the output projection.
+        kept: the heads that these are, where others were pruned, which then have zeros.
+    """
+    inner = gram(values, products)  # [B, S, H, H]
+    vectors, together = source_norms(inner), vector_norms(weights, inner)
+    if kept:
+        weights, vectors = kept.spread(weights, 1), kept.spread(vectors, 1)
+    return LayerAttention(part, layer, weights, vectors, together)
+
+
+def split_heads(weight: Tensor, heads: int) -> Tensor:
+    """Each head's share of an output projection: `[D, H d]` to `[H, d, D]`."""
+    return weight.view(len(weight), heads, -1).permute(1, 2, 0)
+
+
+class Inside:
+    """A Transformer whose attention is all shown.
+
+    Args:
+        transformer: the model.
+    """
+
+    def __init__(self, transformer: Transformer) -> None:
+        self._transformer = transformer
+        self._products: dict[tuple[Part, int], list[Tensor]] = {}
+
+    @property
+    def shape(self) -> dict[Part, tuple[int, int]]:
+        """How many layers, and heads in each, the parts have."""
+        stacks = {"encoder": self._transformer.encoder.layers, "decoder": self._transformer.decoder.layers}
+        own: dict[Part, tuple[int, int]] = {
+            part: (len(stacks[part]), stacks[part][0].heads) for part in PARTS if part in stacks
+        }
+        return {**own, "cross": own["decoder"]}
+
+    def record(self, source: Padded, steps: Padded | None, parts: Collection[Part]) -> Iterator[LayerAttention]:
+        """The attention of all layers of some parts, in one pass that ends with the last that is needed.
+
+        Args:
+            source: what the encoder reads `[B, S]`, on the model's device.
+            steps: what the decoder reads `[B, T]`, likewise; None where only the encoder is asked for.
+            parts: which.
+        """
+        with under_way():
+            return iter(self._record(source, steps, parts))
+
+    def states(self, source: Padded) -> Tensor:
+        """The encoder's vectors: what goes into its first layer, and what comes out of each `[B, L+1, S, D]`.
+
+        The last is the encoder's output, with its norm where it has one; those of pads mean nothing.
+
+        Args:
+            source: what the encoder reads `[B, S]`, on the model's device.
+        """
+        with under_way(), torch.inference_mode():
+            columns = Layout.of(source.kept)
+            stack = self._transformer.encoder
+            states = [stack.embedding(columns.flatten(source.ids[..., None])[:, 0], columns)]  # [N, D]
+            for layer in stack.layers:
+                states.append(layer.feed(layer.attend(states[-1], columns)))
+            if stack.norm:
+                states[-1] = stack.norm(states[-1])
+            return torch.stack([columns.pad(state) for state in states], 1)
+
+    @torch.inference_mode()
+    def _record(self, source: Padded, steps: Padded | None, parts: Collection[Part]) -> list[LayerAttention]:
+        columns = Layout.of(source.kept)
+        stack = self._transformer.encoder
+        x = stack.embedding(columns.flatten(source.ids[..., None])[:, 0], columns)
+        recorded: list[LayerAttention] = []
+        for number, layer in enumerate(stack.layers, 1):
+            x = self._attend("encoder", number, layer, x, columns, recorded if "encoder" in parts else None)
+            x = layer.feed(x)
+        if steps is None:
+            return recorded
+        encoded = stack.norm(x) if stack.norm else x
+        rows = Layout.of(steps.kept)
+        stack = self._transformer.decoder
+        x = stack.embedding(rows.flatten(steps.ids[..., None])[:, 0], rows)
+        for number, layer in enumerate(stack.layers, 1):
+            x = self._attend("decoder", number, layer, x, rows, recorded if "decoder" in parts else None)
+            assert layer.cross
+            assert layer.cross_block
+            weights, values = layer.cross.weights(layer.cross_block.enter(x), rows, encoded, columns)
+            if "cross" in parts:
+                recorded.append(with_norms("cross", number, weights, values, layer.cross.products, layer.cross_kept))
+            x = layer.feed(layer.cross_block.leave(layer.cross.context(weights, values, rows), x))
+        return recorded
+
+    def _attend(
+        self, part: Part, number: int, layer: Layer, x: Tensor, layout: Layout, recorded: list[LayerAttention] | None
+    ) -> Tensor:
+        """Through a layer's self-attention `[N, D]`, which is recorded if there is a list for it."""
+        if recorded is None:
+            return layer.attend(x, layout)
+        weights, values = layer.attention.weights(layer.attention_block.enter(x), layout)
+        if (part, number) not in self._products:
+            out_proj = split_heads(layer.attention_block.out.weight(), layer.attention.heads)
+            self._products[part, number] = head_products(out_proj)
+        recorded.append(with_norms(part, number, weights, values, self._products[part, number], layer.kept))
+        return layer.attention_block.leave(layer.attention.context(weights, values, layout), x)

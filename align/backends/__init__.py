@@ -1,1 +1,0 @@
-"""Backends: a model in, `CrossAttention` out, nothing else. `base.py` says what one must offer."""

@@ -1,1 +1,0 @@
-"""What torch saved, read without being trusted, whoever saved it."""

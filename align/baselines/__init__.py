@@ -1,0 +1,1 @@
+"""Run the statistical aligners eflomal, fast_align and GIZA++ for comparison."""

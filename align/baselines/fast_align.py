@@ -1,0 +1,249 @@
+"""fast_align (Dyer et al. 2013): its program, or the library systran-align, which is built from its code.
+
+The library trains the same model but returns only symmetrised links, with the diagonal's tension as it was before
+training. The links of both directions with the tension that was learned are read off the tables that it writes:
+
+little-endian int32 version, int32 number of words, the words, each ended by a zero byte, and int32 number of rows,
+which is not needed here. Then rows to the file's end: int32 origin, int32 number of cells, and a cell for each word
+that may come from this origin: int32 word, float32 t(word | origin). Words count from 1; `<eps>` is the empty word,
+the origin of words that have no counterpart.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from align.baselines.process import Files, Job, find_program, run_program
+from align.io.children import python
+
+VERSION = 2
+EMPTY_WORD = b"<eps>"
+
+P_EMPTY_WORD = 0.08
+"""Share of the words that come from the empty word: the default of fast_align and of the library."""
+
+UNSEEN = 1e-9
+"""t(word | origin) of a pair that is not in the table, as in fast_align."""
+
+CELLS = 1 << 20
+"""Cells that are worked on at once, to bound the memory for very long sentences."""
+
+Array = npt.NDArray[Any]
+
+_TENSION = re.compile(r"final tension: (\S+)")
+_LENGTH = re.compile(r"expected target length = source length \* (\S+)")
+
+_SYSTRAN = """
+import sys, systran_align
+systran_align.generate_alignment_probabilities(
+    *sys.argv[1:4], verbose=True, favor_diagonal=True, optimize_tension=True, variational_bayes=True,
+    beam_threshold=float(sys.argv[4]))
+"""
+
+
+def find_fast_align() -> Callable[[Job], Files]:
+    """What aligns with the program on PATH, or else with the library systran-align.
+
+    Raises:
+        ModuleNotFoundError: there is neither; says how to install them.
+    """
+    path = find_program("fast_align")
+    if path:
+        return partial(_by_program, path)
+    if find_spec("systran_align"):
+        return _by_library
+    raise ModuleNotFoundError(
+        "fast_align is not installed: pip install systran-align (Linux on x86-64, Python up to 3.11), "
+        "or put fast_align on PATH"
+    )
+
+
+def _join(files: Files, path: Path) -> Path:
+    with open(files[0]) as sources, open(files[1]) as targets, open(path, "w") as stream:
+        for source, target in zip(sources, targets, strict=True):
+            stream.write(f"{source.rstrip()} ||| {target}")
+    return path
+
+
+def _last(pattern: re.Pattern[str], log: str) -> str:
+    numbers = pattern.findall(log)
+    if not numbers:
+        raise ValueError(f"fast_align did not write '{pattern.pattern.partition(' (')[0]}' to stderr")
+    return str(numbers[-1])
+
+
+def _by_program(path: str, job: Job) -> Files:
+    """Align with the program; where the test text is separate, as its own `force_align.py` does."""
+    text = _join(job.text, job.folder / "text")
+    output = job.folder / "forward", job.folder / "reverse"
+    for links, reverse in zip(output, ([], ["-r"]), strict=True):
+        train: list[str | Path] = [path, "-i", text, "-d", "-o", "-v", *reverse]
+        if job.test is None:
+            run_program("fast_align", train, job, links)
+            continue
+        table, scored = job.folder / "table", job.folder / "scored"
+        log = run_program("fast_align", [*train, "-p", table], job)
+        model: list[str | Path] = ["-T", _last(_TENSION, log), "-m", _last(_LENGTH, log), "-f", table]
+        test = _join(job.test, job.folder / "test")
+        run_program("fast_align", [path, "-i", test, "-d", *model, *reverse], job, scored)
+        with open(scored) as lines, open(links, "w") as stream:  # source ||| target ||| links ||| score
+            stream.writelines(line.rpartition("|||")[0].rpartition("|||")[2].strip() + "\n" for line in lines)
+    return output
+
+
+def _by_library(job: Job) -> Files:
+    """Train with the library, in a process of its own, and read the links off its tables."""
+    text = _join(job.text, job.folder / "text")
+    output = job.folder / "forward", job.folder / "reverse"
+    tables = job.folder / "forward.table", job.folder / "reverse.table"
+    # fast_align leaves unlikely pairs out of the table that it writes, but uses all of them for the text it trained on
+    beam = "-inf" if job.test is None else "-4"
+    log = run_program("systran-align", python(_SYSTRAN, text, *tables, beam), job)
+    parts = log.split("conditional probabilities: ")  # printed at the end of each direction
+    if len(parts) != 3:
+        raise ValueError("systran-align does not print the tension of both directions as version 3.5.0 does")
+    for reverse, part in enumerate(parts[:2]):
+        _read_off(job, bool(reverse), Table(tables[reverse]), float(_last(_TENSION, part)), output[reverse])
+    return output
+
+
+def _read_off(job: Job, reverse: bool, table: Table, tension: float, path: Path) -> None:
+    """Write the best links of one direction."""
+    files = job.test or job.text
+    with open(files[reverse]) as origins, open(files[1 - reverse]) as sentences, open(path, "w") as stream:
+        for number, (origin, sentence) in enumerate(zip(origins, sentences, strict=True)):
+            needed = number >= job.skip
+            links = table.best(table.ids(origin), table.ids(sentence), tension) if needed else []
+            stream.write(" ".join(f"{j}-{i}" if reverse else f"{i}-{j}" for i, j in links) + "\n")
+
+
+class Table:
+    """Translation probabilities of one direction, for words that are numbers.
+
+    Args:
+        path: a file that `systran_align.generate_alignment_probabilities` wrote for a text of numbers.
+
+    Raises:
+        ValueError: the file is of another version, or cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        raw = path.read_bytes()
+        version, count = struct.unpack_from("<ii", raw) if len(raw) >= 8 else (0, 0)
+        if version != VERSION:
+            raise ValueError(
+                f"systran-align wrote probabilities of format {version}, and this reads format {VERSION}: "
+                "pip install systran-align==3.5.0"
+            )
+        try:
+            words, start = _words(raw, count)
+            self._empty_word = words.index(EMPTY_WORD) + 1
+            self._width = count + 1
+            cells = _cells(np.frombuffer(raw, "<i4", offset=start + 4), self._width)
+            self._keys, self.values = cells if len(cells[0]) else (np.array([-1]), np.array([UNSEEN]))  # of no pair
+        except (IndexError, ValueError):
+            raise ValueError("systran-align wrote a file of probabilities that cannot be read") from None
+        numbers = [int(word) if word.isdigit() else 0 for word in words]
+        self._ids = np.zeros(max(numbers) + 2, np.int64)  # the last one is for numbers that the table does not know
+        self._ids[numbers] = np.arange(1, count + 1)
+
+    def ids(self, line: str) -> Array:
+        """The table's own words for a line of numbers `[words]`; 0 for what it does not know."""
+        numbers = np.array(line.split(" "), np.int64)
+        ids: Array = self._ids[np.minimum(numbers, len(self._ids) - 1)]
+        return ids
+
+    def joint(self, origins: Array, words: Array, rows: Array, tension: float) -> Array:
+        """p(word, origin) of a sentence pair (fast_align's `da.h` and `fast_align.cc`).
+
+        Args:
+            origins: ids of the sentence that the words come from `[I]`.
+            words: ids of the words `[J]`.
+            rows: which of the words to do, from 0 `[R]`.
+            tension: how close to the diagonal links are, as learned.
+
+        Returns:
+            Probabilities `[R, I+1]`, those of the empty word first.
+        """
+        keys = np.concatenate(([self._empty_word], origins)) * self._width + words[rows, None]  # [R, I+1]
+        places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        lexical = np.where(self._keys[places] == keys, self.values[places].astype(np.float64), UNSEEN)
+        prior = np.full(keys.shape, P_EMPTY_WORD)
+        at = (rows[:, None] + 1) / len(words)  # [R, 1]
+        prior[:, 1:] = np.exp(-np.abs(np.arange(1, len(origins) + 1) / len(origins) - at) * tension)
+        prior[:, 1:] /= _partition(rows + 1, len(words), len(origins), tension)[:, None] / (1 - P_EMPTY_WORD)
+        product: Array = lexical * prior
+        return product
+
+    def best(self, origins: Array, words: Array, tension: float) -> list[tuple[int, int]]:
+        """The likeliest origin of each word, as (origin, word) from 0; words from the empty word are left out."""
+        links = []
+        step = max(1, CELLS // (len(origins) + 1))
+        for start in range(0, len(words), step):
+            rows = np.arange(start, min(start + step, len(words)))
+            best = self.joint(origins, words, rows, tension).argmax(1)
+            links += [(int(i) - 1, int(j)) for i, j in zip(best, rows, strict=True) if i]
+        return links
+
+
+def _words(raw: bytes, count: int) -> tuple[list[bytes], int]:
+    """The words of a file, and where they end."""
+    words, start = [], 8
+    for _ in range(count):
+        end = raw.index(0, start)
+        words.append(raw[start:end])
+        start = end + 1
+    return words, start
+
+
+def _cells(numbers: Array, width: int) -> tuple[Array, Array]:
+    """The cells of all rows: origin times `width` plus word, in ascending order, and the probability of each."""
+    heads, at = [], 0
+    while at < len(numbers):
+        heads.append(at)
+        at += 2 + 2 * int(numbers[at + 1])
+        if at > len(numbers) or at < heads[-1] + 2:
+            raise ValueError("a row ends outside the file")
+    keys = np.empty(len(numbers) // 2 - len(heads), np.int64)
+    values = np.empty(len(keys), np.float32)
+    done = 0
+    for head, end in pairwise([*heads, len(numbers)]):
+        row = numbers[head + 2 : end]
+        order = row[::2].argsort()
+        keys[done : done + len(order)] = row[::2][order]
+        keys[done : done + len(order)] += int(numbers[head]) * width  # more than 32 bits hold
+        values[done : done + len(order)] = row[1::2].view("<f4")[order]
+        done += len(order)
+    if np.any(keys[1:] <= keys[:-1]):
+        raise ValueError("the rows are not in order")
+    return keys, values
+
+
+def _partition(positions: Array, length: int, origins: int, tension: float) -> Array:
+    """The sum over all origins of what decays with the distance from the diagonal: two geometric series `[R]`.
+
+    Args:
+        positions: of the words, from 1 `[R]`.
+        length: number of words in their sentence, J.
+        origins: number of words that they may come from, I.
+        tension: as learned.
+    """
+    below = np.floor(positions * origins / length)  # origins at or before the diagonal
+    ratio = np.exp(-tension / origins)
+
+    def series(first: Array, count: Array) -> Array:
+        start = np.exp(-np.abs(first / origins - positions / length) * tension)
+        total: Array = start * (1.0 - ratio**count) / (1.0 - ratio)
+        return total
+
+    return np.where(below > 0, series(below, below), 0.0) + series(below + 1, origins - below)

@@ -1,0 +1,264 @@
+"""Statistical word aligners behind one function: fast_align, eflomal, and GIZA++ or MGIZA.
+
+The tools get numbers in place of words, so that no word can be taken for a separator, be cut or be too long, and shift
+the indices after it. They only look at which words are the same: numbers change what they learn by no more than the
+rounding of sums in another order.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from align.baselines.eflomal import find_eflomal
+from align.baselines.giza import find_giza
+from align.baselines.pieces import Cut, cut_pairs, join_links
+from align.baselines.process import Files, Job
+from align.core.errors import Argument, DataError, PairError, Remedy
+from align.core.formats import parse_pharaoh
+from align.core.types import Links, Pair, TextWarning
+
+
+class Tool(NamedTuple):
+    """A statistical aligner.
+
+    Attributes:
+        find: looks for it on this computer; returns the function that does a job with it.
+        max_words: pairs with a longer side are left out.
+        max_ratio: so are pairs with a side longer than this times the other.
+        lower: whether it puts words into lower case.
+        separate: whether it can align a text that it was not trained on.
+    """
+
+    find: Callable[[], Callable[[Job], Files]]
+    max_words: int
+    max_ratio: float = math.inf
+    lower: bool = False
+    separate: bool = True
+
+
+class _Numbers(dict[str, int]):
+    """A number for every word, in the order of appearance; from 2, since GIZA++ reserves 0 and 1."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self) + 2
+        return number
+
+
+class Run(NamedTuple):
+    """A run of a tool.
+
+    Attributes:
+        trained: number of pairs in the text that it was trained on, including those that it could not take.
+        links: for each pair to align, in order, forward links, where each target word has at most one source word,
+            and reverse links, where each source word has at most one target word; all as (source, target). Where the
+            tool aligned pieces, that holds of pieces, and a word has as many links as its pieces have. They can be
+            read once, and only while the run is open: its files are temporary.
+    """
+
+    trained: int
+    links: Iterator[tuple[Links, Links]]
+
+
+def align_with(
+    tool: str,
+    pairs: Iterable[Pair],
+    *,
+    train: Iterable[Pair] | None = None,
+    append: bool = False,
+    threads: int = 1,
+    cut: Cut | None = None,
+) -> Iterator[tuple[Links, Links]]:
+    """Align pairs with a statistical tool, in both directions; see `open_run`.
+
+    Returns:
+        The links of the run. The tool runs when the first ones are asked for.
+    """
+    check_use(tool, train is not None, append)
+
+    def links() -> Iterator[tuple[Links, Links]]:
+        with open_run(tool, pairs, train=train, append=append, threads=threads, cut=cut) as run:
+            yield from run.links
+
+    return links()
+
+
+@contextmanager
+def open_run(
+    tool: str,
+    pairs: Iterable[Pair],
+    *,
+    train: Iterable[Pair] | None = None,
+    append: bool = False,
+    threads: int = 1,
+    cut: Cut | None = None,
+) -> Iterator[Run]:
+    """Run a statistical tool on pairs, in both directions, and read its links.
+
+    Pairs that a tool cannot take get no links: blank pairs, and with a warning those that are too long for it. Too
+    long is a side of more than 1,023 words for eflomal, of more than 100 words or nine times the other side for GIZA++,
+    and of more than 32,766 words for fast_align; where pairs are cut, these are pieces.
+
+    With one thread fast_align's links are the same every time; it is hardly faster with more. eflomal takes no seed:
+    its links differ a little from run to run.
+
+    Args:
+        tool: a key of TOOLS.
+        pairs: what to align; read once, and kept in temporary files.
+        train: what to train on; without it, the pairs themselves.
+        append: train on both, as published results on small test sets do; else on `train` alone.
+        threads: how many the tool may use.
+        cut: cuts each pair, those to train on too, into the pieces that the tool gets in place of words, such as
+            `Recorder.encode`. Each direction's links are then brought back to words.
+
+    Raises:
+        ModuleNotFoundError: the tool is not installed.
+        ValueError: the tool is unknown or cannot be used like this, there is nothing to train on, or the tool fails or
+            writes impossible links.
+    """
+    check_use(tool, train is not None, append)
+    do_job = TOOLS[tool].find()
+    with tempfile.TemporaryDirectory(prefix="align-") as name:
+        folder = Path(name)
+        numbers = (_Numbers(), _Numbers())
+        text = (folder / "text.source", folder / "text.target")
+        test, skip, trained = None, 0, 0
+        unit, words = "pieces" if cut else "words", folder / "words"
+        if train is not None:
+            train_shapes = _write(tool, cut_pairs(train, cut) if cut else train, text, numbers, unit)
+            trained, skip = len(train_shapes) // 3, _taken(train_shapes)
+            if not skip:
+                raise DataError(f"{tool} has no pair to train on")
+            if not append:
+                test, skip = (folder / "test.source", folder / "test.target"), 0
+        shapes = _write(tool, cut_pairs(pairs, cut, words) if cut else pairs, test or text, numbers, unit)
+        trained += 0 if test else len(shapes) // 3
+        if _taken(shapes):
+            links = _read(tool, do_job(Job(folder, text, test, skip, threads)), skip, shapes)
+            yield Run(trained, join_links(links, words) if cut else links)
+        else:
+            yield Run(trained, ((frozenset(), frozenset()) for _ in shapes[::3]))
+
+
+def check_use(tool: str, train: bool, append: bool) -> None:
+    """Refuse a tool that is not installed, or a use that it does not support.
+
+    Args:
+        tool: a key of TOOLS.
+        train: whether there is a text to train on.
+        append: whether the pairs are to be appended to it.
+
+    Raises:
+        ModuleNotFoundError: the tool is not installed.
+        ValueError: the tool is unknown, or cannot be used like this.
+    """
+    if tool not in TOOLS:
+        raise ValueError(f"the tool is one of {', '.join(TOOLS)}; not {tool!r}")
+    if append and not train:
+        raise ValueError("there is no training text to append the pairs to")
+    if train and not append and not TOOLS[tool].separate:
+        advice = Remedy("append the pairs to the training text ({})", (Argument("append", True),))
+        raise DataError("GIZA++ aligns only what it trains on", remedy=advice)
+    TOOLS[tool].find()
+
+
+def lower_case(pair: Pair) -> Pair:
+    """The same pair in lower case: these tools rely on counts of words, which capitals would split."""
+    return Pair(tuple(map(str.lower, pair.source)), tuple(map(str.lower, pair.target)), pair.id)
+
+
+def describe_tool(tool: str) -> str:
+    """The tool, its package and its version, for signatures: `fast_align:systran-align-3.5.0`.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
+    do_job = TOOLS[tool].find()
+    path = str(do_job.args[0]) if isinstance(do_job, partial) else ""
+    package = {"fast_align": "systran-align"}.get(tool, tool)
+    seeded = "" if tool != "eflomal" else "-unseeded"
+    return f"{tool}:{Path(path).name}" if path else f"{tool}:{package}-{version(package)}{seeded}"
+
+
+def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbers, _Numbers], unit: str) -> array[int]:
+    """Add the pairs that a tool can take to its files, in numbers.
+
+    Returns:
+        Line number, source words and target words of each pair, one after the other; no words where it was left out.
+    """
+    limits = TOOLS[tool]
+    shapes = array("q")
+    left_out = []
+    with open(files[0], "a") as source, open(files[1], "a") as target:
+        for pair in pairs:
+            short, long = sorted((len(pair.source), len(pair.target)))
+            if not pair.blank and (long > limits.max_words or long > limits.max_ratio * short):
+                left_out.append(pair.id)
+            elif not pair.blank:
+                shapes.extend((pair.id, len(pair.source), len(pair.target)))
+                for words, table, stream in zip((pair.source, pair.target), numbers, (source, target), strict=True):
+                    line = [str(table[word.lower() if limits.lower else word]) for word in words]
+                    stream.write(" ".join(line) + "\n")
+                continue
+            shapes.extend((pair.id, 0, 0))
+    if left_out:
+        lines = f"{left_out[0]:,}" + (f" and {len(left_out) - 1:,} more" if len(left_out) > 1 else "")
+        why = f"more than {limits.max_words:,} {unit}"
+        if limits.max_ratio < math.inf:
+            why += f", or a side {limits.max_ratio:.0f} times as long as the other"
+        warnings.warn(f"{tool} cannot take line {lines} ({why})", TextWarning, stacklevel=2)
+    return shapes
+
+
+def _taken(shapes: array[int]) -> int:
+    """How many pairs were not left out, by what `_write` returns."""
+    return sum(1 for words in shapes[1::3] if words)
+
+
+def _read(tool: str, files: Files, skip: int, shapes: array[int]) -> Iterator[tuple[Links, Links]]:
+    """The links of both directions, checked; the first `skip` lines, which are of the training text, are left out."""
+    expected = skip + _taken(shapes)
+    for path in files:
+        with open(path) as stream:
+            lines = sum(1 for _ in stream)
+        if lines != expected:
+            raise ValueError(f"{tool} gave {lines:,} lines of links for {expected:,} pairs")
+    with open(files[0]) as forward, open(files[1]) as reverse:
+        streams = (islice(forward, skip, None), islice(reverse, skip, None))
+        for line, *shape in zip(shapes[::3], shapes[1::3], shapes[2::3], strict=True):
+            if not shape[0]:
+                yield frozenset(), frozenset()
+                continue
+            try:
+                links = [parse_pharaoh(next(stream).rstrip("\n")) for stream in streams]
+                for direction, side in zip(links, (1, 0), strict=True):
+                    if any(i >= shape[0] or j >= shape[1] for i, j in direction):
+                        raise ValueError(f"a link beyond the last word ({shape[0]} and {shape[1]} words)")
+                    if len({link[side] for link in direction}) < len(direction):
+                        raise ValueError(f"a {('source', 'target')[side]} word has two links")
+            except ValueError as error:
+                raise PairError(f"{tool} gave impossible links: {error}", line=line) from None
+            yield links[0], links[1]
+
+
+def _find_fast_align() -> Callable[[Job], Files]:
+    """What aligns with fast_align; imported late, because the reader of the library's tables needs numpy."""
+    from align.baselines.fast_align import find_fast_align
+
+    return find_fast_align()
+
+
+TOOLS: dict[str, Tool] = {
+    "fast_align": Tool(_find_fast_align, max_words=32_766),  # it counts lengths in 16 bits
+    "eflomal": Tool(find_eflomal, max_words=1_023, lower=True),
+    "giza": Tool(find_giza, max_words=100, max_ratio=9, separate=False),  # beyond both it cuts sentences off
+}

@@ -1,1 +1,0 @@
-"""`analyse-attention`: questions about the attention inside a model, a file a command."""

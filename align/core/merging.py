@@ -1,0 +1,96 @@
+"""From pieces to the user's words: whose part is each piece, and what is a word's score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from align.core.types import Batch, Pieces
+
+NULL = -1
+PAD = -2
+
+
+def _pad(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
+    """Rows of different length as one tensor, `fill` at their ends."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    padded = np.full((len(rows), lengths.max()), fill, dtype=np.int64)
+    padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    return torch.from_numpy(padded)
+
+
+def collate(pairs: Sequence[Pieces], pad: int) -> Batch:
+    """Put pairs into one batch.
+
+    Args:
+        pairs: B pairs with at least one piece on either side.
+        pad: the dictionary id that means "nothing here".
+
+    Returns:
+        The batch, on the CPU.
+    """
+    return Batch(
+        source=_pad([p.source for p in pairs], pad),
+        source_words=_pad([p.source_words for p in pairs], PAD),
+        target=_pad([p.target for p in pairs], pad),
+        target_words=_pad([p.target_words for p in pairs], PAD),
+        words=(max(p.words[0] for p in pairs), max(p.words[1] for p in pairs)),
+    )
+
+
+def _membership(words: Tensor, columns: Tensor) -> Tensor:
+    return (words.unsqueeze(-1) == columns).float()
+
+
+def merge_sources(scores: Tensor, source_words: Tensor, count: int) -> Tensor:
+    """Sum scores over the pieces of each source word.
+
+    Args:
+        scores: `[B, C, T, S]`, C ways to score at once.
+        source_words: word of each source piece `[B, S]`, -1 for `</s>`, -2 for a pad.
+        count: I, the number of source words to make room for.
+
+    Returns:
+        `[B, C, T, I+1]`; the last column is the source's `</s>`. A source word without any piece has -1
+        throughout, below every score, so that it never wins.
+    """
+    columns = torch.cat((torch.arange(count), torch.tensor([NULL]))).to(source_words.device)
+    into_source = _membership(source_words, columns)  # [B, S, I+1]
+    merged = scores @ into_source.unsqueeze(1)  # [B, C, T, I+1]
+    return merged.masked_fill_((into_source.sum(1) == 0)[:, None, None, :], -1)
+
+
+def merge_targets(scores: Tensor, target_words: Tensor, count: int) -> Tensor:
+    """Mean of scores over the pieces of each target word.
+
+    Args:
+        scores: `[B, C, T, N]`, C ways to score at once, N columns of any kind.
+        target_words: word of each target piece `[B, T]`, -2 for a pad.
+        count: J, the number of target words to make room for.
+
+    Returns:
+        `[B, C, J, N]`; a target word without any piece has 0.
+    """
+    into_target = _membership(target_words, torch.arange(count, device=target_words.device))  # [B, T, J]
+    merged = into_target.transpose(1, 2).unsqueeze(1) @ scores  # [B, C, J, N]
+    merged /= into_target.sum(1).clamp_(min=1)[:, None, :, None]
+    return merged
+
+
+def merge_words(scores: Tensor, source_words: Tensor, target_words: Tensor, words: tuple[int, int]) -> Tensor:
+    """Merge piece scores to word scores: sum over a source word's pieces, mean over a target word's.
+
+    Args:
+        scores: `[B, C, T, S]`, C ways to score at once.
+        source_words: word of each source piece `[B, S]`, -1 for `</s>`, -2 for a pad.
+        target_words: word of each target piece `[B, T]`, -2 for a pad.
+        words: (I, J), the number of source and target words to make room for.
+
+    Returns:
+        `[B, C, J, I+1]`, as `merge_sources` and `merge_targets` have it.
+    """
+    return merge_targets(merge_sources(scores, source_words, words[0]), target_words, words[1])

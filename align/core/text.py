@@ -1,0 +1,167 @@
+"""Cut sentences into words, find where words stand in their line, and number the pairs of a text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from align.core.errors import shorten, show_value
+from align.core.pieces import IdPair
+from align.core.types import Pair, Span
+
+_WORD = re.compile(r"[^ \t]+")
+
+_JOINED = "\u0600-\u18af\u1a00-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefe\U00011000-\U00011fff"
+"""Scripts from Arabic to Mongolian, and of South and South-East Asia, whose spelling has zero-width characters."""
+
+_EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"
+"""Pictures that a zero-width joiner makes one of."""
+
+_INVISIBLE = re.compile(
+    "[\xad\u034f\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+    f"|(?<![{_JOINED}{_EMOJI}])[\u200b-\u200d]+(?![{_JOINED}{_EMOJI}])"
+)
+"""Soft hyphens, marks of direction and zero-width characters, the latter where they are no part of the spelling."""
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """The words of a sentence, cut at ASCII space and TAB."""
+    return tuple(_WORD.findall(text))
+
+
+def normalize(text: str) -> str:
+    """Return a text as models read it in training: composed (NFC), without invisible characters.
+
+    Soft hyphens, direction marks and zero-width characters are removed; zero-width characters only where no neighbour
+    is an emoji or of a script that uses them, such as Arabic or Thai.
+    """
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
+
+
+def find_spans(words: Sequence[str], line: str) -> list[Span]:
+    """Where words stand in their line.
+
+    Args:
+        words: in order, without spaces in them, and nothing but spaces between them in the line.
+        line: the line that they were cut from.
+
+    Raises:
+        ValueError: the line does not have these words.
+    """
+    spans, end = [], 0
+    for word in words:
+        start = line.find(word, end)
+        if start < 0:
+            raise ValueError(f"{show_value(word)} does not stand behind character {end} of its line")
+        end = start + len(word)
+        spans.append((start, end))
+    return spans
+
+
+@dataclass(frozen=True, slots=True)
+class LinePair(Pair):
+    """A pair with the lines that its words were cut from, so that links can tell characters; `LinePair.of` makes one.
+
+    Attributes:
+        source_line: the source as it was given, with its own spaces.
+        target_line: likewise.
+    """
+
+    source_line: str
+    target_line: str
+
+    @classmethod
+    def of(cls, source: str, target: str, id: int = 1) -> LinePair:
+        """A pair of two lines, cut at ASCII space and TAB."""
+        return cls(split_words(source), split_words(target), id, source, target)
+
+    def memory(self) -> int:
+        """Bytes that it takes, about."""
+        return Pair.memory(self) + len(self.source_line) + len(self.target_line)
+
+    @property
+    def spans(self) -> tuple[list[Span], list[Span]]:
+        """Where the words of source and target stand in their lines.
+
+        Raises:
+            ValueError: they do not.
+        """
+        return find_spans(self.source, self.source_line), find_spans(self.target, self.target_line)
+
+    def with_target(self, words: tuple[str, ...]) -> LinePair:
+        """The same source with another target, whose line has a space between words."""
+        return replace(self, target=words, target_line=" ".join(words))
+
+
+MakePair: TypeAlias = Callable[[str, str, int], Pair]
+"""Makes a pair of the lines of both sides and its number."""
+
+
+def make_pair(source: str, target: str, id: int) -> Pair:
+    """A pair that does not keep its lines."""
+    return Pair(split_words(source), split_words(target), id)
+
+
+def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
+    """Pairs as they are, and two sentences as a pair with its number.
+
+    Raises:
+        TypeError: an item is not a pair of anything, or a sentence neither a string nor a sequence of words.
+        ValueError: an item is not two sentences, or a word of a sequence is not a word.
+    """
+    for number, pair in enumerate(pairs, 1):
+        if isinstance(pair, Pair):
+            yield pair
+        elif _in_order(pair) and len(pair) == 2:
+            source, target = pair
+            yield Pair(
+                _words(source, f"the source of pair {number}"), _words(target, f"the target of pair {number}"), number
+            )
+        else:
+            kind = ValueError if _in_order(pair) else TypeError
+            raise kind(f"pair {number} is {shorten(repr(pair))}, not a source and a target")
+
+
+def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
+    """Sentences as pairs without a target; of pairs the source and the number.
+
+    Raises:
+        TypeError: there is one sentence in place of several, or one that is neither a string nor a sequence of words,
+            or is in ids.
+        ValueError: a word of a sequence is not a word.
+    """
+    if isinstance(sentences, str | bytes):
+        raise TypeError(f"{shorten(repr(sentences))} is one sentence: give a list of sentences")
+    for number, one in enumerate(sentences, 1):
+        if isinstance(one, IdPair):
+            raise TypeError(f"sentence {number} is given in ids: only text can be translated")
+        if isinstance(one, Pair):
+            yield one.with_target(())
+        else:
+            yield Pair(_words(one, f"sentence {number}"), (), number)
+
+
+def _in_order(value: object) -> bool:
+    """Whether a value is a list, a tuple, an array or the like: one thing after the other, and no text."""
+    return isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | Mapping | Set)
+
+
+def _words(sentence: str | Sequence[str], name: str) -> tuple[str, ...]:
+    """The words of a sentence; a sequence must hold words already."""
+    if isinstance(sentence, str):
+        return split_words(sentence)
+    if not _in_order(sentence):
+        raise TypeError(f"{name} is {shorten(repr(sentence))}, not a string or a sequence of words")
+    for word in sentence:
+        if not isinstance(word, str):
+            raise TypeError(f"{name}: {shorten(repr(word))} is not a word: words are strings")
+        if split_words(word) != (word,):
+            raise ValueError(
+                f"{name}: {shorten(repr(word))} is not a word: words are not empty and have no space or TAB in them"
+            )
+    return tuple(sentence)

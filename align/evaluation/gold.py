@@ -1,0 +1,271 @@
+"""Gold links and hypotheses: whole files, read without guessing and checked against their text, or refused."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from align.core.errors import Argument, LinksError, Remedy, as_argument, compose, plural
+from align.core.formats import number
+from align.core.types import Gold, Links, Pair, TextWarning
+from align.evaluation.link_files import LINK_FORMATS, LinkFile, find_base, read_links, renumber_file
+from align.evaluation.scored import Scores, read_scores
+from align.io.reader import open_lines, read_lines
+
+Role = Literal["gold", "hyp"]
+OutOfRange = Literal["stop", "ignore"]
+
+EMPTY = Gold(frozenset(), frozenset())
+
+
+class LinksWarning(TextWarning):
+    """Links that seem to be of another text, or read the wrong way; the remedy names what to set."""
+
+    def __init__(self, what: str, *, file: str = "", remedy: Remedy | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.file = file
+        self.remedy = remedy
+
+    def told(self, spell: Callable[[Argument], str] = as_argument) -> str:
+        """The whole message, with each argument of the remedy as `spell` writes it."""
+        return compose(self.what, self.file, 0, self.remedy, spell)
+
+    def __str__(self) -> str:
+        return self.told()
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """What a file of links may leave open.
+
+    Attributes:
+        format: a key of LINK_FORMATS; None to tell it by the looks of the file.
+        base: where it starts to count, 0 or 1; None for what its indices or its format prove.
+        swapped: whether it has the target side first.
+        out_of_range: at a link to a word that its sentence does not have: "stop", or "ignore" it, which leaves it out
+            of gold, and keeps it in a hypothesis as a wrong link.
+
+    Raises:
+        ValueError: a value is not one of these.
+    """
+
+    format: str | None = None
+    base: int | None = None
+    swapped: bool = False
+    out_of_range: OutOfRange = "stop"
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in LINK_FORMATS:
+            raise ValueError(f"format is one of {', '.join(LINK_FORMATS)}, or None; not {self.format!r}")
+        if self.base not in (None, 0, 1):
+            raise ValueError(f"base is 0, 1 or None; not {self.base!r}")
+        if self.out_of_range not in get_args(OutOfRange):
+            raise ValueError(f"out_of_range is one of {', '.join(get_args(OutOfRange))}; not {self.out_of_range!r}")
+
+
+@dataclass(frozen=True)
+class NumberedLinks:
+    """A file's links by sentence pair, source first and from 0, with what the file was taken for.
+
+    Attributes:
+        file: the links in the file's own numbers.
+        base: where those start to count.
+        swapped: whether the file has the target side first.
+        pairs: the links of each sentence pair.
+        dropped: how many links were left out.
+        scores: of the links of each sentence pair that have one; nothing where they were not asked for.
+    """
+
+    file: LinkFile
+    base: int
+    swapped: bool
+    pairs: Sequence[Gold]
+    dropped: int = 0
+    scores: Sequence[Scores] = ()
+
+    @property
+    def kind(self) -> str:
+        """Format, base, order, and links left out, for the signature: `naacl-1`, `pharaoh-0-swapped`."""
+        swapped = "-swapped" if self.swapped else ""
+        return f"{self.file.format}-{self.base}{swapped}" + (f"-without-{self.dropped}" if self.dropped else "")
+
+    @property
+    def links(self) -> list[Links]:
+        """All links of each sentence pair, sure or possible: what a hypothesis is judged by."""
+        return [pair.possible for pair in self.pairs]
+
+    @property
+    def has_possible_links(self) -> bool:
+        """Whether any link is possible but not sure."""
+        return any(pair.sure != pair.possible for pair in self.pairs)
+
+
+def read_gold(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    base: int | None = None,
+    swapped: bool = False,
+    out_of_range: OutOfRange = "stop",
+    text: Sequence[Pair] | None = None,
+) -> NumberedLinks:
+    """Read gold links; what the file leaves in doubt is asked for, never guessed.
+
+    Args:
+        path: the file; `.gz` and `.xz` are unpacked, `-` is stdin.
+        format: "pharaoh", "talp", "question", "naacl", "giza" or "jsonl"; None to tell it by the looks of the file.
+        base: where the file starts to count, 0 or 1; None for what its indices or its format prove.
+        swapped: whether it has the target side first.
+        out_of_range: at a link to a word that its sentence does not have: "stop", or "ignore" it, which leaves it out.
+        text: the sentence pairs, to check the links against; with them the result has as many pairs.
+
+    Raises:
+        OSError: the file cannot be opened.
+        LinksError: the file is ambiguous or contradicts the text or itself; the remedy names what to set.
+        DataError: the file is not text.
+    """
+    return read_as("gold", os.fspath(path), LinkOptions(format, base, swapped, out_of_range), text)
+
+
+def read_hypotheses(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    base: int | None = None,
+    swapped: bool = False,
+    out_of_range: OutOfRange = "stop",
+    text: Sequence[Pair] | None = None,
+) -> NumberedLinks:
+    """Read links that are to be judged, as `read_gold` does; out of range, "ignore" keeps a link as a wrong one.
+
+    Raises:
+        OSError, LinksError, DataError: as `read_gold`.
+    """
+    return read_as("hyp", os.fspath(path), LinkOptions(format, base, swapped, out_of_range), text)
+
+
+def read_as(
+    role: Role,
+    path: str,
+    options: LinkOptions,
+    text: Sequence[Pair] | None = None,
+    name: str | None = None,
+    scored: bool = False,
+) -> NumberedLinks:
+    """Read a file of links, find out where it starts to count, and check it against the text.
+
+    Args:
+        role: "gold" or "hyp", a hypothesis.
+        path: the file; `-` is stdin.
+        options: what the file may leave open.
+        text: the sentence pairs, where they are known.
+        name: what to call the file in messages, if not by its path.
+        scored: whether to keep the scores that links carry.
+
+    Raises:
+        OSError: the file cannot be opened.
+        LinksError: the file is ambiguous or contradicts the text or itself.
+        DataError: the file is not text.
+    """
+    name = name or ("stdin" if path == "-" else path)
+    with open_lines(path) as stream:
+        lines = list(read_lines(stream, name))
+    file = read_links(lines, name, options.format)
+    lengths = None
+    if text is not None:
+        _check_number(file, len(text), "the text", True)
+        lengths = [(len(pair.source), len(pair.target)) for pair in text]
+    base = find_base(file, lengths, options.swapped, role) if options.base is None else options.base
+    scores = read_scores(lines, name, file.format, base, options.swapped) if scored else []
+    numbered = NumberedLinks(file, base, options.swapped, renumber_file(file, base, options.swapped), scores=scores)
+    if lengths is None:
+        return numbered
+    checked = _check_range(numbered, lengths, role, options.out_of_range == "ignore")
+    return _pad(checked, len(lengths))
+
+
+def match_lengths(files: Sequence[NumberedLinks]) -> list[NumberedLinks]:
+    """Bring files of one text to the same number of pairs: NAACL files need not show their last sentences.
+
+    Raises:
+        LinksError: they differ in length, and no format explains it.
+    """
+    longest = max(files, key=lambda file: len(file.pairs))
+    length = len(longest.pairs)
+    for file in files:
+        if len(file.pairs) != length:
+            _check_number(file.file, length, longest.file.name, False)
+    return [file if len(file.pairs) == length and not file.file.open_ended else _pad(file, length) for file in files]
+
+
+def warn_if_exchanged(gold: NumberedLinks, hypotheses: Sequence[NumberedLinks]) -> None:
+    """Warn where a hypothesis tells sure from possible links and the gold does not."""
+    for file in hypotheses:
+        if file.has_possible_links and not gold.has_possible_links:
+            message = f"{file.file.name} tells sure from possible links, and the gold does not: are they exchanged?"
+            warnings.warn(message, TextWarning, stacklevel=2)
+
+
+def _pad(links: NumberedLinks, length: int) -> NumberedLinks:
+    """Add the empty pairs at the end that the format leaves out."""
+    silent = length - sum(1 for line in links.file.lines if line)
+    if silent and links.file.open_ended:
+        message = f"{links.file.name} names no link in {silent:,} of {length:,} sentences: they are taken to have none"
+        warnings.warn(message, TextWarning, stacklevel=4)
+    return replace(links, pairs=[*links.pairs, *[EMPTY] * (length - len(links.pairs))])
+
+
+def _check_number(file: LinkFile, length: int, longest: str, is_text: bool) -> None:
+    """Refuse another number of sentence pairs than the text or the longest file has, with both numbers.
+
+    A format that leaves out sentences without links may end early, but only the text itself proves that it does.
+    """
+    missing = length - len(file.pairs)
+    if not missing or (file.open_ended and missing > 0 and is_text):
+        return
+    remedy = Remedy("a line is missing, or one too many (a blank one at the end?)")
+    if file.open_ended and missing > 0:
+        advice = f"{remedy.advice}; if the last sentences have no links in {_literal(file.name)}, give {{}}"
+        remedy = Remedy(advice, (Argument("text"),))
+    raise LinksError(f"{file.name} has {plural(len(file.pairs), 'sentence pair')}, {longest} {length:,}", remedy=remedy)
+
+
+def _literal(name: str) -> str:
+    """A name as a part of a remedy's advice, where braces stand for arguments."""
+    return name.replace("{", "{{").replace("}", "}}")
+
+
+def _check_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role: Role, ignore: bool) -> NumberedLinks:
+    """Stop at a link to a word that does not exist; or leave it out of gold, and keep it as wrong in a hypothesis."""
+    file, kept, dropped = links.file, [], 0
+    for n, (pair, (source, target)) in enumerate(zip(links.pairs, lengths, strict=False)):
+        outside = {(i, j) for i, j in pair.possible if i >= source or j >= target}
+        if outside and not ignore:
+            (first, second), *_ = sorted(number(outside, links.base, links.swapped))
+            what = f"link {first}-{second} (counted from {links.base})"
+            what += f", where the sentences have {source} and {target} words"
+            raise LinksError(what, file=file.name, line=file.lines[n], remedy=_bring_into_range(links, lengths, role))
+        dropped += len(outside)
+        kept.append(Gold(pair.sure - outside, pair.possible - outside))
+    if not dropped:
+        return links
+    fate = "left out" if role == "gold" else "counted as wrong"
+    message = f"{file.name}: links to words that their sentences do not have: {dropped:,}; they are {fate}"
+    warnings.warn(message, TextWarning, stacklevel=4)
+    return replace(links, pairs=kept, dropped=dropped) if role == "gold" else links
+
+
+def _bring_into_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role: Role) -> Remedy:
+    """What to set where a link is out of range: the other order of the sides, if then all are within it."""
+    both = zip(links.pairs, lengths, strict=False)
+    if all(i < target and j < source for pair, (source, target) in both for i, j in pair.possible):
+        advice = (
+            f"with{'out' if links.swapped else ''} {{}}, or with {{}} and {{}} exchanged, all links would be in range"
+        )
+        return Remedy(advice, (Argument("swapped", True, role), Argument("source"), Argument("target")))
+    ignore = Argument("out_of_range", "ignore")
+    return Remedy("is it of this text, and the base right? {} passes over such links", (ignore,))

@@ -1,0 +1,120 @@
+"""Judge links against gold: counts, scores with intervals and paired tests of one system or several."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from align.core.errors import Argument, LinksError, Remedy
+from align.core.formats import OTHER_READINGS
+from align.core.types import Gold, Links
+from align.evaluation.gold import LinksWarning, NumberedLinks
+from align.evaluation.metrics import METRICS, SAMPLES, SEED, Counts, Estimate, Test, aer, compare, count_all, estimate
+
+CLEARLY = 0.05
+"""A share of AER: by how much another reading of a file must be better for a warning."""
+
+
+class Difference(NamedTuple):
+    """How far a system's AER is from the first system's, as a share of 1, and p; None where not defined."""
+
+    value: float | None
+    p: float | None
+
+
+@dataclass(frozen=True)
+class System:
+    """One system's links, and how good they are.
+
+    Attributes:
+        name: what to call it.
+        links: of each sentence pair.
+        counts: |A∩S|, |A∩P|, |A|, |S| of each sentence pair `[N, 4]`.
+        scores: by metric, with an interval where one was asked for.
+        difference: from the first system; None for the first itself, and without a test.
+    """
+
+    name: str
+    links: Sequence[Links]
+    counts: Counts
+    scores: Mapping[str, Estimate]
+    difference: Difference | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All systems beside each other.
+
+    Attributes:
+        gold: of each sentence pair.
+        systems: in the order in which they were given.
+        samples: of the bootstrap or permutations; 0 for none.
+        seed: of the samples.
+        paired: the test of each system against the first; None for none.
+    """
+
+    gold: Sequence[Gold]
+    systems: Sequence[System]
+    samples: int
+    seed: int
+    paired: Test | None
+
+    def signature_parts(self) -> dict[str, str | int | None]:
+        """What the numbers depend on besides the files, for `align.core.signature.signature`."""
+        parts: dict[str, str | int | None] = {"n": len(self.gold)}
+        if self.samples:
+            parts |= {"ci": f"percentile-{self.samples}", "seed": self.seed, "test": self.paired}
+        return parts
+
+
+def evaluate(
+    gold: Sequence[Gold] | NumberedLinks,
+    systems: Mapping[str, Sequence[Links] | NumberedLinks] | Iterable[tuple[str, Sequence[Links] | NumberedLinks]],
+    *,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    paired: Test | None = None,
+    intervals: Collection[str] = tuple(METRICS),
+) -> Report:
+    """Judge one system or several against gold; warns where links would score clearly better read another way.
+
+    Args:
+        gold: links of each sentence pair, as from `read_gold`.
+        systems: by name, links of the same pairs; as pairs of name and links where a name may come twice.
+        samples: bootstrap samples or permutations; 0 for no intervals and no test.
+        seed: of the samples.
+        paired: "bootstrap" or "permutation" tests each system against the first; None for no test.
+        intervals: the metrics that get a 95 % interval.
+
+    Raises:
+        LinksError: a system has another number of sentence pairs than the gold.
+    """
+    gold = gold.pairs if isinstance(gold, NumberedLinks) else gold
+    judged: list[System] = []
+    for name, system in systems.items() if isinstance(systems, Mapping) else systems:
+        links = system.links if isinstance(system, NumberedLinks) else system
+        if len(links) != len(gold):
+            raise LinksError(f"{name} has {len(links):,} sentence pairs, the gold {len(gold):,}")
+        counts = count_all(links, gold)
+        warn_of_better_readings(name, links, gold, counts)
+        scores = {m: estimate(counts, m, samples if m in intervals else 0, seed) for m in METRICS}
+        difference = None
+        if paired and judged:
+            difference = Difference(*compare(counts, judged[0].counts, paired, samples=samples, seed=seed))
+        judged.append(System(name, links, counts, scores, difference))
+    return Report(gold, judged, samples, seed, paired)
+
+
+def warn_of_better_readings(name: str, links: Sequence[Links], gold: Sequence[Gold], counts: Counts) -> None:
+    """Warn where the error rate would be clearly lower with sides swapped, or with indices one lower or higher."""
+    as_read = float(aer(counts.sum(0)))
+    for reading, convert in OTHER_READINGS.items():
+        otherwise = "its sides swapped" if reading == "swapped" else f"all its indices {reading}"
+        argument = "swapped" if reading == "swapped" else "base"
+        rate = float(aer(count_all(map(convert, links), gold).sum(0)))
+        if rate < as_read - CLEARLY:
+            what = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
+            remedy = Remedy("is {} or {} right?", (Argument(argument, of="hyp"), Argument(argument, of="gold")))
+            warnings.warn(LinksWarning(what, file=name, remedy=remedy), stacklevel=3)

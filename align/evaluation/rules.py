@@ -1,0 +1,85 @@
+"""Which cell to read: rules that need no gold, and what gold itself would have chosen, side by side.
+
+The rules: the layer with the largest mean norm (Kobayashi et al. 2020); lexical consistency
+(`align.core.consistency`); and, with a model of the other direction, the pair of cells whose links agree most
+(Dice), as SHIFT-ATT chooses its layer (Chen et al., EMNLP 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.core.types import Position, Score
+from align.evaluation.swept import POSITIONS, SCORES, Sweep
+
+
+class RuleChoice(NamedTuple):
+    """What one rule takes for a score and a position: a number in `Sweep.cells`, and one in its `reverse_cells`."""
+
+    score: Score
+    position: Position
+    rule: str
+    gold: bool
+    cell: int
+    reverse_cell: int | None = None
+
+
+def _best(values: NDArray[np.float64], allowed: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Where the largest allowed value stands; the first of equals."""
+    return tuple(int(n) for n in np.unravel_index(np.argmax(np.where(allowed, values, -np.inf)), values.shape))
+
+
+def apply_rules(sweep: Sweep) -> Iterator[RuleChoice]:
+    """What every rule takes, among layers (all heads together) and among heads too, for each score and position."""
+    layers = np.array([cell.head == "all" for cell in sweep.cells])
+    reverse_layers = np.array([cell.head == "all" for cell in sweep.reverse_cells], dtype=bool)
+    rates = None if sweep.counts is None else sweep.rates()  # [2, 2, C]
+    for p, position in enumerate(POSITIONS):
+        for s, score in enumerate(SCORES):
+            yield RuleChoice(score, position, "largest mean norm, layers", False, *_best(sweep.norm[p], layers))
+            for among, allowed, reverse_allowed in (
+                ("layers", layers, reverse_layers),
+                ("heads", layers | True, reverse_layers | True),
+            ):
+                best = _best(sweep.consistency[s, p], allowed)
+                yield RuleChoice(score, position, f"lexical consistency, {among}", False, *best)
+                if sweep.reverse_cells:
+                    best = _best(sweep.dice[s, p], allowed[:, None] & reverse_allowed)
+                    yield RuleChoice(score, position, f"agreement of directions, {among}", False, *best)
+                if rates is not None and np.isfinite(rates[s, p]).any():
+                    best = _best(-np.nan_to_num(rates[s, p], nan=2.0), allowed)
+                    yield RuleChoice(score, position, f"lowest AER, {among}", True, *best)
+
+
+class Correlation(NamedTuple):
+    """How mean norm goes with the AER of the norm score, over n layers or heads; None where it is not defined."""
+
+    position: Position
+    over: str
+    n: int
+    spearman: float | None
+    spearman_p: float | None
+    pearson: float | None
+    pearson_p: float | None
+
+
+def correlate(sweep: Sweep) -> Iterator[Correlation]:
+    """Spearman's and Pearson's correlation of mean norm and AER, over layers and over single heads (scipy.stats).
+
+    Raises:
+        ValueError: the sweep was made without gold.
+    """
+    from scipy.stats import pearsonr, spearmanr
+
+    rates = sweep.rates()[SCORES.index("norm")]  # [2, C]
+    layers = np.array([cell.head == "all" for cell in sweep.cells])
+    for p, position in enumerate(POSITIONS):
+        for over, cells in (("layers", layers), ("heads", ~layers)):
+            norm, rate = sweep.norm[p, cells], rates[p, cells]
+            defined = len(norm) > 2 and np.isfinite(rate).all() and np.ptp(norm) > 0 and np.ptp(rate) > 0
+            values = [float(x) for test in (spearmanr, pearsonr) for x in test(norm, rate)] if defined else [None] * 4
+            yield Correlation(position, over, len(norm), *values)

@@ -1,0 +1,209 @@
+"""Every layer, head, score and position in one pass over a text: what each would link, and how good that is.
+
+Letters: C cells (each layer's heads, and all of them together), J target words, I source words; arrays over all
+settings are `[2, 2, C]`: score (as in SCORES), position (as in POSITIONS), cell.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from align.core.aligner import Aligner
+from align.core.batching import Encoded, chunks, cut, encode
+from align.core.checks import doubts_about_text
+from align.core.choice import all_cells
+from align.core.consistency import CHOOSING_PAIRS, LinkedWords
+from align.core.extraction import each_cell
+from align.core.scores import best_words
+from align.core.types import Gold, Pair, Pieces, TextWarning
+from align.evaluation.swept import POSITIONS, SCORES, Sweep
+
+
+class Linked(NamedTuple):
+    """What all settings link in one pair.
+
+    `words` is the source word of each target word, -1 for none `[2, 2, C, J]`; `norms` the sum of the norms over
+    all target and source pieces, `</s>` among them `[2, C]` by position and cell; `pieces` how many were summed.
+    """
+
+    pair: Pair
+    words: NDArray[np.int64]
+    norms: NDArray[np.float64]
+    pieces: int
+
+
+def sweep(
+    aligner: Aligner, pairs: Iterable[Pair], gold: Sequence[Gold] | None = None, reverse: Aligner | None = None
+) -> Sweep:
+    """Link a text in every setting, in one pass, and count.
+
+    Args:
+        aligner: the model; of its settings only `null` and the sizes count.
+        pairs: the text.
+        gold: links of each pair, all of them within it; None for no counts.
+        reverse: a model of the other direction, for agreement.
+
+    Raises:
+        ValueError: another number of pairs than gold has.
+        PairError: a pair that is too long, unless the aligner leaves such pairs without links.
+
+    Warns:
+        TextWarning: the text does not look like what a model was trained on.
+    """
+    tally = _Tally(aligner, gold, reverse)
+    began = False
+    for chunk in chunks(pairs, aligner.buffer, lambda pair: pair.memory()):
+        encoded = _encode(aligner, chunk, check=not began)
+        linked = link_all(aligner, encoded)
+        swapped = [Pair(pair.target, pair.source, pair.id) for pair in chunk] if reverse else []
+        linked_back = link_all(reverse, _encode(reverse, swapped, check=not began)) if reverse else None
+        began = began or any(one.pieces for one in encoded)
+        for pair, links in zip(chunk, linked, strict=True):
+            tally.add(pair, links, next(linked_back) if linked_back else None)
+    return tally.result()
+
+
+class _Tally:
+    """Sums over a text, for all settings; what they are, `Sweep` says."""
+
+    def __init__(self, aligner: Aligner, gold: Sequence[Gold] | None, reverse: Aligner | None) -> None:
+        self._cells = all_cells(aligner.recorder)
+        self._reverse_cells = all_cells(reverse.recorder) if reverse else []
+        self._gold = gold
+        self._shape = (len(SCORES), len(POSITIONS), len(self._cells))
+        self._counts: list[NDArray[np.int64]] = []
+        self._null = np.zeros(self._shape, dtype=np.int64)
+        self._norms, self._pieces = np.zeros(self._shape[1:]), 0
+        self._words = LinkedWords(self._shape)
+        self._agreement = _Agreement(len(self._cells), len(self._reverse_cells))
+        self._pairs = self._skipped = self._target_words = self._choosing = 0
+
+    def add(self, pair: Pair, links: Linked | None, reverse: Linked | None) -> None:
+        """Count one pair."""
+        if self._gold is not None and self._pairs < len(self._gold):
+            self._counts.append(_count(links, self._gold[self._pairs], self._shape))
+        self._pairs += 1
+        if links is None:
+            self._skipped += not pair.blank
+            return
+        self._target_words += len(pair.target)
+        self._null += (links.words < 0).sum(-1)
+        self._norms += links.norms
+        self._pieces += links.pieces
+        if self._choosing < CHOOSING_PAIRS:
+            self._words.add(pair, links.words)
+            self._choosing += 1
+        if reverse is not None:
+            self._agreement.add(links, reverse)
+
+    def result(self) -> Sweep:
+        """All of it.
+
+        Raises:
+            ValueError: another number of pairs than gold has.
+        """
+        if self._gold is not None and self._pairs != len(self._gold):
+            raise ValueError(f"the text has {self._pairs:,} sentence pairs, the gold {len(self._gold):,}")
+        return Sweep(
+            cells=self._cells,
+            reverse_cells=self._reverse_cells,
+            counts=None if self._gold is None else np.array(self._counts).reshape(-1, *self._shape, 4),
+            target_words=self._target_words,
+            null=self._null,
+            norm=self._norms / max(1, self._pieces),
+            consistency=self._words.consistency(),
+            dice=self._agreement.dice(),
+            pairs=self._pairs,
+            skipped=self._skipped,
+        )
+
+
+def _count(links: Linked | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """|A∩S|, |A∩P|, |A|, |S| in every setting `[2, 2, C, 4]`."""
+    counts = np.zeros((*shape, 4), dtype=np.int64)
+    counts[..., 3] = len(gold.sure)
+    if links is None:
+        return counts
+    targets = np.arange(len(links.pair.target))
+    for kind, marks in enumerate((gold.sure, gold.possible)):
+        marked = np.zeros((len(targets), len(links.pair.source) + 1), dtype=bool)  # the last column is no link
+        for i, j in marks:
+            marked[j, i] = True
+        counts[..., kind] = marked[targets, links.words].sum(-1)
+    counts[..., 2] = (links.words >= 0).sum(-1)
+    return counts
+
+
+class _Agreement:
+    """Links of two directions: how many there are, and how many are the same."""
+
+    def __init__(self, cells: int, reverse_cells: int) -> None:
+        shape = (len(SCORES), len(POSITIONS))
+        self._same = np.zeros((*shape, cells, reverse_cells), dtype=np.int64)
+        self._links = np.zeros((*shape, cells, 1), dtype=np.int64)
+        self._reverse_links = np.zeros((*shape, 1, reverse_cells), dtype=np.int64)
+
+    def add(self, links: Linked, reverse: Linked) -> None:
+        """Count one pair."""
+        targets = np.arange(links.words.shape[-1])
+        for s in range(len(SCORES)):
+            for p in range(len(POSITIONS)):
+                of_forward = links.words[s, p]  # [C, J] source words
+                of_reverse = reverse.words[s, p]  # [C', I] target words
+                returned = of_reverse[:, np.maximum(of_forward, 0)]  # [C', C, J]
+                same = (returned == targets) & (of_forward >= 0)
+                self._same[s, p] += same.sum(-1).T
+                self._links[s, p, :, 0] += (of_forward >= 0).sum(-1)
+                self._reverse_links[s, p, 0] += (of_reverse >= 0).sum(-1)
+
+    def dice(self) -> NDArray[np.float64]:
+        """2|F∩R| / (|F|+|R|) for every pair of cells `[2, 2, C, C']`, 0 where neither has a link."""
+        dice: NDArray[np.float64] = 2 * self._same / np.maximum(1, self._links + self._reverse_links)
+        return dice
+
+
+def _encode(aligner: Aligner, pairs: Sequence[Pair], check: bool) -> list[Encoded]:
+    """A buffer of pairs with their pieces; `check` says whether to look at what text this is."""
+    encoded = [encode(aligner.recorder, pair, aligner.too_long) for pair in pairs]
+    if check:
+        for doubt in doubts_about_text(aligner.recorder, encoded):
+            warnings.warn(doubt, TextWarning, stacklevel=3)  # whoever sweeps
+    return encoded
+
+
+def link_all(aligner: Aligner, encoded: Sequence[Encoded]) -> Iterator[Linked | None]:
+    """Links of a buffer of pairs in every setting, in order; None for a pair that is blank or too long."""
+    linked: list[Linked | None] = [None] * len(encoded)
+    for numbers, batch in cut(encoded, aligner.batch_tokens):
+        words, norms = _link(aligner, batch)
+        for b, n in enumerate(numbers):
+            pair, pieces = encoded[n].pair, batch[b]
+            pairs_of_pieces = len(pieces.source) * len(pieces.target)
+            linked[n] = Linked(pair, words[b, ..., : len(pair.target)], norms[b], pairs_of_pieces)
+    yield from linked
+
+
+def _link(aligner: Aligner, batch: Sequence[Pieces]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The best words of B pairs in every setting `[B, 2, 2, C, J]`, and sums of norms `[B, 2, C]`."""
+    cells = all_cells(aligner.recorder)
+    longest = max(pieces.words[1] for pieces in batch)
+    words = np.zeros((len(batch), len(SCORES), len(POSITIONS), len(cells), longest), dtype=np.int64)
+    norms = np.zeros((len(batch), len(POSITIONS), len(cells)))
+    pieces_of_words = np.stack([np.bincount(pieces.target_words, minlength=longest) for pieces in batch])  # [B, J]
+    wanted = dict.fromkeys(POSITIONS, cells)
+    for part in each_cell(aligner.recorder, batch, wanted, SCORES, aligner.settings.null):
+        s, p = SCORES.index(part.score), POSITIONS.index(part.position)
+        first = cells.index(part.cells[0])
+        where = slice(first, first + len(part.cells))
+        words[:, s, p, where] = best_words(part.words, aligner.settings.null)[0].cpu().numpy()
+        if (
+            part.score == "norm"
+        ):  # of words the mean over their pieces, so here their sum again; words of no piece have -1
+            by_word = part.words.clamp(min=0).sum(-1).double().cpu().numpy()  # [B, C, J]
+            norms[:, p, where] = (by_word * pieces_of_words[:, None]).sum(-1)
+    return words, norms

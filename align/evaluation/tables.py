@@ -1,0 +1,270 @@
+"""Tables of results as text, JSON, TSV, LaTeX or Markdown, with the signature where each of them has a place for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from tabulate import DataRow, Line, TableFormat, tabulate
+from wcwidth import wcswidth, wrap
+
+from align.core.formats import to_json
+from align.io.escape import printable
+
+WIDTH = 80
+"""Columns of a terminal, which tables for people fit unless all their columns are asked for."""
+
+GAP = 2
+"""Spaces between columns of text."""
+
+NARROWEST = 12
+"""Columns that a column of words keeps, however little room there is."""
+
+
+class Interval(NamedTuple):
+    """Both ends of an interval, in the unit of what it is of."""
+
+    low: float
+    high: float
+
+
+class Best(NamedTuple):
+    """A number that is the best of those that it is compared with."""
+
+    value: float
+
+
+Value = str | int | float | Interval | Best | None
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        key: what rows have it under.
+        head: its heading.
+        digits: behind the point; None: as it is.
+        wide: whether text leaves it out, to fit a terminal, unless all columns are asked for.
+    """
+
+    key: str
+    head: str
+    digits: int | None = None
+    wide: bool = False
+
+
+Rows = Sequence[Mapping[str, Value]]
+
+
+def percent(share: float | None) -> float | None:
+    """A share as percent; None, as NaN, is not defined."""
+    return None if share is None or share != share else 100 * float(share)
+
+
+def interval(low: float | None, high: float | None) -> Interval | None:
+    """Both ends together; None where one is not defined."""
+    return None if low is None or high is None else Interval(low, high)
+
+
+def mark_best(columns: Sequence[Column], rows: Rows, best: Mapping[str, Callable[[Iterable[float]], float]]) -> Rows:
+    """The rows, with the best numbers of some columns marked, if there are several rows.
+
+    Args:
+        columns: of the rows; numbers that are printed alike are equally good.
+        rows: of plain numbers.
+        best: by key, `min` or `max`.
+    """
+    marked = [dict(row) for row in rows]
+    for column in columns if len(rows) > 1 else ():
+        numbers = {n: _rounded(row[column.key], column) for n, row in enumerate(rows) if column.key in best}
+        known = {n: value for n, value in numbers.items() if isinstance(value, int | float)}
+        for n, value in known.items():
+            if value == best[column.key](known.values()):
+                marked[n][column.key] = Best(value)
+    return marked
+
+
+class _Style(NamedTuple):
+    """How a format writes values: text, the minus, what stands between an interval's ends, and the best."""
+
+    escape: Callable[[str], str]
+    minus: str
+    to: str
+    best: str
+    thousands: bool = True
+
+
+LATEX_SIGNS: dict[str, str | int | None] = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
+    **{"[": "{[}", "*": "{*}"},  # either belongs to the \\ of the row before, where a row begins with it
+}
+MARKDOWN_SIGNS: dict[str, str | int | None] = {sign: f"\\{sign}" for sign in "\\|*<`"}
+
+
+def _escape_latex(text: str) -> str:
+    return text.translate(str.maketrans(LATEX_SIGNS)).replace("--", "-{}-")
+
+
+def _escape_markdown(text: str) -> str:
+    return text.translate(str.maketrans(MARKDOWN_SIGNS))
+
+
+TEXT = _Style(str, "-", "–", "*{}")
+TSV = _Style(str, "-", " to ", "{}", thousands=False)
+LATEX = _Style(_escape_latex, "$-$", "--", r"\textbf{{{}}}")
+MARKDOWN = _Style(_escape_markdown, "-", "–", "**{}**")
+
+
+def _rounded(value: Value, column: Column) -> Any:
+    """A number as its column has it, never -0; None for NaN."""
+    if isinstance(value, float) and value != value:
+        return None
+    if isinstance(value, str | Interval | Best) or value is None or column.digits is None:
+        return value
+    return round(float(value), column.digits) + 0.0
+
+
+def _write(value: Value, column: Column, style: _Style) -> str:
+    if value is None or value != value:
+        return "n/a"
+    if isinstance(value, str):
+        return style.escape(printable(value))
+    if isinstance(value, Best):
+        return style.best.format(_write(value.value, column, style))
+    if isinstance(value, Interval):
+        return style.to.join(_write(end, column, style) for end in value)
+    if column.digits is not None:
+        written = f"{_rounded(value, column):.{column.digits}f}"
+    else:
+        written = f"{value:,}" if isinstance(value, int) and style.thousands else str(value)
+    return written.replace("-", style.minus)
+
+
+def _cells(columns: Sequence[Column], rows: Rows, style: _Style) -> list[list[str]]:
+    """All values as they are written."""
+    return [[_write(row[column.key], column, style) for column in columns] for row in rows]
+
+
+def _are_words(columns: Sequence[Column], rows: Rows) -> list[bool]:
+    """The columns that go to the left, and may be folded; numbers go to the right."""
+    return [all(isinstance(row[column.key], str) for row in rows) for column in columns]
+
+
+def _tabulate(lines: Sequence[Sequence[str]], words: Sequence[bool], style: str | TableFormat, **more: Any) -> str:
+    table: str = tabulate(
+        lines,
+        tablefmt=style,
+        disable_numparse=True,
+        colalign=["left" if left else "right" for left in words],
+        **more,
+    )
+    return table
+
+
+def as_text(
+    columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = (), wide: bool = False
+) -> str:
+    """For people: aligned columns, notes, and the signature, if there is one, on the last line.
+
+    Unless it is to be wide, the table fits a terminal: columns that can be done without are left out, and words folded.
+    """
+    columns = [column for column in columns if wide or not column.wide]
+    words = _are_words(columns, rows)
+    lines = [[column.head for column in columns], *_cells(columns, rows, TEXT)]
+    if not wide:
+        lines = _fold(lines, words)
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    table = _tabulate([lines[0], ["-" * width for width in widths], *lines[1:]], words, "plain")
+    return "\n".join((table, *notes, *([signature] if signature else [])))
+
+
+def _width(cell: str) -> int:
+    """Of the longest of a cell's lines, on a terminal."""
+    return max(len(line) if line.isascii() else wcswidth(line) for line in cell.split("\n"))
+
+
+def _fold(lines: Sequence[Sequence[str]], words: Sequence[bool]) -> list[list[str]]:
+    """Lines that fit a terminal: where there is too little room, the longest columns of words are folded."""
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    longest = max((width for width, folds in zip(widths, words, strict=True) if folds), default=0)
+
+    def limits() -> list[int]:
+        return [min(width, longest) if folds else width for width, folds in zip(widths, words, strict=True)]
+
+    while sum(limits()) + GAP * (len(widths) - 1) > WIDTH and longest > NARROWEST:
+        longest -= 1
+    rooms = limits()
+    if rooms == widths:
+        return [list(line) for line in lines]
+    return [["\n".join(wrap(cell, room)) for cell, room in zip(line, rooms, strict=True)] for line in lines]
+
+
+def plain_rows(columns: Sequence[Column], rows: Rows) -> list[dict[str, Any]]:
+    """Rows for JSON: numbers rounded, an interval as a list, and None for what is not defined."""
+
+    def plain(value: Value, column: Column) -> Any:
+        if isinstance(value, Best):
+            return plain(value.value, column)
+        if isinstance(value, Interval):
+            return [plain(end, column) for end in value]
+        return _rounded(value, column)
+
+    return [{column.key: plain(row[column.key], column) for column in columns} for row in rows]
+
+
+def as_json(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
+    """One object: the signature, notes, and a list of rows; what is not defined is null."""
+    record = {"signature": signature, "notes": list(notes), "rows": plain_rows(columns, rows)}
+    return to_json(record, indent=1)
+
+
+def as_tsv(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
+    """The signature and notes behind `#`, a line of keys, and the rows; what is not defined is `n/a`."""
+    lines = [[column.key for column in columns], *_cells(columns, rows, TSV)]
+    return "\n".join((f"# {signature}", *(f"# {note}" for note in notes), *("\t".join(line) for line in lines)))
+
+
+BOOKTABS = TableFormat(
+    lineabove=Line("\\toprule", "", "", ""),
+    linebelowheader=Line("\\midrule", "", "", ""),
+    linebetweenrows=None,
+    linebelow=Line("\\bottomrule", "", "", ""),
+    headerrow=DataRow("", "&", "\\\\"),
+    datarow=DataRow("", "&", "\\\\"),
+    padding=1,
+    with_header_hide=None,
+)
+
+
+def as_latex(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
+    """A `tabular` for the booktabs package, the best numbers in bold, with the signature and notes as comments."""
+    words = _are_words(columns, rows)
+    heads = [_escape_latex(column.head) for column in columns]
+    comments = [f"% {comment}" for comment in (signature, *notes, "needs \\usepackage{booktabs}")]
+    begin = f"\\begin{{tabular}}{{{''.join('l' if left else 'r' for left in words)}}}"
+    table = _tabulate(_cells(columns, rows, LATEX), words, BOOKTABS, headers=heads)
+    return "\n".join((*comments, begin, table, "\\end{tabular}"))
+
+
+def as_markdown(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
+    """A table for READMEs, the best numbers in bold, and the signature below."""
+    heads = [column.head for column in columns]
+    table = _tabulate(_cells(columns, rows, MARKDOWN), _are_words(columns, rows), "github", headers=heads)
+    return "\n\n".join((table, *notes, f"`{signature}`"))
+
+
+TABLES: dict[str, Callable[[Sequence[Column], Rows, str, Sequence[str]], str]] = {
+    "text": as_text,
+    "json": as_json,
+    "tsv": as_tsv,
+    "latex": as_latex,
+    "markdown": as_markdown,
+}
+
+
+def writer(format: str, wide: bool) -> Callable[[Sequence[Column], Rows, str, Sequence[str]], str]:
+    """What writes a table in a format; text has all its columns where it is to be wide, other formats always."""
+    return partial(as_text, wide=True) if wide and format == "text" else TABLES[format]

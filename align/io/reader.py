@@ -1,0 +1,309 @@
+"""Bytes to lines, lines to words, words to sentence pairs, one at a time however long the input.
+
+Lines end at `\\n` only, words at ASCII space or TAB only: Python's own `split` also cuts at U+00A0, U+2028
+and others, which would shift every index after them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import re
+import sys
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from itertools import zip_longest
+from typing import Any, BinaryIO, TypeAlias
+
+from align.core.errors import DataError, LineError, Remedy, plural
+from align.core.text import MakePair, make_pair
+from align.core.types import Pair, TextWarning
+from align.io.file_types import recognise_file
+
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+
+OnBad: TypeAlias = Callable[[LineError], None]
+"""Is told of a line that cannot be read: raises, or lets it be read as a blank one."""
+
+
+def stop_at(error: LineError) -> None:
+    """Let no bad line pass."""
+    raise error
+
+
+@contextmanager
+def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes: `.gz` and `.xz` are unpacked, `-` is stdin.
+
+    Args:
+        name: of the file.
+        on_open: is given the file itself, packed as it is.
+
+    Raises:
+        OSError: the file cannot be opened.
+        DataError: stdin is closed.
+    """
+    if name == "-" and sys.stdin is None:
+        raise DataError("stdin is closed")
+    with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as raw:
+        if on_open:
+            on_open(raw)
+        opener = next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), None)
+        with opener(raw, "rb") if opener else nullcontext(raw) as stream:
+            yield stream
+
+
+def read_lines(
+    stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at, *, json_lines: bool = True
+) -> Iterator[str]:
+    """Decode lines, without their ends (LF or CRLF) and without a byte order mark.
+
+    Args:
+        stream: binary lines.
+        name: what to call the file in errors.
+        on_bad: is told of lines that are not UTF-8.
+        json_lines: whether JSON lines are accepted.
+
+    Raises:
+        LineError: a line is not UTF-8; names the file and the line.
+        DataError: the file is of a type that is not text; packed data is damaged, or the disk fails; names the file
+            and the line.
+    """
+    number = 0
+    try:
+        head: bytes = stream.peek(8192) if hasattr(stream, "peek") else b""
+        for number, raw in enumerate(stream, 1):
+            if number == 1 and (recognised := recognise_file(max(head, raw, key=len), json_lines)):
+                raise DataError(f"the file is {recognised[0]}", file=name, remedy=Remedy(recognised[1]))
+            text = _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, on_bad)
+            yield text.removeprefix("\ufeff") if number == 1 else text
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"damaged compressed data ({error})", file=name, line=number + 1) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=name, line=number + 1) from None
+
+
+def _decode(raw: bytes, name: str, number: int, on_bad: OnBad) -> str:
+    """A line as text; nothing for one that is not UTF-8, if that may pass."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        what = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
+    remedy = Remedy("convert the file, for example with iconv")
+    on_bad(LineError(what, "not UTF-8", file=name, line=number, remedy=remedy))
+    return ""
+
+
+class SideSplitter:
+    """Splits the lines of one file into source and target, all of them at the separator that the first of them has.
+
+    Attributes:
+        separator: `|||` or TAB; None before a line with one of them.
+    """
+
+    def __init__(self) -> None:
+        self.separator: str | None = None
+
+    def __call__(self, line: str) -> tuple[str, str]:
+        """Split a line; a line of spaces has two blank sides.
+
+        Raises:
+            ValueError: the line has no separator, not that of the lines before, or more than one.
+        """
+        if not line.strip(" \t"):
+            return "", ""
+        by_bars, by_tab = line.split("|||"), line.split("\t")
+        if len(by_bars) > 1 and any("\t" in side.strip(" \t") for side in by_bars):
+            raise ValueError("both ||| and TAB, of which one has to be the separator")
+        separator = "|||" if len(by_bars) > 1 else "\t" if len(by_tab) > 1 else None
+        shown = {"|||": "|||", "\t": "TAB"}
+        if not separator:
+            raise ValueError("no ||| and no TAB between source and target")
+        if self.separator and separator != self.separator:
+            what = f"{shown[separator]} between source and target, where the lines before have {shown[self.separator]}"
+            raise ValueError(what)
+        sides = line.split(separator)
+        if len(sides) != 2:
+            raise ValueError(f"{len(sides)} fields between {shown[separator]}, where source and target make 2")
+        self.separator = separator
+        return sides[0], sides[1]
+
+
+def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
+    """Some columns of a line, which is cut at each TAB; a line of spaces and TABs has blank ones.
+
+    Raises:
+        ValueError: the line has too few.
+    """
+    if not line.strip(" \t"):
+        return ("",) * len(columns)
+    fields = line.split("\t")
+    if len(fields) < max(columns):
+        raise ValueError(f"no column {max(columns)}: cut at TAB the line has {len(fields)}")
+    return tuple(fields[column - 1] for column in columns)
+
+
+Split: TypeAlias = Callable[[str], tuple[str, ...]]
+
+
+def _split(line: str, split: Split, name: str, number: int, on_bad: OnBad) -> tuple[str, ...]:
+    """The fields of a line; two blank ones if it has not got them and that may pass."""
+    try:
+        return split(line)
+    except ValueError as error:
+        what = str(error)
+    on_bad(LineError(what, "wrong fields", file=name, line=number))
+    return "", ""
+
+
+def read_bitext(
+    lines: Iterable[str],
+    name: str,
+    columns: Sequence[int] | None = None,
+    on_bad: OnBad = stop_at,
+    make: MakePair = make_pair,
+) -> Iterator[Pair]:
+    """Pairs of a file that holds `source ||| target` or `source TAB target`, or two columns among others.
+
+    The first line that has `|||` or TAB decides which of them all lines have.
+
+    Args:
+        lines: of the file.
+        name: what to call it in errors.
+        columns: those of source and target, from 1, between TABs; None for lines of nothing but the two.
+        on_bad: is told of lines that are neither.
+        make: makes a pair of its two sides.
+
+    Raises:
+        LineError: a line is neither; names the file and the line.
+        DataError: without `columns`, the lines begin with a running number.
+    """
+    split: Split = partial(parse_columns, columns=columns) if columns else SideSplitter()
+    rows = ((line,) for line in lines)
+    for number, (line,) in enumerate(rows if columns else refuse_numbers(rows, (name,), KEEP_AS_SOURCE), 1):
+        source, target = _split(line, split, name, number, on_bad)
+        yield make(source, target, number)
+
+
+_RUNNING = re.compile(r"([0-9]{1,9})\t")
+KEEP_AS_WORDS = "`tr '\\t' ' '` keeps them as words"
+KEEP_AS_SOURCE = "`sed 's/\\t/ ||| /'` keeps them as source sentences"
+
+
+def refuse_numbers(
+    rows: Iterable[tuple[str, ...]], names: Sequence[str], keep: str = KEEP_AS_WORDS
+) -> Iterator[tuple[str, ...]]:
+    """Lines of one file or of several, side by side, unless the lines of a file begin with a running number and a TAB.
+
+    Line 2 decides, by the number after that of line 1; line 1 does if those of two files begin with the same 0 or 1.
+
+    Args:
+        rows: the lines of all files with the same number.
+        names: what to call the files in errors; further ones may hold anything.
+        keep: what to do if the numbers are text.
+
+    Raises:
+        DataError: they do; names the file.
+    """
+    remedy = Remedy(f"`cut -f 2-` removes the numbers; {keep}")
+    before: list[int | None] = []
+    for number, row in enumerate(rows, 1):
+        if number <= 2:
+            sides = row[: len(names)]
+            numbers = [int(match[1]) if (match := _RUNNING.match(side)) else None for side in sides]
+            same_start = number == 1 and len(numbers) > 1 and set(numbers) in ({0}, {1})
+            numbered = [now is not None and now - 1 == last for last, now in zip(before, numbers, strict=False)]
+            if same_start or any(numbered):
+                name = names[0] if same_start else names[numbered.index(True)]
+                raise DataError("its lines begin with a running number and a TAB", file=name, remedy=remedy)
+            before = numbers
+        yield row
+
+
+def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Lines of several files that belong together, line by line.
+
+    Args:
+        files: lines of each, or what was read from each line.
+        names: what to call each in errors.
+
+    Raises:
+        DataError: the files differ in length; says how many lines two of them have.
+    """
+    streams = [iter(lines) for lines in files]
+    for number, lines in enumerate(zip_longest(*streams), 1):
+        if None in lines:
+            short, long = lines.index(None), next(n for n, line in enumerate(lines) if line is not None)
+            counts = {short: number - 1, long: number + sum(1 for _ in streams[long])}
+            (a, lines_a), (b, lines_b) = sorted(counts.items())
+            counts_told = f"{names[a]} has {plural(lines_a, 'line')}, {names[b]} has {lines_b:,}"
+            what = f"{counts_told}: line {number:,} has no other side"
+            raise DataError(what)
+        yield lines
+
+
+def read_parallel(
+    sources: Iterable[str], targets: Iterable[str], names: tuple[str, str], make: MakePair = make_pair
+) -> Iterator[Pair]:
+    """Pairs of two files, line by line.
+
+    Args:
+        sources: lines of the one.
+        targets: lines of the other.
+        names: what to call the two in errors.
+        make: makes a pair of its two lines.
+
+    Raises:
+        DataError: the files differ in length, or their lines begin with a running number.
+    """
+    for number, (source, target) in enumerate(refuse_numbers(in_step((sources, targets), names), names), 1):
+        yield make(source, target, number)
+
+
+def read_text(source: str, target: str, names: tuple[str, str] | None = None) -> list[Pair]:
+    """All pairs of two files, for what needs the whole text at once.
+
+    Args:
+        source: file of the source sentences; `.gz` and `.xz` are unpacked, `-` is stdin.
+        target: file of their translations, line by line.
+        names: what to call the files in errors, if not by these names.
+
+    Raises:
+        OSError: a file cannot be opened.
+        DataError: the files differ in length, are not text, or their lines begin with a running number.
+    """
+    names = names or (source, target)
+    with open_lines(source) as a, open_lines(target) as b:
+        sides = read_lines(a, names[0], json_lines=False), read_lines(b, names[1], json_lines=False)
+        return list(read_parallel(*sides, names))
+
+
+def read_sources(
+    lines: Iterable[str], name: str, column: int | None = None, on_bad: OnBad = stop_at, make: MakePair = make_pair
+) -> Iterator[Pair]:
+    """Source sentences as pairs without a target; warns once where a line looks like both sides of a bitext.
+
+    Args:
+        lines: of the file.
+        name: what to call it in errors.
+        column: the one to read, from 1, between TABs; None for whole lines.
+        on_bad: is told of lines without that column.
+        make: makes a pair of a line and a blank one.
+
+    Raises:
+        LineError: a line has no such column; names the file and the line.
+        DataError: without `column`, the lines begin with a running number.
+    """
+    warned = False
+    split = partial(parse_columns, columns=(column,)) if column else None
+    rows = ((line,) for line in lines)
+    for number, (line,) in enumerate(rows if column else refuse_numbers(rows, (name,)), 1):
+        text = _split(line, split, name, number, on_bad)[0] if split else line
+        if "|||" in text and not warned:
+            what = "||| in it, where only source sentences are expected; it is read as a word"
+            warnings.warn(f"{name}, line {number}: {what}", TextWarning, stacklevel=2)
+            warned = True
+        yield make(text, "", number)

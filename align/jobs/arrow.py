@@ -1,0 +1,191 @@
+"""Columns of Arrow's: what is read of them as sentence pairs, and what links are written as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from align.core.errors import Argument, DataError, Remedy, shorten
+from align.core.types import Alignment
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LinksAs = Literal["structs", "pharaoh"]
+
+RESULTS = ("links", "status")
+"""Columns that come out."""
+
+TEXT = ("string", "large_string", "string_view", "null")
+"""Types of columns that are read, and of the values of those that are dictionaries; all of `null` is null."""
+
+
+class Named(NamedTuple):
+    """A column, and the argument that names it."""
+
+    name: str
+    argument: str
+
+
+BATCH_BYTES = 1 << 26
+"""Bytes of rows that are made Python's objects at one time, but for a single row."""
+
+
+def check_columns(schema: pa.Schema, source: Named, target: Named, id: Named | None) -> None:
+    """Check that a table has columns, each of them once, strings in the first two, and room for what comes out.
+
+    Raises:
+        DataError: it has not; says which there are.
+    """
+    _check_text(schema, *source)
+    _check_text(schema, *target)
+    if id is not None:
+        _check_column(schema, *id)
+        if id.name in RESULTS:
+            raise DataError(f"column {id.name!r}: what comes out has another of that name", remedy=Remedy("rename it"))
+
+
+def _check_column(schema: pa.Schema, name: str, argument: str) -> None:
+    """Check that there is a column, and only one of this name."""
+    count = len(_find(schema, name))
+    if count != 1:
+        what = f"{count} columns {name!r}" if count else f"no column {name!r}"
+        there = shorten(", ".join(map(repr, islice(_names(schema), 80)))) or "none"
+        raise DataError(f"{what}: the table has {there}", remedy=Remedy("name one with {}", (Argument(argument),)))
+
+
+def _find(fields: pa.Schema | pa.StructType, name: str) -> Sequence[tuple[tuple[int, ...], pa.Field]]:
+    """Columns of a name, each with the way to it: `a.b` is a column of that name, or else the field b of a struct a."""
+    import pyarrow as pa
+
+    numbered = list(enumerate(fields))
+    if columns := [((n,), field) for n, field in numbered if field.name == name]:
+        return columns
+    structs = [
+        (n, field) for n, field in numbered if pa.types.is_struct(field.type) and name.startswith(f"{field.name}.")
+    ]
+    return [
+        ((n, *way), inner)
+        for n, field in structs
+        for way, inner in _find(field.type, name.removeprefix(f"{field.name}."))
+    ]
+
+
+def _names(fields: pa.Schema | pa.StructType, before: str = "") -> Iterator[str]:
+    """The names of columns, and in place of a struct's name those of its fields, unless they are deep inside."""
+    import pyarrow as pa
+
+    for field in fields:
+        name = before + field.name
+        if pa.types.is_struct(field.type) and field.type.num_fields and name.count(".") < 9:
+            yield from _names(field.type, f"{name}.")
+        else:
+            yield name
+
+
+def field_of(schema: pa.Schema, name: str) -> pa.Field:
+    """The field of a column; one within structs has its whole name, and may be null, as the structs may be."""
+    way, field = _find(schema, name)[0]
+    return field if len(way) == 1 else field.with_name(name).with_nullable(True)
+
+
+def column_of(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray:
+    """The values of a column, one within structs among them: null where a struct is."""
+    import pyarrow.compute as pc
+
+    (column, *way), _ = _find(table.schema, name)[0]
+    return pc.struct_field(table.column(column), way) if way else table.column(column)
+
+
+def _check_text(schema: pa.Schema, name: str, argument: str) -> None:
+    """Check that there is a column, and that strings are in it, not numbers or the like."""
+    import pyarrow as pa
+
+    _check_column(schema, name, argument)
+    kind = field_of(schema, name).type
+    if str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:
+        fields = ", ".join(map(repr, islice(_names(kind, f"{name}."), 9))) if pa.types.is_struct(kind) else ""
+        other = f"name one of its fields ({shorten(fields)})" if fields else "cast it, or name another"
+        advice = other.replace("{", "{{").replace("}", "}}")
+        remedy = Remedy(f"{advice} with {{}}", (Argument(argument),))
+        raise DataError(f"column {name!r} is of type {shorten(str(kind))}, where strings are expected", remedy=remedy)
+
+
+def rows_of(columns: Sequence[pa.Array]) -> Iterator[tuple[bytes | None, ...]]:
+    """Strings of columns as bytes, row by row: Arrow itself does not look whether what a file calls strings is UTF-8.
+
+    A dictionary may hold one long string that all rows have: as many rows at a time are read as fit into BATCH_BYTES.
+    """
+    import pyarrow.compute as pc
+
+    sizes = sum(pc.fill_null(_sizes(column), 0).to_numpy(zero_copy_only=False).astype("int64") for column in columns)
+    starts = [0]
+    room = BATCH_BYTES
+    for row, size in enumerate(sizes.tolist()):
+        room -= size
+        if room < 0 and row > starts[-1]:
+            starts.append(row)
+            room = BATCH_BYTES - size
+    for start, end in zip(starts, (*starts[1:], len(sizes)), strict=True):
+        parts = (_bytes_of(column.slice(start, end - start)) for column in columns)
+        yield from zip(*parts, strict=True)
+
+
+def _sizes(column: pa.Array) -> pa.Array:
+    """The bytes of each string."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        return pc.binary_length(column.dictionary.cast(pa.large_binary())).take(column.indices)
+    return pc.binary_length(column.cast(pa.large_binary()))
+
+
+def _bytes_of(column: pa.Array) -> list[bytes | None]:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary.cast(pa.large_binary()).take(column.indices)
+    return column.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+def read_sides(row: tuple[bytes | None, ...]) -> tuple[str, str, str]:
+    """Source and target of a row, and why they cannot be read if they cannot, in which case they are blank."""
+    source, target = row
+    if source is None or target is None:
+        return "", "", "null"
+    try:
+        return source.decode(), target.decode(), ""
+    except UnicodeDecodeError:
+        return "", "", "not UTF-8"
+
+
+def status_of(alignment: Alignment, unread: str) -> str:
+    """Why a row has no links: that it could not be read, or what became of it; nothing if it was aligned."""
+    return unread or alignment.skipped or ("blank" if alignment.pair.blank else "")
+
+
+def schema_of(links: str) -> pa.Schema:
+    """What comes out for each row."""
+    import pyarrow as pa
+
+    struct = pa.struct({"source": pa.int32(), "target": pa.int32(), "score": pa.float32()})
+    types = (pa.list_(struct) if links == "structs" else pa.string(), pa.string())
+    return pa.schema(zip(RESULTS, types, strict=True))
+
+
+def batch_of(alignments: Sequence[Alignment], status: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    """Alignments in Arrow's form.
+
+    Args:
+        alignments: of some rows.
+        status: of each of them.
+        schema: as `schema_of` makes it.
+    """
+    import pyarrow as pa
+
+    rows: list[Any] = [str(one) for one in alignments]
+    if pa.types.is_list(schema.field("links").type):
+        rows = [[(*link, one.scores[link]) for link in one] for one in alignments]
+    return pa.record_batch([rows, status], schema=schema)

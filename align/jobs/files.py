@@ -1,0 +1,295 @@
+"""Files of a job, on this machine or in an object store: which there are, reading them, writing them whole.
+
+Everything goes through the file systems of Apache Arrow. What only a disk of this machine can do is in `whole_file`
+and in `align.jobs.locks`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from functools import cache
+from hashlib import blake2b
+from typing import Any, BinaryIO, NamedTuple
+
+from align.core.errors import DataError, Remedy, one_line
+from align.io.files import NamedFile, beside, cannot_write, lock, packed, whole
+from align.io.quiet import quietly
+
+with quietly():
+    import pyarrow as pa
+    from pyarrow import fs
+
+RUN = "_run"
+"""The folder of a job's own files. Spark, Hadoop and Arrow pass over names that begin with an underscore."""
+
+_WILD = frozenset("*?[")
+
+
+class InputFile(NamedTuple):
+    """A file to align.
+
+    Attributes:
+        place: its path, or its URI.
+        size: in bytes.
+        modified: when it was last changed, in nanoseconds.
+    """
+
+    place: str
+    size: int
+    modified: int
+
+    @property
+    def name(self) -> str:
+        """Its name without its folder; what comes of it gets the same."""
+        return self.place.rpartition("/")[2]
+
+
+def join(folder: str, *names: str) -> str:
+    """A place in a folder, which is a path or a URI."""
+    return "/".join((folder.rstrip("/") or folder, *names))
+
+
+def locate(place: str) -> tuple[Any, str]:
+    """The file system of a path or a URI, and the path in it.
+
+    Raises:
+        DataError: no file system of Arrow's is of that kind, the address is not one, or it tells a secret.
+    """
+    if "://" not in place:
+        return _local(), os.path.abspath(place)
+    scheme, _, rest = place.partition("://")
+    bucket, _, path = rest.partition("/")
+    if scheme == "file":
+        return _local(), "/" + path
+    if ":" in bucket.rpartition("@")[0]:
+        remedy = Remedy("give the key in the environment")
+        raise DataError("its key would be in the records of the job", file=f"{scheme}://…/{path}", remedy=remedy)
+    filesystem, root = _remote(f"{scheme}://{bucket}", os.getpid())
+    return filesystem, f"{root.rstrip('/')}/{path}"
+
+
+def is_local(place: str) -> bool:
+    """Whether a place is on this machine."""
+    return "://" not in place or place.startswith("file://")
+
+
+@cache
+def _local() -> Any:
+    return fs.LocalFileSystem()
+
+
+def can_be_forked() -> bool:
+    """Whether this process may be forked: not if it has been at an object store, whose client has threads."""
+    return not _remote.cache_info().currsize
+
+
+@cache
+def _remote(root: str, process: int) -> tuple[Any, str]:
+    """A file system of this process's own: one that was made before a fork has threads that stayed in the parent."""
+    try:
+        filesystem, path = fs.FileSystem.from_uri(root)
+    except (OSError, ValueError) as error:
+        raise DataError(f"no place to read or write: {one_line(error)}", file=root) from None
+    return filesystem, str(path)
+
+
+def stat(place: str) -> InputFile:
+    """A file as it is now.
+
+    Raises:
+        DataError: there is none.
+    """
+    filesystem, path = locate(place)
+    with cannot_read(place):
+        about = filesystem.get_file_info(path)
+    if about.type != fs.FileType.File:
+        kind = "is a folder" if about.type == fs.FileType.Directory else "no such file"
+        raise DataError(kind, file=place)
+    return InputFile(place, about.size, about.mtime_ns or 0)
+
+
+def exists(place: str) -> bool:
+    """Whether there is a file."""
+    filesystem, path = locate(place)
+    with cannot_read(place):
+        return bool(filesystem.get_file_info(path).type == fs.FileType.File)
+
+
+def find(patterns: Sequence[str]) -> list[InputFile]:
+    """The files that patterns name, by name, each of them once.
+
+    In each part between slashes `*`, `?` and `[abc]` stand for what they do in a shell. A name without them is that
+    of a file, and so is one with them if there is such a file.
+
+    Raises:
+        DataError: a pattern names no file.
+    """
+    found: dict[str, InputFile] = {}
+    for pattern in patterns:
+        matching = [stat(pattern)] if not _WILD & {*pattern} or exists(pattern) else _match(pattern)
+        if not matching:
+            raise DataError("no file is named so", file=pattern)
+        found |= {file.place: file for file in matching}
+    return [found[place] for place in sorted(found)]
+
+
+def _match(pattern: str) -> list[InputFile]:
+    """The files that a pattern names, folder by folder: links in a circle are followed no further than it says."""
+    parts = pattern.split("/")
+    first = next(n for n, part in enumerate(parts) if _WILD & {*part})
+    folders = ["".join(f"{part}/" for part in parts[:first])]
+    for part in parts[first:-1]:
+        folders = [f"{place}/" for place, about in _named(part, folders) if about.type == fs.FileType.Directory]
+    found = [(place, about) for place, about in _named(parts[-1], folders) if about.type == fs.FileType.File]
+    return [InputFile(place, about.size, about.mtime_ns or 0) for place, about in found]
+
+
+def _named(pattern: str, folders: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """What is in folders under names that fit: its place, and what it is."""
+    for folder in folders:
+        shown = folder[:-1] or folder or "."
+        filesystem, path = locate(shown)
+        with cannot_read(shown):
+            entries = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
+            names = [entry.base_name for entry in entries]
+        yield from ((folder + name, entry) for name, entry in zip(names, entries, strict=True) if _fits(name, pattern))
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) and (pattern.startswith(".") or not name.startswith("."))
+
+
+@contextmanager
+def cannot_read(place: str) -> Iterator[None]:
+    """Say in an error which file cannot be read."""
+    try:
+        yield
+    except DataError:
+        raise
+    except UnicodeError:  # Arrow has no others
+        what = "cannot be read: it has a name that is not UTF-8, or there is one in it"
+        raise DataError(what, file=place) from None
+    except OSError as error:
+        what = os.strerror(error.errno) if error.errno else one_line(error)
+        raise DataError(f"cannot be read: {what}", file=place) from None
+
+
+@contextmanager
+def open_file(place: str) -> Iterator[Any]:
+    """A file to read from any position.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    filesystem, path = locate(place)
+    with cannot_read(place):
+        stream = filesystem.open_input_file(path)
+    with stream:
+        yield stream
+
+
+def digest_of(place: str) -> str:
+    """The digest of a file's bytes.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    digest = blake2b(digest_size=32)
+    with open_file(place) as stream, cannot_read(place):
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_small(place: str, most: int) -> bytes | None:
+    """The bytes of a small file, of which no more are read; None if there is none."""
+    if not exists(place):
+        return None
+    with open_file(place) as stream, cannot_read(place):
+        data: bytes = stream.read(most)
+        return data
+
+
+def make_folder(place: str) -> None:
+    """Make a folder, and those above it; a store without folders needs none.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    filesystem, path = locate(place)
+    with cannot_write(place):
+        if is_local(place):
+            os.makedirs(path, exist_ok=True)
+        else:
+            filesystem.create_dir(path, recursive=True)
+
+
+def remove(place: str) -> None:
+    """Remove a file if it is there."""
+    if exists(place):
+        filesystem, path = locate(place)
+        with cannot_write(place):
+            filesystem.delete_file(path)
+
+
+@contextmanager
+def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
+    """A file in the folder of a job that appears only when it is complete, in place of an earlier one.
+
+    On this machine it is written under another name in `_run`, and gets its own at the end. Names of results end in a
+    kind of file, so that none is like `NAME.own`. An object store shows an object when all of it has arrived: it is
+    written here first, and then sent.
+
+    Args:
+        folder: of the job.
+        name: in it; packed as that says.
+
+    Raises:
+        OSError: it cannot be written, or another run is writing it.
+    """
+    place = join(folder, name)
+    filesystem, path = locate(place)
+    if not is_local(place):
+        with tempfile.TemporaryFile() as local:
+            with _packed(name, local) as out:
+                yield out
+            local.seek(0)
+            with cannot_write(place), filesystem.open_output_stream(path) as remote:
+                shutil.copyfileobj(local, remote, 1 << 20)
+        return
+    suffix = ".own.part" if name.startswith(f"{RUN}/") else ".part"
+    part = beside(os.path.join(locate(folder)[1], RUN, os.path.basename(name)), "", suffix)
+    with whole(NamedFile(lock(part, place), place), part, path, None, _packed) as out:
+        yield out
+
+
+class _Beneath(io.RawIOBase):
+    """Writes to a stream that stays open when this is closed."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        return self._stream.write(data)
+
+
+@contextmanager
+def _packed(name: str, raw: BinaryIO) -> Iterator[BinaryIO]:
+    """A stream that writes into another one, packed if the file's name says so, which may be .zst here."""
+    if not name.endswith(".zst"):
+        with packed(name, raw) as out:
+            yield out
+        return
+    with pa.CompressedOutputStream(_Beneath(raw), "zstd") as packer, io.BufferedWriter(packer) as out:
+        yield out

@@ -1,0 +1,149 @@
+"""One file of a job: in, aligned, out, and its record; the same whoever does it, wherever, however often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import BinaryIO, TypeAlias
+
+from align.core.aligner import Aligner
+from align.core.errors import DataError, PairError
+from align.core.formats import to_json
+from align.core.two_way import TwoWayAligner
+from align.core.types import Pair
+from align.jobs.arrow import status_of
+from align.jobs.files import InputFile, digest_of, join, remove, stat, whole_file
+from align.jobs.readers import BadRow, Columns, Rows, kind_of, open_rows, table_head
+from align.jobs.records import Record, bad_rows_name, check_record, read_record, write_record
+from align.jobs.writers import WRITERS, Head, Result
+
+OnRows: TypeAlias = Callable[[int, float], None]
+"""Is told now and then how many rows of a file are done, and what share of it that is."""
+
+TELL_EVERY = 500
+"""Rows between two calls of that."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to become of each file.
+
+    Attributes:
+        aligner: reads all files at one place, and stops at no row that is too long.
+        signature: of it.
+        output: the folder of the results, a path or a URI.
+        columns: of source, target and id.
+        links: "structs" or "pharaoh", where a file may hold either.
+        keep: whether a row that cannot be read is noted and left without links; else it stops its file.
+    """
+
+    aligner: Aligner | TwoWayAligner
+    signature: str
+    output: str
+    columns: Columns
+    links: str = "structs"
+    keep: bool = False
+
+
+def finished(job: Job, file: InputFile) -> Record | None:
+    """The record of a file that is done already; None if it is not.
+
+    Raises:
+        DataError: it is done, but the input or the output has changed since.
+    """
+    record = read_record(job.output, file.name)
+    if record:
+        check_record(job.output, stat(file.place), record, job.signature)
+    return record
+
+
+def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Record:
+    """Align a file, whatever is left of an earlier attempt; its output appears whole, and then its record.
+
+    Args:
+        job: what is to become of it.
+        file: to align.
+        on_rows: is told how far it is.
+
+    Raises:
+        DataError: the file or a row of it cannot be read, or has changed in the meantime.
+        OSError: the output cannot be written.
+    """
+    file = stat(file.place)
+    digest = digest_of(file.place)
+    head = _head(job, file, digest)
+    counts: Counter[str] = Counter()
+    with ExitStack() as stack:
+        rows, pairs = stack.enter_context(open_rows(file, job.columns, job.keep))
+        out = stack.enter_context(whole_file(job.output, file.name))
+        rows.on_bad = stack.enter_context(_Rejects(job.output, file.name)).add
+        WRITERS[kind_of(file.name)](_results(job, rows, pairs, counts, on_rows), out, head)
+        if counts.total() != rows.read:
+            raise DataError(f"{rows.read:,} rows were read, and {counts.total():,} came out", file=file.place)
+        if stat(file.place) != file:
+            raise DataError("changed while it was read; it is not done", file=file.place)
+    output = join(job.output, file.name)
+    without = {status: number for status, number in sorted(counts.items()) if status}
+    record = Record(
+        input=file.place,
+        size=file.size,
+        modified=file.modified,
+        digest=digest,
+        rows=rows.read,
+        counts=without,
+        output_size=stat(output).size,
+        output_digest=digest_of(output),
+        signature=job.signature,
+    )
+    write_record(job.output, file.name, record)
+    return record
+
+
+def _head(job: Job, file: InputFile, digest: str) -> Head:
+    """What the output says of itself where it has room for that."""
+    about = {"signature": job.signature, "input": file.place, "input-size": str(file.size), "input-digest": digest}
+    if kind_of(file.name) != ".parquet":
+        return Head(job.links, None, about)
+    field, rows = table_head(file, job.columns)
+    return Head(job.links, field, {**about, "rows": str(rows)})
+
+
+class _Rejects(ExitStack):
+    """The list of rows that cannot be read, in `_run`; there is none where all can be.
+
+    Args:
+        folder: of the results.
+        name: of the file.
+    """
+
+    def __init__(self, folder: str, name: str) -> None:
+        super().__init__()
+        self._folder, self._name = folder, bad_rows_name(name)
+        self._out: BinaryIO | None = None
+        remove(join(folder, self._name))  # of an earlier attempt
+
+    def add(self, bad: BadRow) -> None:
+        """List a row."""
+        if self._out is None:
+            self._out = self.enter_context(whole_file(self._folder, self._name))
+        record = {"row": bad.row, "reason": bad.reason, "what": bad.what, "raw": bad.raw}
+        self._out.write(to_json(record).encode() + b"\n")
+
+
+def _results(
+    job: Job, rows: Rows, pairs: Iterator[Pair], counts: Counter[str], on_rows: OnRows | None
+) -> Iterator[Result]:
+    """What comes of each row; counts them."""
+    try:
+        with closing(job.aligner(pairs)) as alignments:
+            for alignment in alignments:
+                number = alignment.pair.id
+                status = status_of(alignment, rows.bad.pop(number, ""))
+                counts[status] += 1
+                yield Result(alignment, status, rows.ids.pop(number, None if rows.columns.id else number))
+                if on_rows and number % TELL_EVERY == 0:
+                    on_rows(number, rows.share)
+    except PairError as error:
+        raise error.in_file(rows.file.place) from None

@@ -1,0 +1,105 @@
+"""One job at a time in a folder of results, or the parts of one: locks of the system, which end with their process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from align.core.errors import DataError
+from align.io.files import cannot_write
+from align.jobs.files import RUN, is_local, join, locate
+
+PATIENCE = 5.0
+"""Seconds to wait for a lock: the workers of a job that was killed notice that a moment later."""
+
+Part = tuple[int, int]
+"""Which part of how many."""
+
+_PARTS = re.compile(r"parts-of-([0-9]+)\.lock")
+
+
+@contextmanager
+def running(folder: str, part: Part | None) -> Iterator[None]:
+    """Keep other jobs out of a folder of results until the context ends, but not other parts of the same job.
+
+    A store that is not on this machine has no locks: there nobody is kept out.
+
+    Args:
+        folder: on this machine, with its `_run`.
+        part: which this one does; None for all of it.
+
+    Raises:
+        DataError: another job is running there, or the same part, or parts of another number.
+    """
+    if not is_local(folder):
+        yield
+        return
+    own = join(locate(folder)[1], RUN)
+    held: list[int] = []
+    try:
+        if part is None:
+            held.append(_hold(f"{own}/lock", fcntl.LOCK_EX, folder, "another job is running there"))
+        else:
+            number, count = part
+            held.append(_hold(f"{own}/lock", fcntl.LOCK_SH, folder, "a job that does all files is running there"))
+            held.append(_hold(f"{own}/parts-of-{count}.lock", fcntl.LOCK_SH, folder, "another job is running there"))
+            held.append(
+                _hold(
+                    f"{own}/part-{number}-of-{count}.lock", fcntl.LOCK_EX, folder, f"part {number}/{count} is running"
+                )
+            )
+            for name in os.listdir(own):
+                if (match := _PARTS.fullmatch(name)) and int(match[1]) != count:
+                    os.close(_hold(f"{own}/{name}", fcntl.LOCK_EX, folder, f"parts of {match[1]} are running there"))
+        yield
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+
+
+@contextmanager
+def one_at_a_time(folder: str) -> Iterator[None]:
+    """Wait until nobody else is where this context is."""
+    if not is_local(folder):
+        yield
+        return
+    descriptor = _open(os.path.join(locate(folder)[1], RUN, "run.lock"), folder)
+    try:
+        _lock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _hold(path: str, kind: int, folder: str, why: str) -> int:
+    """Lock a file, for as long as it is open here and in the processes that inherit it."""
+    descriptor = _open(path, folder)
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            _lock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < end:
+                time.sleep(0.1)
+                continue
+            os.close(descriptor)
+            raise DataError(f"{why}; wait for it to end, or take another folder", file=folder) from None
+        return descriptor
+
+
+def _open(path: str, folder: str) -> int:
+    with cannot_write(folder):
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _lock(descriptor: int, kind: int) -> None:
+    try:
+        fcntl.flock(descriptor, kind)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks
+        pass

@@ -1,0 +1,170 @@
+"""The engine for a cluster: Ray Data hands the files to actors, each with the models, one CPU or GPU, a file at a time.
+
+A file's output does not depend on who made it or how often it was begun, so that Ray may do again whatever is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import time
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from errno import EBUSY
+from typing import Any, TextIO
+
+import torch
+
+from align.core.errors import one_line
+from align.core.types import TextWarning
+from align.io.memory import keep_freed_memory
+from align.io.pool import SIGNALS, sendable
+from align.io.quiet import quietly
+from align.jobs.files import InputFile
+from align.jobs.job import Job, align_file, finished
+from align.jobs.local import ATTEMPTS, Done, Event, Failed
+from align.jobs.locks import PATIENCE
+from align.jobs.records import Record
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # these two are read when Ray is imported
+os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+
+with quietly():
+    import pyarrow as pa
+    import ray
+    from ray.data import ActorPoolStrategy, DataContext
+
+
+def run_ray(job: Job, files: Sequence[InputFile], workers: int | None) -> Generator[Event, None, None]:
+    """Do files in actors of a Ray cluster, the largest first; what is lost with an actor or a node is done again.
+
+    The cluster is the one that this process is connected to, else the one of `RAY_ADDRESS`, else one that was begun on
+    this machine with `ray start`, else one of this machine alone, which ends with the job.
+
+    Args:
+        job: what is to become of each file; its model is found in the same folder on all machines.
+        files: to do.
+        workers: actors; None for one a CPU of the cluster, or one a GPU where the model is on one.
+
+    Yields:
+        For each file that it is done, or why not.
+
+    Raises:
+        ChildProcessError: there is no such cluster, or it has ended.
+    """
+    on_cpu = all(one.recorder.device == "cpu" for one in job.aligner.directions)
+    waiting = {file.place: file for file in sorted(files, key=lambda file: (-file.size, file.place))}
+    if not waiting:
+        return
+    with _cluster():
+        try:
+            most = int(ray.cluster_resources().get("CPU" if on_cpu else "GPU", 1))
+            size = max(1, min(workers or most, len(files)))
+            for place, outcome in _outcomes(job, list(waiting), size, on_cpu):
+                file = waiting.pop(place)
+                yield Failed(file, outcome) if isinstance(outcome, Exception) else Done(file, *outcome)
+        except Exception as error:  # most are a RayError, but not all
+            raise ChildProcessError(f"Ray has stopped: {one_line(error) or type(error).__name__}") from None
+        for file in waiting.values():
+            yield Failed(file, ChildProcessError(f"{ATTEMPTS} workers have died of it"))
+
+
+def _outcomes(job: Job, places: Sequence[str], size: int, on_cpu: bool) -> Iterator[tuple[str, Any]]:
+    """What becomes of each file, as they are done; files that no actor survives are left out."""
+    context = DataContext.get_current()
+    context.enable_progress_bars = False
+    context.max_errored_blocks = -1  # a file without an outcome is named at the end
+    files = ray.data.from_items([{"place": place} for place in places], override_num_blocks=len(places))
+    outcomes = files.map_batches(
+        FileAligner,
+        batch_size=1,
+        batch_format="pyarrow",
+        compute=ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
+        fn_constructor_args=(job, os.getcwd()),
+        num_cpus=1 if on_cpu else None,
+        num_gpus=None if on_cpu else 1,
+        max_restarts=-1,
+        max_task_retries=ATTEMPTS - 1,
+    )
+    for row in outcomes.iter_rows():
+        yield row["place"], pickle.loads(row["outcome"])
+
+
+class FileAligner:
+    """An actor: aligns the files that it gets.
+
+    Args:
+        job: what is to become of each.
+        folder: that names of files begin from, if this machine has it.
+    """
+
+    def __init__(self, job: Job, folder: str) -> None:
+        with suppress(OSError):
+            os.chdir(folder)
+        keep_freed_memory()
+        torch.set_num_threads(1)
+        warnings.simplefilter("ignore", TextWarning)  # of the text as a whole: that has been said
+        self._job = job
+
+    def __call__(self, batch: Any) -> Any:
+        """A row for each file: where it is, and its record and whether it was there before, or an error, pickled."""
+        places = batch["place"].to_pylist()
+        return pa.table({"place": places, "outcome": [pickle.dumps(self._do(place)) for place in places]})
+
+    def _do(self, place: str) -> tuple[Record, bool] | Exception:
+        file, end = InputFile(place, 0, 0), time.monotonic() + PATIENCE
+        while True:
+            try:
+                if record := finished(self._job, file):
+                    return record, True
+                return align_file(self._job, file), False
+            except OSError as error:
+                if error.errno != EBUSY or time.monotonic() > end:
+                    return sendable(error)
+                time.sleep(0.2)  # an actor of a job that was killed has it, and will notice in a moment
+            except Exception as error:
+                return sendable(error)
+
+
+@contextmanager
+def _cluster() -> Iterator[None]:
+    """A connection to a cluster, or to a new one of this machine; what Ray has to say stays in its log files."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # where it tells of workers that have died
+        if ray.is_initialized():
+            yield
+            return
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+        try:
+            with _beginning(nowhere):
+                ray.init(include_dashboard=False, logging_level=logging.CRITICAL, log_to_driver=False)
+        except Exception as error:  # Ray has no class of its own for a node that does not begin within half a minute
+            raise ChildProcessError(f"there is no Ray cluster to work on: {one_line(error)}") from None
+        try:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)  # in place of Ray's own
+            yield
+        finally:
+            with suppress(Exception):  # of a cluster that has ended
+                ray.shutdown()
+
+
+@contextmanager
+def _beginning(nowhere: TextIO) -> Iterator[None]:
+    """As long as Ray is being started: nothing on stderr, and another current folder.
+
+    Ray's own code writes to stderr that it will write nothing there, and has its workers look for modules in the
+    current folder before all others, where anything may lie.
+    """
+    folder, stderr = os.getcwd(), os.dup(2)
+    os.chdir(os.path.dirname(os.__file__))
+    os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.chdir(folder)

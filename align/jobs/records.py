@@ -1,0 +1,176 @@
+"""What a job knows of itself, in `_run`: what is run and where it is read, and a record for each finished file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from align.core.errors import DataError, Remedy
+from align.core.signature import read_choice
+from align.core.types import Choice
+from align.io.differences import differences
+from align.jobs.files import RUN, InputFile, digest_of, exists, join, read_small, stat, whole_file
+
+T = TypeVar("T")
+
+NOTE = f"{RUN}/run.json"
+"""What is run, in a folder of results."""
+
+LONGEST = 1_000_000
+"""Bytes that are read of a file in `_run`: none of ours has as many."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is run, the same for all files and all parts of a job.
+
+    Attributes:
+        settings: what the results depend on besides the input, by name.
+        choices: where each direction is read.
+        signature: of the settings at these choices.
+    """
+
+    settings: Mapping[str, Any]
+    choices: tuple[Choice, ...]
+    signature: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished file: it is finished when this is there.
+
+    Attributes:
+        input: the file's path, or its URI.
+        size: of the input, in bytes.
+        modified: when the input was last changed, in nanoseconds.
+        digest: of the input's bytes.
+        rows: of the input, and of the output.
+        counts: rows without links, by status.
+        output_size: in bytes.
+        output_digest: of the output's bytes.
+        signature: of the run.
+    """
+
+    input: str
+    size: int
+    modified: int
+    digest: str
+    rows: int
+    counts: Mapping[str, int]
+    output_size: int
+    output_digest: str
+    signature: str
+
+
+def record_name(name: str) -> str:
+    """Where the record of a file is, in the folder of results."""
+    return f"{RUN}/{name}.json"
+
+
+def bad_rows_name(name: str) -> str:
+    """Where the list of a file's rows that cannot be read is, in the folder of results."""
+    return f"{RUN}/{name}.bad.jsonl"
+
+
+def write_record(folder: str, name: str, record: Record) -> None:
+    """Write the record of a file: from here on it is finished."""
+    _write(folder, record_name(name), asdict(record))
+
+
+def read_record(folder: str, name: str) -> Record | None:
+    """The record of a file; None if it is not finished.
+
+    Raises:
+        DataError: it cannot be read, or is no record.
+    """
+
+    def read(content: Any) -> Record:
+        record = Record(**content)
+        numbers = (record.size, record.modified, record.rows, record.output_size, *record.counts.values())
+        texts = (record.input, record.digest, record.output_digest, record.signature)
+        if not all(type(number) is int for number in numbers) or not all(isinstance(text, str) for text in texts):
+            raise TypeError("of other types")
+        return record
+
+    return _read(folder, record_name(name), read, "remove it, and the file is done again")
+
+
+def check_record(folder: str, file: InputFile, record: Record, signature: str) -> None:
+    """Check that a finished file is what the same job would make of the input today.
+
+    Raises:
+        DataError: the input or the output has changed since, or it was made otherwise; says what to remove.
+    """
+    output = join(folder, file.name)
+    anew = f"remove {output} and {join(folder, record_name(file.name))} to have it done again"
+
+    def refuse(place: str, what: str) -> DataError:
+        return DataError(what, file=place, remedy=Remedy(anew.replace("{", "{{").replace("}", "}}")))
+
+    if record.signature != signature:
+        changes = differences({"signature": record.signature}, {"signature": signature})
+        raise refuse(output, f"made by another run ({changes})")
+    as_it_was = (file.place, file.modified) == (record.input, record.modified)
+    if file.size != record.size or not (as_it_was or digest_of(file.place) == record.digest):
+        raise refuse(file.place, f"is not what {output} was made of")
+    if not exists(output):
+        raise refuse(output, "has gone, and its record has not")
+    if stat(output).size != record.output_size or digest_of(output) != record.output_digest:
+        raise refuse(output, "has been changed since it was made")
+
+
+def open_run(
+    folder: str,
+    settings: Mapping[str, Any],
+    choose: Callable[[], tuple[Choice, ...]],
+    sign: Callable[[Sequence[Choice]], str],
+    names: Sequence[str],
+) -> Run:
+    """What is run in a folder: what an earlier job has noted there, or else a choice that is made and noted now.
+
+    Args:
+        folder: of the results.
+        settings: what is to be run.
+        choose: where each direction is read, which takes a while.
+        sign: the signature at these choices.
+        names: of all the files that are to come there.
+
+    Raises:
+        DataError: the folder is of other settings, or has files of these names that are not of a job.
+    """
+
+    def read(content: Any) -> Run:
+        choices = tuple(map(read_choice, content["choices"]))
+        return Run(dict(content["settings"]), choices, str(content["signature"]))
+
+    run = _read(folder, NOTE, read, f"remove {folder} to begin anew")
+    if run is None:
+        if there := next((name for name in names if exists(join(folder, name))), None):
+            remedy = Remedy("take another folder, or remove it")
+            raise DataError("is there already, and not of a job like this", file=join(folder, there), remedy=remedy)
+        choices = choose()
+        run = Run(settings, choices, sign(choices))
+        _write(folder, NOTE, asdict(run))
+    if changes := differences(run.settings, settings):
+        remedy = Remedy("give the same options, or take another folder")
+        raise DataError(f"its files are of another run ({changes})", file=folder, remedy=remedy)
+    return run
+
+
+def _read(folder: str, name: str, read: Callable[[Any], T], advice: str) -> T | None:
+    """What a file in `_run` says; None if there is none."""
+    data = read_small(join(folder, name), LONGEST)
+    if data is None:
+        return None
+    try:
+        return read(json.loads(data))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        remedy = Remedy(advice.replace("{", "{{").replace("}", "}}"))
+        raise DataError("is none of ours, or damaged", file=join(folder, name), remedy=remedy) from None
+
+
+def _write(folder: str, name: str, content: Any) -> None:
+    with whole_file(folder, name) as out:
+        out.write(json.dumps(content, indent=1, ensure_ascii=True).encode() + b"\n")

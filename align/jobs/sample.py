@@ -1,0 +1,59 @@
+"""Where all files of a job are read: chosen once, by rows from all over them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from align.core.aligner import Aligner
+from align.core.batching import BUFFER, chunks
+from align.core.consistency import CHOOSING_PAIRS
+from align.core.errors import DataError
+from align.core.two_way import TwoWayAligner
+from align.core.types import Choice, Pair, TextWarning
+from align.jobs.files import InputFile
+from align.jobs.readers import Columns, open_rows
+
+FILES = 50
+"""Files that the rows come from at most."""
+
+
+def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
+    """The first rows of files from all over a job: 1,000 rows or fewer, of 50 files or fewer.
+
+    The files are taken at equal distances, in the order of their places, and give the same number of rows each. Blank
+    rows, those that cannot be read, and what is behind an unreadable part of a file are passed over.
+
+    Args:
+        files: all of the job's, in order.
+        columns: of source and target.
+    """
+    count = min(FILES, len(files))
+    for n in range(count):
+        try:
+            with open_rows(files[n * len(files) // count], columns._replace(id=None), True) as (rows, pairs):
+                readable = (pair for pair in pairs if not rows.bad.pop(pair.id, "") and not pair.blank)
+                yield from islice(readable, -(-CHOOSING_PAIRS // count))
+        except DataError:  # which is said when its turn comes
+            continue
+
+
+def choose(aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair]) -> tuple[Choice, ...]:
+    """Where a text like these pairs is read, in each direction.
+
+    Args:
+        aligner: of one model or two.
+        pairs: of the text.
+
+    Warns:
+        TextWarning: they do not look like what the model was trained on.
+    """
+    steps = aligner.steps
+    first = next(chunks(pairs, BUFFER, lambda pair: pair.memory()), [])
+    chosen = steps.choose([steps.encode(pair) for pair in first])
+    if not chosen:
+        return tuple(one.choice for one in aligner.fixed().directions if one.choice)
+    for doubt in chosen.doubts:
+        warnings.warn(doubt, TextWarning, stacklevel=2)
+    return chosen.choices

@@ -1,0 +1,105 @@
+"""`align_table` for engines that send functions to other processes."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from align.core.settings import THRESHOLD
+from align.core.symmetrize import SOFT
+from align.core.two_way import TwoWayAligner
+from align.jobs.arrow import LinksAs
+from align.jobs.tables import AnyAligner, align_table, check_links, for_rows
+from align.models.folder import DEFAULT_MODEL
+from align.models.load import load
+from align.models.model_toml import ModelOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_LOADED = 4
+"""Aligners that a process keeps for the `TableAligner`s that come to it."""
+
+
+class TableAligner:
+    """`align_table` for engines that send functions to other processes: its arguments, and no model until it is called.
+
+        aligner = TableAligner("de-en", source="de", target="en", reverse="en-de")
+        aligner(table)
+
+    The first call in a process loads the models; other calls there use them again, those of copies with the same
+    arguments too. Pickled it is its arguments.
+
+    Args:
+        model: as for `load`; a path must lead to the same model on every machine.
+        source: column of the source sentences.
+        target: column of their translations.
+        id: column to repeat in what comes out.
+        links: "structs" or "pharaoh".
+        reverse: model that translates target to source, for a `TwoWayAligner`; None for one direction.
+        method: of the `TwoWayAligner`.
+        options: other arguments of `load`, for both models; but `options` itself is for the first one only.
+
+    Raises:
+        ValueError: another word for `links`, or no threshold for the method "soft". The first call checks all else, as
+            `load` and `align_table` do.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] = DEFAULT_MODEL,
+        *,
+        source: str = "source",
+        target: str = "target",
+        id: str | None = None,
+        links: LinksAs = "structs",
+        reverse: str | os.PathLike[str] | None = None,
+        method: str = SOFT,
+        **options: Any,
+    ) -> None:
+        check_links(links)
+        if reverse and method == SOFT and options.get("threshold", THRESHOLD) is None:
+            raise ValueError("threshold is a number from 0 to 1 for the method soft; not None")
+        self._models = _Models(os.fspath(model), os.fspath(reverse) if reverse else None, method, options)
+        self._columns: dict[str, Any] = {"source": source, "target": target, "id": id, "links": links}
+
+    def __call__(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
+        """Align the rows of a table, as `align_table` does."""
+        return align_table(table, _loaded_once(self._models), **self._columns)
+
+
+class _Models(NamedTuple):
+    """What a `TableAligner` loads."""
+
+    model: str
+    reverse: str | None
+    method: str
+    options: dict[str, Any]
+
+    def load(self) -> AnyAligner:
+        forward = load(self.model, **self.options)
+        if self.reverse is None:
+            return for_rows(forward)
+        options = ModelOptions(reverse_of=forward.recorder.languages)
+        reverse = load(self.reverse, **{**self.options, "options": options})
+        threshold = self.options.get("threshold", THRESHOLD) if self.method == SOFT else THRESHOLD
+        return for_rows(TwoWayAligner(forward, reverse, self.method, threshold=threshold))
+
+
+_loaded: deque[tuple[_Models, AnyAligner]] = deque(maxlen=MOST_LOADED)
+"""Of the process, not of a `TableAligner`: Spark and datasets send a new copy with each task."""
+
+_loading = Lock()
+
+
+def _loaded_once(models: _Models) -> AnyAligner:
+    """The aligner that this process has of the same models, or a new one."""
+    with _loading:
+        for known, aligner in _loaded:
+            if known == models:
+                return aligner
+        aligner = models.load()
+        _loaded.append((models, aligner))
+        return aligner

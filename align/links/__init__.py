@@ -1,1 +1,0 @@
-"""Links of words: formats, files, gold, symmetrisation and error rates. Text and numbers only, no model."""

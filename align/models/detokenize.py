@@ -1,0 +1,69 @@
+"""Join the pieces that a model has generated into words: the reverse of `align.models.preprocess`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from align.core.text import split_words
+from align.io.quiet import quietly
+from align.models.preprocess import TextRules
+
+Join = Callable[[Sequence[str]], str]
+"""Pieces to tokens with spaces between them."""
+
+UNKNOWN = "\U0003134a"
+"""What stands for an unknown piece in a translation: a character that no model's vocabulary has."""
+
+_BARS = re.compile(r"\|{3,}")
+
+
+def _join_sentencepiece(pieces: Sequence[str]) -> str:
+    return "".join(pieces).replace("\u2581", " ")
+
+
+def _join_subword_nmt(pieces: Sequence[str]) -> str:
+    return (" ".join(pieces) + " ").replace("@@ ", "")
+
+
+JOINS: dict[str, Join] = {
+    "sentencepiece": _join_sentencepiece,
+    "subword-nmt": _join_subword_nmt,
+    "subword-nmt-vocabulary": _join_subword_nmt,
+    "none": " ".join,
+}
+"""For each of `align.models.preprocess.SUBWORDS`."""
+
+
+class Detokenizer:
+    """The words that a model's pieces stand for: subwords joined, and Moses' tokens detokenised.
+
+    Args:
+        rules: how text was prepared for the model; its case stays as the model writes it.
+        join: what makes tokens of its pieces; None for what `rules` say.
+    """
+
+    def __init__(self, rules: TextRules, join: Join | None = None) -> None:
+        self._join = join or JOINS[rules.subwords]
+        self._unescape = rules.tokenizer.startswith("moses-escaped")
+        self._moses: Any = None
+        if rules.tokenizer != "none":
+            with quietly():
+                from sacremoses import MosesDetokenizer
+
+            self._moses = MosesDetokenizer(lang=rules.language)
+
+    def __call__(self, pieces: Sequence[str]) -> tuple[str, ...]:
+        """Words, cut at ASCII space and TAB.
+
+        Any character that some program takes for a line's end, such as U+2028, ends a word too; three bars or more,
+        which would end a side of `source ||| target`, become words of one bar each.
+        """
+        text = self._join(pieces)
+        if self._moses:
+            with suppress(TypeError):  # sacremoses 0.2 fails at a Czech `' -li`: such tokens stay as they are
+                text = self._moses.detokenize(text.split(" "), unescape=self._unescape)
+        text = _BARS.sub(lambda bars: " ".join(bars[0]), " ".join(text.splitlines()))
+        return split_words(text)

@@ -1,0 +1,234 @@
+"""From a model's shape and its weights to a Transformer.
+
+The names of weights are those of fairseq, and of the many models that have come from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from align.core.types import Dtype
+from align.models.engine.forward import Layer, Stack, Transformer
+from align.models.engine.kept import Kept
+from align.models.engine.layers import Block, CrossAttention, Embedding, Norm, SelfAttention, Sinusoids, compact_table
+from align.models.engine.linear import Activation, Linear, Projection, make_linear
+from align.models.engine.weights import Weights
+
+KEPT = "kept_heads"
+"""A weight beside an attention's projections that says which heads they are of, where some were pruned."""
+
+Positions = Literal["learned", "sinusoids", "beyond", "none"]
+"""Where the vectors of positions come from; see `align.models.engine.layers.Sinusoids`."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The shape of an encoder or a decoder.
+
+    Attributes:
+        layers: their number.
+        heads: of each.
+        width: D.
+        before: whether layer norms come before attention and feed-forward networks (pre-norm) or after the sum.
+        last_norm: whether the encoder's output has a layer norm of its own.
+        positions: the kind of vectors that say where a piece is.
+        first: the row, or the number, of the first position.
+    """
+
+    layers: int
+    heads: int
+    width: int
+    before: bool
+    last_norm: bool
+    positions: Positions
+    first: int
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The shape of a model.
+
+    Attributes:
+        encoder: of the one side.
+        decoder: of the other.
+        activation: of the feed-forward networks.
+        scaled: whether the vectors of pieces are multiplied by the root of D.
+    """
+
+    encoder: Side
+    decoder: Side
+    activation: Activation
+    scaled: bool
+
+
+def build_transformer(
+    architecture: Architecture, weights: Weights, device: str = "cpu", dtype: Dtype = "float32"
+) -> Transformer:
+    """The Transformer of that shape.
+
+    Args:
+        architecture: the shape.
+        weights: all of which are to be parts of it.
+        device: where it is to run.
+        dtype: of its products; see `align.models.engine.linear`.
+
+    Raises:
+        ValueError: a weight is missing, of another shape, or left over.
+    """
+    builder = _Builder(architecture, weights, device, dtype)
+    transformer = Transformer(builder.stack("encoder"), builder.stack("decoder"))
+    if left := weights.left():
+        raise ValueError(f"it has {left[0]}, which is no part of a Transformer for translation as its settings have it")
+    return transformer
+
+
+class _Builder:
+    """Makes the parts of a Transformer out of named weights."""
+
+    def __init__(self, architecture: Architecture, weights: Weights, device: str, dtype: Dtype) -> None:
+        self._architecture, self.weights, self._device = architecture, weights, device
+        self._linear, self._dtype = partial(make_linear, dtype=dtype), dtype
+        self._tied = weights.are_tied("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+        self._table_of_both: Tensor | None = None
+        self._sides = {"encoder": architecture.encoder, "decoder": architecture.decoder}
+        for name, side in self._sides.items():
+            if side.width % side.heads:
+                raise ValueError(f"its {name} is {side.width} wide, which cannot be split among {side.heads} heads")
+
+    def stack(self, side: str) -> Stack:
+        """The encoder or the decoder."""
+        shape = self._sides[side]
+        layers = [self._layer(side, f"{side}.layers.{n}") for n in range(shape.layers)]
+        norm = self._norm(f"{side}.layer_norm", shape.width) if shape.last_norm else None
+        return Stack(self._embedding(side), layers, norm)
+
+    def _to(self, weight: Tensor) -> Tensor:
+        return weight.to(self._device)
+
+    def _norm(self, name: str, size: int) -> Norm:
+        take = self.weights.take
+        return Norm(self._to(take(f"{name}.weight", size)), self._to(take(f"{name}.bias", size)))
+
+    def _embedding(self, side: str) -> Embedding:
+        take, width = self.weights.take, self._sides[side].width
+        rows, size = self.weights.shape(f"{side}.embed_tokens.weight")
+        scale = math.sqrt(width) if self._architecture.scaled else 1.0
+        pieces = self._table(side, rows, size)
+        noise = self._optional_projection(f"{side}.quant_noise.weight", size, size)
+        first = [noise] if noise and side == "decoder" else []
+        if size != width:
+            first.append(self._linear(self._to(take(f"{side}.project_in_dim.weight", width, size)), None))
+        named = f"{side}.layernorm_embedding"
+        norm = self._norm(named, width) if f"{named}.weight" in self.weights else None
+        last = noise if side == "encoder" else None
+        return Embedding(pieces, self._positions(side, width), first, norm, last, scale)
+
+    def _table(self, side: str, rows: int, size: int) -> Tensor:
+        """The table of pieces, as `compact_table` keeps it; one for both sides where their weights are tied."""
+        weight = self.weights.borrow(f"{side}.embed_tokens.weight", rows, size)
+        if self._tied and self._table_of_both is not None:
+            return self._table_of_both
+        self._table_of_both = self._to(compact_table(weight, self._dtype))
+        return self._table_of_both
+
+    def _optional_projection(self, name: str, *shape: int) -> Linear | None:
+        weight = self.weights.optional(name, *shape)
+        return None if weight is None else self._linear(self._to(weight), None)
+
+    def _positions(self, side: str, width: int) -> Callable[[int], Tensor] | None:
+        shape = self._sides[side]
+        if shape.positions == "none":
+            return None
+        if shape.positions == "learned":
+            name = f"{side}.embed_positions.weight"
+            table = self._to(self.weights.take(name, self.weights.shape(name)[0], width)[shape.first :])
+            return lambda length: table
+        return Sinusoids(width, shape.first, self._device, shape.positions == "beyond")
+
+    def _layer(self, side: str, name: str) -> Layer:
+        optional, width = self.weights.optional, self._sides[side].width
+        hidden = self.weights.shape(f"{name}.fc1.weight")[0]
+        kept = self._kept(side, f"{name}.self_attn")
+        weight, bias = self._projection(f"{name}.self_attn.out_proj", width, self._inner(side, kept))
+        if (gains := optional(f"{name}.c_attn", self._sides[side].heads)) is not None:  # fairseq's scale_heads
+            each = gains.repeat_interleave(width // len(gains))
+            weight, bias = weight * each[:, None], bias * each
+        attention_block = Block(
+            self._norm(f"{name}.self_attn_layer_norm", width),
+            self._sides[side].before,
+            self._make(weight, bias),
+            outer_norm=self._optional_norm(f"{name}.attn_ln", width),
+        )
+        residual_scale = optional(f"{name}.w_resid", width)
+        feed_forward_block = Block(
+            self._norm(f"{name}.final_layer_norm", width),
+            self._sides[side].before,
+            self._make(*self._projection(f"{name}.fc2", width, hidden)),
+            inner_norm=self._optional_norm(f"{name}.ffn_layernorm", hidden),
+            residual_scale=None if residual_scale is None else self._to(residual_scale),
+        )
+        feed_forward = self._make(
+            *self._projection(f"{name}.fc1", hidden, width), activation=self._architecture.activation
+        )
+        self_attention = self._self_attention(side, f"{name}.self_attn", kept)
+        parts = self_attention, attention_block, feed_forward, feed_forward_block
+        if side == "encoder":
+            return Layer(*parts, kept=kept)
+        cross_kept = self._kept(side, f"{name}.encoder_attn")
+        return Layer(*parts, *self._cross(name, cross_kept), kept, cross_kept)
+
+    def _kept(self, side: str, name: str) -> Kept | None:
+        """The heads that are left, where `align.analysis.pruned_model` has removed others."""
+        numbers = self.weights.chosen(f"{name}.{KEPT}", self._sides[side].heads)
+        return None if numbers is None else Kept(numbers, self._sides[side].heads)
+
+    def _inner(self, side: str, kept: Kept | None) -> int:
+        """The width of all heads that there are."""
+        shape = self._sides[side]
+        return shape.width // shape.heads * (len(kept.numbers) if kept else shape.heads)
+
+    def _optional_norm(self, name: str, size: int) -> Norm | None:
+        return self._norm(name, size) if f"{name}.weight" in self.weights else None
+
+    def _projection(self, name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
+        weight = self.weights.borrow(f"{name}.weight", outputs, inputs).float()
+        return weight, self.weights.take(f"{name}.bias", outputs)
+
+    def _make(self, weight: Tensor, bias: Tensor, activation: Activation = "none") -> Projection:
+        return self._linear(self._to(weight), self._to(bias), activation)
+
+    def _query(self, side: str, name: str, inner: int) -> tuple[Tensor, Tensor]:
+        """The projection of queries, scaled by 1/sqrt(d)."""
+        width, heads = self._sides[side].width, self._sides[side].heads
+        weight, bias = self._projection(f"{name}.q_proj", inner, width)
+        scale = (width // heads) ** -0.5
+        return weight * scale, bias * scale
+
+    def _self_attention(self, side: str, name: str, kept: Kept | None) -> SelfAttention:
+        shape, inner = self._sides[side], self._inner(side, kept)
+        parts = [self._query(side, name, inner)]
+        parts += [self._projection(f"{name}.{part}_proj", inner, shape.width) for part in "kv"]
+        weights, biases = zip(*parts, strict=True)
+        heads = len(kept.numbers) if kept else shape.heads
+        return SelfAttention(self._make(torch.cat(weights), torch.cat(biases)), heads, causal=side == "decoder")
+
+    def _cross(self, name: str, kept: Kept | None) -> tuple[CrossAttention, Block]:
+        """A decoder layer's attention to the encoder's output."""
+        width, source, inner = self._sides["decoder"].width, self._sides["encoder"].width, self._inner("decoder", kept)
+        heads = len(kept.numbers) if kept else self._sides["decoder"].heads
+        attention = f"{name}.encoder_attn"
+        query = self._make(*self._query("decoder", attention, inner))
+        parts = [self._projection(f"{attention}.{part}_proj", inner, source) for part in "kv"]
+        weights, biases = zip(*parts, strict=True)
+        weight, bias = self._projection(f"{attention}.out_proj", width, inner)
+        out_proj = self._to(weight).view(width, heads, -1).permute(1, 2, 0).clone()  # [H, d, D]
+        cross = CrossAttention(query, self._make(torch.cat(weights), torch.cat(biases)), heads, out_proj)
+        norm = self._norm(f"{name}.encoder_attn_layer_norm", width)
+        return cross, Block(norm, self._sides["decoder"].before, self._make(weight, bias))

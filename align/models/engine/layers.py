@@ -1,0 +1,315 @@
+"""The parts of an encoder-decoder Transformer, which work on the pieces of a batch in a row, without pads.
+
+Letters: B batch, N rows (the pieces in all, and a few more: see `Layout`), S source pieces and T decoder steps of the
+longest pair, H heads, D model size, d = D/H.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from align.core.norms import head_products
+from align.core.types import Dtype
+from align.models.engine.linear import Linear, Projection
+
+
+def round_up(rows: int) -> int:
+    """The next round number: a multiple of 32, of which each power of two has at most 16."""
+    step = max(32, 1 << max(0, rows.bit_length() - 5))
+    return -(-rows // step) * step
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the pieces of a padded batch are.
+
+    After the last piece the batch's first place is repeated until N is a round number: a product is prepared anew for
+    each number of rows that has not been met, which takes as long as multiplying some hundred rows, and is kept.
+
+    Attributes:
+        size: (B, L), L being the longest row.
+        positions: of each piece in its row, from 0 `[N]`.
+        places: of the pieces in the flattened batch `[N]`; None where these are the same.
+        pieces: the piece at each place, `[B L]`; pads repeat the piece before them. None as before.
+        mask: what to add to scores of columns `[B, 1, 1, L]`, negative infinity for pads; None where nothing is padded.
+    """
+
+    size: tuple[int, int]
+    positions: Tensor
+    places: Tensor | None = None
+    pieces: Tensor | None = None
+    mask: Tensor | None = None
+
+    @classmethod
+    def of(cls, kept: Tensor) -> Layout:
+        """The layout of a batch `[B, L]` that is true where there is a piece; each row begins with one."""
+        batch, length = kept.shape
+        places = kept.flatten().nonzero()[:, 0]
+        count = len(places)
+        padded = count < batch * length
+        if count < round_up(count):
+            places = functional.pad(places, (0, round_up(count) - count))
+        elif not padded:
+            return cls((batch, length), places % length)
+        pieces = kept.flatten().cumsum(0).sub_(1)
+        mask = torch.zeros(kept.shape, device=kept.device).masked_fill_(~kept, float("-inf"))
+        return cls((batch, length), places % length, places, pieces, mask[:, None, None] if padded else None)
+
+    def pad(self, flat: Tensor) -> Tensor:
+        """`[N, C]` to `[B, L, C]`; pads have the numbers of the piece before them."""
+        padded = flat if self.pieces is None else flat.index_select(0, self.pieces)
+        return padded.view(*self.size, -1)
+
+    def flatten(self, padded: Tensor) -> Tensor:
+        """`[B, L, C]` to `[N, C]`."""
+        flat = padded.reshape(-1, padded.shape[-1])
+        return flat if self.places is None else flat.index_select(0, self.places)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Layer normalisation."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`[N, D]` to `[N, D]`."""
+        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class RootNorm:
+    """Layer normalisation by the root of the mean square alone (Zhang and Sennrich 2019)."""
+
+    weight: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`[N, D]` to `[N, D]`."""
+        return functional.rms_norm(x, self.weight.shape, self.weight, 1e-6)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Pieces and their positions to vectors.
+
+    Attributes:
+        pieces: a vector for each id `[V, E]`, in any number format; see `compact_table`.
+        positions: gives a table of vectors for at least so many positions, from 0 `[P, D]`; None for a model without.
+        projections: what the vectors of pieces go through, before their positions are added.
+        norm: of the sum, if any.
+        last: a projection after that, if any.
+        scale: what the vectors of pieces are multiplied by.
+    """
+
+    pieces: Tensor
+    positions: Callable[[int], Tensor] | None
+    projections: Sequence[Linear] = ()
+    norm: Norm | None = None
+    last: Linear | None = None
+    scale: float = 1.0
+
+    def vectors(self, ids: Tensor) -> Tensor:
+        """Return the scaled vectors of ids `[N]`, in float32 `[N, E]`."""
+        vectors = self.pieces.index_select(0, ids).float()
+        return vectors if self.scale == 1.0 else vectors.mul_(self.scale)
+
+    def __call__(self, ids: Tensor, layout: Layout) -> Tensor:
+        """Ids `[N]` to `[N, D]`."""
+        x = self.vectors(ids)
+        for projection in self.projections:
+            x = projection(x)
+        if self.positions is not None:
+            x = x.add_(self.positions(layout.size[1]).index_select(0, layout.positions))
+        if self.norm:
+            x = self.norm(x)
+        return self.last(x) if self.last else x
+
+
+def compact_table(table: Tensor, dtype: Dtype) -> Tensor:
+    """Copy a table of pieces for the CPU or a GPU, in the smallest number format that the model's `dtype` allows.
+
+    In a multilingual model the table is nearly half of all parameters. 16-bit numbers of a file stay as they are, for
+    float32 would say the same; longer ones become float32, or bfloat16 where products are of bfloat16 or int8.
+    """
+    if table.dtype in (torch.float16, torch.bfloat16):
+        return table.clone()
+    return table.to(torch.float32 if dtype == "float32" else torch.bfloat16, copy=True)
+
+
+class Sinusoids:
+    """Positions as sines and cosines, counted from `first`; the table grows as it is needed.
+
+    Vaswani et al. (2017), section 3.5, with all sines before all cosines. The wavelengths are a geometric progression
+    from 2 pi to 10,000 times as much: as tensor2tensor and fairseq have it, the last sine has the longest; in the
+    paper, and in Marian, the next one would have it.
+    """
+
+    def __init__(self, size: int, first: int, device: str, beyond: bool = False) -> None:
+        self._size, self._first, self._device = size, first, device
+        self._steps = size // 2 - (0 if beyond else 1)
+        self._table = self._make(256)
+
+    def __call__(self, length: int) -> Tensor:
+        """A table of at least that many positions `[P, D]`."""
+        table = self._table
+        if len(table) < length:
+            table = self._table = self._make(2 * length)
+        return table
+
+    def _make(self, length: int) -> Tensor:
+        half = self._size // 2
+        speeds = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / self._steps))
+        angles = torch.arange(self._first, self._first + length, dtype=torch.float)[:, None] * speeds
+        table = torch.cat([angles.sin(), angles.cos()], 1)
+        return functional.pad(table, (0, self._size % 2)).to(self._device)
+
+
+@dataclass(frozen=True)
+class SelfAttention:
+    """Attention of a sequence to itself, up to the output projection; queries are scaled by 1/sqrt(d) already.
+
+    Attributes:
+        query_key_value: the three projections in one.
+        heads: H.
+        causal: whether each step sees itself and those before it only.
+        bias: what is added to scores by position, for so many pieces `[1, H, L, L]`, if anything.
+    """
+
+    query_key_value: Linear
+    heads: int
+    causal: bool
+    bias: Callable[[int], Tensor] | None = None
+
+    def __call__(self, x: Tensor, layout: Layout) -> Tensor:
+        """`[N, D]` to `[N, D]`."""
+        query, key, value = self._projected(x, layout)
+        mask = self._mask(layout)
+        context = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=self.causal and mask is None, scale=1.0
+        )
+        return _joined(context, layout)
+
+    def weights(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Attention weights `[B, H, L, L]` and value vectors `[B, H, L, d]`."""
+        query, key, value = self._projected(x, layout)
+        scores = query @ key.transpose(2, 3)  # [B, H, L, L]
+        mask = self._mask(layout)
+        if mask is None and self.causal:
+            mask = _later(layout.size[1], x.device)
+        return (scores if mask is None else scores.add_(mask)).softmax(-1), value
+
+    def context(self, weights: Tensor, values: Tensor, layout: Layout) -> Tensor:
+        """What the pieces get of the values, up to the output projection `[N, D]`."""
+        return _joined(weights @ values, layout)
+
+    def _projected(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values `[B, H, L, d]` each."""
+        padded = layout.pad(self.query_key_value(x)).view(*layout.size, 3, self.heads, -1)
+        query, key, value = padded.permute(2, 0, 3, 1, 4)
+        return query, key, value
+
+    def _mask(self, layout: Layout) -> Tensor | None:
+        """What to add to scores, if that is more than that steps do not see those after them."""
+        length = layout.size[1]
+        if self.bias is None:
+            return None if self.causal else layout.mask
+        bias = self.bias(length)
+        if self.causal:
+            return bias + _later(length, bias.device)
+        return bias if layout.mask is None else bias + layout.mask
+
+
+def _later(length: int, device: torch.device) -> Tensor:
+    """What hides from each step those after it `[L, L]`."""
+    return torch.full((length, length), float("-inf"), device=device).triu(1)
+
+
+def _joined(context: Tensor, layout: Layout) -> Tensor:
+    """The heads' sums of values `[B, H, L, d]` side by side `[N, D]`."""
+    return layout.flatten(context.transpose(1, 2).reshape(*layout.size, -1))
+
+
+@dataclass(frozen=True)
+class CrossAttention:
+    """Attention of decoder steps to the encoder's output; queries are scaled by 1/sqrt(d) already.
+
+    Attributes:
+        query: projection of the steps.
+        key_value: both projections of the encoder's output in one.
+        heads: H.
+        out_proj: each head's share of the output projection, without its bias `[H, d, D]`.
+    """
+
+    query: Linear
+    key_value: Linear
+    heads: int
+    out_proj: Tensor
+
+    @cached_property
+    def products(self) -> list[Tensor]:
+        """Of its heads' output projections; see `align.core.norms.head_products`."""
+        return head_products(self.out_proj)
+
+    def weights(self, x: Tensor, steps: Layout, source: Tensor, columns: Layout) -> tuple[Tensor, Tensor]:
+        """Attention weights `[B, H, T, S]` and value vectors `[B, H, S, d]`.
+
+        Args:
+            x: decoder steps `[N, D]`.
+            steps: their layout.
+            source: the encoder's output `[M, E]`.
+            columns: its layout.
+        """
+        batch, length = columns.size
+        query = steps.pad(self.query(x)).view(batch, steps.size[1], self.heads, -1).transpose(1, 2)
+        padded = columns.pad(self.key_value(source)).view(batch, length, 2, self.heads, -1)
+        key, value = padded.permute(2, 0, 3, 1, 4)
+        scores = query @ key.transpose(2, 3)  # [B, H, T, S]
+        if columns.mask is not None:
+            scores += columns.mask
+        return scores.softmax(-1), value
+
+    def context(self, weights: Tensor, values: Tensor, steps: Layout) -> Tensor:
+        """What the steps get of the values, up to the output projection `[N, D]`."""
+        return _joined(weights @ values, steps)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What surrounds attention or a feed-forward network: layer norm before or after, projection and residual.
+
+    Attributes:
+        norm: its layer norm.
+        before: whether that comes before (pre-norm) or after the sum (post-norm).
+        out: the projection whose output is added to the residual.
+        inner_norm: of what goes into the projection, if any (fairseq's `scale_fc`).
+        outer_norm: of what comes out of it, if any (`scale_attn`).
+        residual_scale: what the residual is multiplied with, if anything (`scale_resids`).
+    """
+
+    norm: Norm | RootNorm
+    before: bool
+    out: Projection
+    inner_norm: Norm | None = None
+    outer_norm: Norm | None = None
+    residual_scale: Tensor | None = None
+
+    def enter(self, x: Tensor) -> Tensor:
+        """What the block works on `[N, D]`."""
+        return self.norm(x) if self.before else x
+
+    def leave(self, inner: Tensor, x: Tensor) -> Tensor:
+        """The block's output `[N, D]`, of what came out of its work `[N, I]` and what went into it `[N, D]`."""
+        if self.inner_norm:
+            inner = self.inner_norm(inner)
+        if self.residual_scale is not None:
+            x = x * self.residual_scale
+        total = self.outer_norm(self.out(inner)).add_(x) if self.outer_norm else self.out(inner, x)
+        return total if self.before else self.norm(total)

@@ -1,0 +1,122 @@
+"""From a fairseq checkpoint's settings and weights to the shape of a Transformer that is run without fairseq."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from align.core.types import Dtype
+from align.models.engine.builder import Architecture, Positions, Side, build_transformer
+from align.models.engine.forward import Transformer
+from align.models.engine.linear import Activation
+from align.models.engine.weights import Weights
+from align.models.fairseq.dictionary import PAD
+
+SINUSOIDS = 100_000
+"""fairseq computes no more positions than these."""
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_fast": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "tanh": "tanh",
+    "linear": "none",
+}
+"""fairseq's names."""
+
+UNUSED = (
+    r"(en|de)coder\.version",
+    r"(en|de)coder\.embed_positions\.(_float_tensor|weights)",
+    r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)",  # fairseq 0.12 copies what a layer has
+    r"decoder\.(output_projection\.weight|output_projection\.bias|embed_out|project_out_dim\.weight)",
+    r"decoder\.adaptive_softmax\..*",
+    r"(en|de)coder\.layer_norm\.(weight|bias)",  # the decoder's, and those that fairseq before 0.5 did not use
+    r"classification_heads\..*",
+)
+"""Weights that attention does not depend on."""
+
+
+def fairseq_transformer(
+    settings: Namespace, weights: Mapping[str, Tensor], device: str = "cpu", dtype: Dtype = "float32"
+) -> Transformer:
+    """The Transformer that a checkpoint describes.
+
+    Args:
+        settings: of `align.models.fairseq.settings.model_settings`.
+        weights: by name.
+        device: where it is to run.
+        dtype: of its products; see `align.models.engine.linear`.
+
+    Raises:
+        ValueError: settings and weights do not fit each other, or it is not a Transformer that can be run here.
+    """
+    if getattr(settings, "cross_self_attention", False):
+        raise ValueError("its decoder attends to source and target at once (cross_self_attention)")
+    named = Weights(upgraded(weights), UNUSED)
+    architecture = Architecture(
+        _side(settings, named, "encoder"),
+        _side(settings, named, "decoder"),
+        ACTIVATIONS[getattr(settings, "activation_fn", "relu")],
+        scaled=not getattr(settings, "no_scale_embedding", False),
+    )
+    return build_transformer(architecture, named, device, dtype)
+
+
+def _side(settings: Namespace, weights: Weights, side: str) -> Side:
+    """The shape of a side; what the settings leave out, the weights say."""
+    heads: int | None = getattr(settings, f"{side}_attention_heads", None)
+    if heads is None:
+        raise ValueError(f"its settings have no {side}_attention_heads")
+    before: bool = getattr(settings, f"{side}_normalize_before", False)
+    learned: bool = getattr(settings, f"{side}_learned_pos", False)
+    positions: Positions = "learned" if learned else "sinusoids"
+    return Side(
+        layers=getattr(settings, f"{side}_layers", 0) or weights.layers(side),
+        heads=heads,
+        width=getattr(settings, f"{side}_embed_dim", 0) or weights.shape(f"{side}.embed_tokens.weight")[1],
+        before=before,
+        last_norm=side == "encoder"
+        and before
+        and weights.number("encoder.version", 1) >= 2,  # fairseq had none at first
+        positions="none" if getattr(settings, "no_token_positional_embeddings", False) else positions,
+        first=PAD + 1,
+    )
+
+
+def max_positions(settings: Namespace, weights: Mapping[str, Tensor]) -> tuple[int, int]:
+    """The most pieces that a model has positions for, on the source's and the target's side."""
+    most = []
+    for side, name in (("encoder", "max_source_positions"), ("decoder", "max_target_positions")):
+        asked: int = getattr(settings, name, 1024)
+        table = weights.get(f"{side}.embed_positions.weight")
+        learned = table is not None and getattr(settings, f"{side}_learned_pos", False)
+        there = len(table) - PAD - 1 if table is not None and learned else SINUSOIDS
+        most.append(asked if getattr(settings, "no_token_positional_embeddings", False) else min(asked, there))
+    return most[0], most[1]
+
+
+_OLD_NORMS = {
+    "encoder": ("self_attn_layer_norm", "final_layer_norm"),
+    "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
+}
+
+
+def upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights by the names of fairseq 0.12: once layer norms had numbers, and three projections were one weight."""
+    renamed: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        if old := re.fullmatch(r"((en|de)coder)(\.layers\.\d+)\.layer_norms\.([0-2])(\.\w+)", name):
+            norms = _OLD_NORMS[old[1]]
+            new = norms[int(old[4])] if int(old[4]) < len(norms) else name
+            renamed[f"{old[1]}{old[3]}.{new}{old[5]}"] = weight
+        elif (old := re.fullmatch(r"(.*_attn)\.in_proj_(weight|bias)", name)) and weight.dim():
+            third = len(weight) // 3
+            for n, part in enumerate("qkv"):
+                renamed[f"{old[1]}.{part}_proj.{old[2]}"] = weight[n * third : (n + 1) * third if n < 2 else None]
+        else:
+            renamed[name] = weight
+    return renamed

@@ -1,0 +1,208 @@
+"""Make `import fairseq` work on today's Python and torch, and keep it from evaluating what it reads as Python.
+
+`install()` puts an import hook in place, through which fairseq is mended as it is imported. It changes the process for
+good, so it is called in two places only, before they import fairseq: where fairseq's own model is loaded
+(`own_model.py`) and where fairseq's own programs are started (`programs.py`).
+
+1. Python >= 3.11 refuses mutable dataclass defaults, of which fairseq (and hydra 1.0) have many.
+2. fairseq 0.12.2's "BetterTransformer" encoder path fails on padded batches with torch >= 2.
+3. Its modules call `eval` on settings of models and optimisers, and on lines of text. In all of them that name now
+   means `evaluate_literal`, which knows numbers, strings and lists of them.
+4. It reads checkpoints by `torch.load`, which is told what they may hold: see `align.models.saved`.
+5. Importing it draws warnings of what torch and Python will no longer have, which nobody here can heed.
+6. Its debugger takes a semaphore of the system, which a worker process that `multiprocessing.Pool` ends leaves behind,
+   with a warning. A lock of the process itself will do.
+
+Tested with fairseq 0.12.2; fairseq-fixed 0.12.3.1 takes the same path.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import importlib.abc
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from align.core.errors import shorten
+from align.io.quiet import quietly
+
+MENDED = ("fairseq", "hydra")
+
+MOST_EVALUATED = 100_000
+"""Characters of a setting that is evaluated, and items of its value."""
+
+REQUIREMENTS = (
+    "pip install 'hydra-core>=1.3,<1.4' 'omegaconf>=2.3,<2.4' 'bitarray>=2.9' 'regex>=2024.4.16' 'sacrebleu>=2.4' "
+    "'packaging>=23.2'"
+)
+
+INSTALL = f"""fairseq is not installed. These two commands install it:
+  {REQUIREMENTS}
+  pip install --no-deps fairseq==0.12.2"""
+
+
+@contextmanager
+def _hashable_dataclasses() -> Iterator[None]:
+    """Let instances of fairseq's dataclasses be defaults of others, as they could be before Python 3.11."""
+    original = dataclasses.dataclass
+
+    def dataclass(cls: type | None = None, /, **options: Any) -> Any:
+        def decorate(plain: type) -> Any:
+            decorated: Any = original(plain, **options)
+            if decorated.__module__.partition(".")[0] in MENDED and decorated.__hash__ is None:
+                decorated.__hash__ = object.__hash__
+            return decorated
+
+        return decorate if cls is None else decorate(cls)
+
+    dataclasses.dataclass = dataclass
+    try:
+        yield
+    finally:
+        dataclasses.dataclass = original
+
+
+@contextmanager
+def _logging_untouched() -> Iterator[None]:
+    """Keep fairseq's modules from sending all logging to stdout: `basicConfig` yields to any handler."""
+    handler = logging.NullHandler()
+    logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
+
+
+def evaluate_literal(text: str, *scopes: Any) -> Any:
+    """What `eval` means in fairseq's modules: it reads literals; lists may be added, and repeated `[(512, 3)] * 20`.
+
+    Args:
+        text: the literal.
+        scopes: names for `eval`, of which a literal has none.
+
+    Raises:
+        TypeError: the text is not a string, as with `eval`.
+        ValueError: the text is not a literal, or one of more than 100,000 characters or items.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"only strings can be evaluated, not {type(text).__name__}")
+    if len(text) > MOST_EVALUATED:
+        raise ValueError(f"{len(text):,} characters are too many for a setting")
+    try:
+        return _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        raise ValueError(f"{shorten(text)!r} is not a number, a string, or a list of them") from None
+
+
+def _value(node: ast.expr) -> Any:
+    """The value of a literal, or of lists of literals that are added or repeated."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Add, ast.Mult)):
+        return ast.literal_eval(node)
+    left, right = _value(node.left), _value(node.right)
+    lists = [side for side in (left, right) if isinstance(side, (list, tuple))]
+    if isinstance(node.op, ast.Add) and len(lists) == 2 and len(left) + len(right) <= MOST_EVALUATED:
+        return left + right
+    if isinstance(node.op, ast.Mult) and len(lists) == 1:
+        times = right if lists[0] is left else left
+        if type(times) is int and len(lists[0]) * times <= MOST_EVALUATED:
+            return left * right
+    raise ValueError  # only lists can be added, and repeated a number of times
+
+
+def _replace_eval(module: Any) -> None:
+    """Give `eval` another meaning in a module of fairseq's: its globals come before Python's own names."""
+    module.__dict__["eval"] = evaluate_literal
+
+
+def _guard_loading() -> None:
+    """Let fairseq's own programs read in checkpoints what our `load_checkpoint` reads, and nothing else."""
+    from fairseq import checkpoint_utils
+
+    from align.models.saved.unpickle import only_checkpoint_classes  # which imports torch
+
+    original = checkpoint_utils.load_checkpoint_to_cpu
+    if not hasattr(original, "__wrapped__"):
+
+        @functools.wraps(original)
+        def load_checkpoint_to_cpu(*arguments: Any, **named: Any) -> Any:
+            with only_checkpoint_classes():
+                return original(*arguments, **named)
+
+        checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+
+
+def _disable_fast_path() -> None:
+    """Keep fairseq 0.12.2's encoder layers off torch's fused kernel, which rejects their padding mask."""
+    from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
+
+    original = TransformerEncoderLayerBase.__init__
+    if hasattr(original, "__wrapped__"):  # done already
+        return
+
+    @functools.wraps(original)
+    def without_fast_path(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self.can_use_fastpath = False
+
+    TransformerEncoderLayerBase.__init__ = without_fast_path
+
+
+def _mend() -> None:
+    """Mend what can be mended once fairseq is imported, by whomever; a second time changes nothing."""
+    for name, module in list(sys.modules.items()):
+        if _is_fairseq(name):
+            _replace_eval(module)
+    _guard_loading()
+    _disable_fast_path()
+
+
+def _is_fairseq(name: str) -> bool:
+    return name.partition(".")[0] in ("fairseq", "fairseq_cli")
+
+
+class _Hook(importlib.abc.MetaPathFinder):
+    """Wraps the loading of fairseq's modules."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if not _is_fairseq(name):
+            return None
+        finders = (finder for finder in sys.meta_path if finder is not self)
+        spec = next((spec for finder in finders if (spec := finder.find_spec(name, path, target))), None)
+        if spec is None and name == "fairseq":
+            raise ModuleNotFoundError(INSTALL, name="fairseq")
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def mended(module: Any) -> None:
+            _replace_eval(module)
+            with quietly():
+                if name != "fairseq":
+                    execute(module)
+                    if name == "fairseq.pdb":
+                        module._stdin_lock = threading.Lock()
+                    return
+                try:
+                    with _hashable_dataclasses(), _logging_untouched():
+                        execute(module)
+                except ModuleNotFoundError as error:
+                    what = f"fairseq needs {error.name}, which is not installed. This installs all that it needs:"
+                    raise ModuleNotFoundError(f"{what}\n  {REQUIREMENTS}", name=error.name) from None
+            _mend()
+
+        spec.loader.exec_module = mended  # type: ignore[method-assign]
+        return spec
+
+
+def install() -> None:
+    """Mend fairseq, now if it is imported already, else as soon as it is; a second time changes nothing."""
+    if not any(isinstance(finder, _Hook) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Hook())
+    if "fairseq" in sys.modules:  # the hook comes too late for it
+        _mend()

@@ -1,0 +1,193 @@
+"""From the files of a model folder, none of which is trusted, to a recorder."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from align.core.errors import Argument, ModelError, Remedy, shorten
+from align.core.types import Dtype, TextWarning
+from align.models.again import remember
+from align.models.engine.forward import Transformer
+from align.models.fairseq.architecture import fairseq_transformer, max_positions
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.dictionary import Dictionary, Vocabulary, decode_dictionary
+from align.models.fairseq.recorder import FairseqRecorder
+from align.models.fairseq.settings import model_settings, plain_dict, saved_settings, text_setting
+from align.models.fingerprint import fingerprint
+from align.models.folder import ModelFolder
+from align.models.model_toml import check_language
+from align.models.preprocess import Preprocessor, TextRules
+
+ENTRY_BYTES = 1000
+"""As much of a dictionary is read for each row of the embedding: real entries have some ten bytes."""
+
+
+def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> FairseqRecorder:
+    """Load a fairseq checkpoint with its dictionaries and text processing.
+
+    Args:
+        folder: where the files are and what is known about the text.
+        device: "cpu", or "cuda" and the like.
+        dtype: of the products; see `align.models.engine.linear`.
+
+    Raises:
+        ValueError: a file is missing, damaged or of another model; says which and why.
+
+    Warns:
+        TextWarning: the dictionaries hold tokens that the tokeniser does not make.
+    """
+    if folder.options.source_prefix:
+        remedy = Remedy("leave out {}", (Argument("source_prefix"),))
+        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), remedy=remedy)
+    state = load_checkpoint(folder.checkpoint, mapped=True)
+    weights: dict[str, Tensor] = state["model"]
+    args = saved_settings(state)
+    if not any(".encoder_attn." in name for name in weights):
+        named = text_setting(args, "_name") or text_setting(args, "arch")
+        raise ModelError(
+            f"no encoder-decoder attention in it{f' ({named})' if named else ''}",
+            file=str(folder.checkpoint),
+            remedy=Remedy("links need a Transformer for translation, not a language model or an encoder alone"),
+        )
+    task = plain_dict(state.get("cfg")).get("task", args)
+    folder.check_dictionaries(trained_with=text_setting(task, "data"))
+    languages = _languages(folder, task)
+    paths = [folder.dictionary(language) for language in languages]
+    rules = _rules(folder, languages)
+    dictionaries = [
+        _load_dictionary(path, part, weights, folder.checkpoint)
+        for part, path in zip(("encoder", "decoder"), paths, strict=True)
+    ]
+    transformer, positions = _build(args, weights, folder.checkpoint, device, dtype)
+    if doubt := doubt_about_tokenizer(folder.options.tokenizer, rules, dictionaries):
+        warnings.warn(f"{folder.checkpoint}: {doubt}", TextWarning, stacklevel=3)  # whoever calls align.load
+    subword_files = [rule.subword_file for rule in rules if rule.subword_file is not None]
+    spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
+    mark = fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
+    source, target = (
+        Preprocessor(rule, known.__getitem__, known)
+        for rule, known in zip(rules, map(Vocabulary, dictionaries), strict=True)
+    )
+    recorder = FairseqRecorder(
+        transformer,
+        (source, target),
+        positions,
+        name=f"fairseq:{'-'.join(languages)}@{mark}",
+        text=", ".join(map(str, rules)),
+        origin=(folder.absolute(), device, dtype),
+    )
+    remember(recorder, folder, device, dtype)
+    return recorder
+
+
+def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
+    """How the text of both sides is prepared.
+
+    Raises:
+        ModelError: a subword file is missing.
+    """
+    named = [Path(name) for name in folder.options.subword_files or ()]
+    files = (named[0], named[-1]) if named else (None, None)
+    rules = [folder.rules(language, file) for language, file in zip(languages, files, strict=True)]
+    if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
+        bare = next(rule.language for rule in rules if rule.subwords == "none")
+        remedy = Remedy("name the file of each with {}, or the one of both", (Argument("subword_files"),))
+        raise ModelError(f"subwords for one side, but none for {bare}", file=str(folder.root), remedy=remedy)
+    return rules
+
+
+def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
+    """Source and target, as the user says, or the checkpoint, or the names of what was binarised.
+
+    Raises:
+        ValueError: none of them says, or the checkpoint has something that is not a language code.
+    """
+    trained_on = folder.binarised_languages()
+    source = folder.options.source_lang or text_setting(task, "source_lang") or trained_on[0]
+    target = folder.options.target_lang or text_setting(task, "target_lang") or trained_on[1]
+    if not (source and target):
+        remedy = Remedy("give {} and {}", (Argument("source_lang"), Argument("target_lang")))
+        found = ", ".join(map(shorten, folder.dictionary_languages()[:10]))
+        what = f"does not say its languages (there are dictionaries of: {found})"
+        raise ModelError(what, file=str(folder.checkpoint), remedy=remedy)
+    try:
+        return check_language(source), check_language(target)
+    except ValueError as error:
+        raise ModelError(str(error), file=str(folder.checkpoint)) from None
+
+
+def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Dictionary:
+    """One side's dictionary; no more of it is read than the model has rows for.
+
+    Raises:
+        ValueError: the file is not a dictionary, or another model's.
+    """
+    table = weights.get(f"{part}.embed_tokens.weight")
+    rows = table.shape[0] if table is not None and table.dim() == 2 else 0
+    with path.open("rb") as stream:
+        content = stream.read(ENTRY_BYTES * (rows + 1))
+        whole = not stream.read(1)
+    if not whole or content.count(b"\n") > rows:
+        raise ValueError(
+            f"{path}: more entries than the {rows:,} that the {part} of {checkpoint} was trained with: "
+            "not this model's dictionary"
+        )
+    dictionary = decode_dictionary(content, path)
+    if rows != len(dictionary):
+        raise ValueError(
+            f"{path}: {len(dictionary):,} entries with fairseq's 4 special ones, but the {part} of "
+            f"{checkpoint} was trained with {rows:,}: not this model's dictionary"
+        )
+    return dictionary
+
+
+def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], dictionaries: Sequence[Dictionary]) -> str:
+    """Whether the dictionaries hold tokens that Moses escapes or splits, and the text's will not be: a warning.
+
+    Args:
+        given: the tokeniser that was asked for; with "none" the text is taken to be tokenised already.
+        rules: of either side.
+        dictionaries: of either side.
+
+    Returns:
+        The warning; empty where all is well, or words are looked up as they are.
+    """
+    as_they_are = given is None and all(rule.subwords == "none" for rule in rules)
+    if as_they_are or given in ("none", "moses-escaped-hyphens"):
+        return ""
+    counts = dict.fromkeys(("escaped", "@-@", "plain"), 0)
+    for dictionary in dictionaries:
+        for piece, count in zip(dictionary.pieces, dictionary.counts, strict=True):
+            counts["escaped"] += count * ("&apos;" in piece or "&quot;" in piece)
+            counts["@-@"] += count * (piece.lstrip("\u2581") == "@-@")
+            counts["plain"] += count * ("'" in piece or '"' in piece)
+    if counts["escaped"] <= counts["plain"]:  # a few come from the web in any text
+        return ""
+    fits = "moses-escaped-hyphens" if counts["@-@"] else "moses-escaped"
+    held = "&apos; or &quot;" + ", and @-@" * bool(counts["@-@"])
+    return "" if given == fits else f"its dictionary holds {held}: is its tokenizer {fits}, not {given or 'none'}?"
+
+
+def _build(
+    saved: Any, weights: Mapping[str, Tensor], checkpoint: Path, device: str, dtype: Dtype
+) -> tuple[Transformer, tuple[int, int]]:
+    """The Transformer that is in a checkpoint, and the most pieces that it takes on either side.
+
+    Raises:
+        ValueError: it is none for translation, or settings and weights do not fit each other.
+    """
+    name = text_setting(saved, "_name") or text_setting(saved, "arch")
+    if not re.fullmatch(r"(transformer|m?bart|align)(_.*)?", name or ""):
+        what = f"{checkpoint}: cannot run this model ({name or 'without a name'}): no Transformer for translation"
+        raise ValueError(what)
+    try:
+        settings = model_settings(saved, weights)
+        return fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)
+    except ValueError as error:
+        raise ValueError(f"{checkpoint}: weights and configuration do not fit: {error}") from None

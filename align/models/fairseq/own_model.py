@@ -1,0 +1,126 @@
+"""A checkpoint as fairseq's own modules, for what runs nowhere else: its beam search, and tests.
+
+fairseq is imported and mended here, and only here and in the plugin.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from copy import copy
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from align.core.errors import one_line
+from align.core.types import Dtype
+from align.models.engine.builder import KEPT
+from align.models.engine.weights import stored_numbers
+from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.compat import install
+from align.models.fairseq.settings import model_settings, saved_settings
+from align.models.folder import ModelFolder
+
+
+def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = "cpu", dtype: Dtype = "float32") -> Any:
+    """Load a checkpoint into fairseq's own modules.
+
+    Args:
+        folder: where the files are.
+        languages: the source's and the target's, for their dictionaries.
+        device: where to run it.
+        dtype: of its arithmetic: "bfloat16", or anything else for float32.
+
+    Raises:
+        ValueError: the file is damaged, or is not an architecture that fairseq can be trusted to build.
+        ModuleNotFoundError: fairseq is not installed.
+    """
+    install()
+    import fairseq  # noqa: F401  (first of all: where it is missing, nothing else matters)
+    from fairseq.data import Dictionary
+
+    state = load_checkpoint(folder.checkpoint)
+    paths = [folder.dictionary(language) for language in languages]
+    dictionaries = [Dictionary.load(StringIO(path.read_text(encoding="utf-8"))) for path in paths]
+    model = _build(saved_settings(state), dictionaries, state["model"], folder.checkpoint)
+    kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
+    return model.eval().requires_grad_(False).to(device=device, dtype=kind)
+
+
+def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], checkpoint: Path) -> Any:
+    """The checkpoint's own architecture with its weights in it.
+
+    Raises:
+        ValueError: it is not an architecture whose modules can be trusted, or settings and weights do not fit.
+    """
+    from fairseq import models
+
+    settings = model_settings(saved, weights)
+    if _model_class(settings.arch) is None:
+        name = settings.arch or "without a name"
+        raise ValueError(f"{checkpoint}: fairseq cannot build this model ({name}): no Transformer for translation")
+    task = Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
+    try:
+        _check_cost(settings, task, weights)
+        model = models.build_model(settings, task)
+        pruned = {name: weight for name, weight in weights.items() if name.endswith(f".{KEPT}")}
+        for name, kept in pruned.items():
+            _prune(model, name.rpartition(".")[0], len(kept))
+        rest = {name: weight for name, weight in weights.items() if name not in pruned}
+        model.load_state_dict(rest, strict=True, model_cfg=settings)
+    except Exception as error:  # whatever an unusual setting makes fairseq raise
+        if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error)):
+            raise
+        raise ValueError(
+            f"{checkpoint}: fairseq cannot build this model ({settings.arch}): {one_line(error)}"
+        ) from None
+    return model
+
+
+def _prune(model: Any, name: str, heads: int) -> None:
+    """Make room for fewer heads in an attention, by fairseq's own means, which none of its settings asks for."""
+    attention = model.get_submodule(name)
+    attention._adaptive_prune_heads([(n * attention.head_dim, (n + 1) * attention.head_dim) for n in range(heads)])
+    attention._set_skip_embed_dim_check()
+    layer = model.get_submodule(name.rpartition(".")[0])
+    if hasattr(layer, "in_proj_weight"):  # what fairseq 0.12 copies of an encoder's layer
+        layer.in_proj_weight = nn.Parameter(layer.in_proj_weight[: 3 * attention.embed_dim])
+        layer.in_proj_bias = nn.Parameter(layer.in_proj_bias[: 3 * attention.embed_dim])
+        layer.out_proj_weight = nn.Parameter(layer.out_proj_weight[:, : attention.embed_dim])
+
+
+def _model_class(architecture: str | None) -> type | None:
+    """The class that fairseq builds for an architecture, if this package has read its modules.
+
+    Other classes evaluate their settings, or open files that these name.
+    """
+    from fairseq.models import ARCH_MODEL_REGISTRY
+    from fairseq.models.bart import BARTModel
+    from fairseq.models.transformer import TransformerModel
+    from fairseq.models.transformer_align import TransformerAlignModel
+
+    model_class: type | None = ARCH_MODEL_REGISTRY.get(architecture)
+    return model_class if model_class in (TransformerModel, BARTModel, TransformerAlignModel) else None
+
+
+def _check_cost(settings: Namespace, task: Namespace, weights: Mapping[str, Tensor]) -> None:
+    """Build the model without memory for its weights, and compare their number with the checkpoint's.
+
+    fairseq adds unused parameters to its encoder layers and shares others, so that up to twice as many are allowed.
+
+    Raises:
+        ValueError: the settings are those of a far larger model.
+    """
+    from fairseq.models import ARCH_CONFIG_REGISTRY
+    from fairseq.models.transformer import TransformerModel
+
+    settings = copy(settings)
+    ARCH_CONFIG_REGISTRY[settings.arch](settings)
+    with torch.device("meta"):
+        skeleton = TransformerModel.build_model(settings, task)  # BART's own constructor draws numbers for each weight
+    needed, present = sum(weight.numel() for weight in skeleton.parameters()), stored_numbers(weights)
+    if needed > 2 * present + 1_000_000:
+        raise ValueError(f"its settings make {needed:,} parameters, its file holds {present:,}")

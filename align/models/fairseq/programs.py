@@ -1,0 +1,44 @@
+"""The stock fairseq programs on today's Python: `python -m align.fairseq_cli train ...`.
+
+fairseq's own scripts import fairseq at once; this one mends it before they do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from align.models.fairseq.compat import install
+
+PROGRAMS = ("preprocess", "train", "generate", "interactive", "validate", "score", "eval_lm")
+
+
+def _restrict_loading() -> None:
+    """Keep `torch.load` to data in this process, whatever environment variables or fairseq's own code ask for."""
+    import torch
+
+    load = torch.load
+
+    def restricted(*arguments: Any, **named: Any) -> Any:
+        return load(*arguments, **{**named, "weights_only": True})
+
+    torch.load = restricted
+
+
+def main() -> None:
+    """Run the program that the first argument names, on the rest."""
+    name = sys.argv[1].replace("-", "_") if len(sys.argv) > 1 else ""
+    if name not in PROGRAMS:
+        asked = name in ("__help", "_h")
+        usage = f"usage: python -m align.fairseq_cli {{{','.join(PROGRAMS)}}} ..."
+        print(usage, file=sys.stdout if asked else sys.stderr)
+        sys.exit(0 if asked else 2)
+    install()
+    try:
+        import fairseq  # noqa: F401
+    except ModuleNotFoundError as error:
+        sys.exit(str(error))
+    _restrict_loading()
+    sys.argv = [f"fairseq-{name.replace('_', '-')}", *sys.argv[2:]]
+    importlib.import_module(f"fairseq_cli.{name}").cli_main()

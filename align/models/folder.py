@@ -1,0 +1,232 @@
+"""What lies beside a checkpoint: dictionaries and subword models. Finds and checks; loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from glob import escape
+from itertools import islice, permutations
+from pathlib import Path
+
+from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
+from align.core.types import Cell, Position, Score
+from align.models.huggingface.adapter import find_base, is_adapter
+from align.models.huggingface.hub import fetch_model
+from align.models.huggingface.vocabulary import has_vocabulary
+from align.models.languages import same_language
+from align.models.model_toml import ModelOptions, read_model_toml
+from align.models.preprocess import TextRules
+from align.models.recognise import MOST_NAMES, could_be_hub_name, hub_owner, recognise
+
+BUNDLED = Path(__file__).parent / "bundled"
+DEFAULT_MODEL = "de-en"
+
+FAIRSEQ_FILES = ("checkpoint.pt", "checkpoint_best.pt", "model.pt", "checkpoint_last.pt", "*.pt")
+FAIRSEQ_ONLY = {"fairseq": FAIRSEQ_FILES}
+CODES = ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code")
+SUBWORD_FILES = {  # in the order in which they are looked for; {lang} is the side's language
+    "sentencepiece": ("{lang}.spm", "{lang}.model", "spm.{lang}.model", "sentencepiece.bpe.model", "spm.model"),
+    "subword-nmt": CODES,
+    "subword-nmt-vocabulary": CODES,
+}
+
+_NAMES = [option.name for option in fields(ModelOptions)]
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A checkpoint, the folder to look in for the rest, and what is known about the text.
+
+    Attributes:
+        checkpoint: the file with the weights.
+        root: where dictionaries and subword models are looked for.
+        options: model.toml, with the user's own options above it.
+        backend: whose model it is, a key of `align.models.load.BACKENDS`.
+        calibration: (score, position) to the cell to read, as the model's makers measured.
+        adapter: the folder of a LoRA adapter of this model, if one is to be merged.
+    """
+
+    checkpoint: Path
+    root: Path
+    options: ModelOptions
+    backend: str
+    calibration: Mapping[tuple[Score, Position], Cell] = field(default_factory=dict)
+    adapter: Path | None = None
+
+    @property
+    def text_root(self) -> Path:
+        """Where tokenizer files are looked for: an adapter may have its own."""
+        return self.adapter if self.adapter is not None and has_vocabulary(self.adapter) else self.root
+
+    def absolute(self) -> ModelFolder:
+        """The same files, whatever the current folder is."""
+        given = self.options
+        options = replace(
+            given,
+            dictionaries=Path(given.dictionaries).absolute() if given.dictionaries else None,
+            subword_files=[Path(name).absolute() for name in given.subword_files] if given.subword_files else None,
+        )
+        adapter = self.adapter and self.adapter.absolute()
+        root = self.root.absolute()
+        return replace(self, checkpoint=self.checkpoint.absolute(), root=root, options=options, adapter=adapter)
+
+    @property
+    def dictionary_folder(self) -> Path:
+        """Where dictionaries are looked for."""
+        return Path(self.options.dictionaries or self.root)
+
+    def dictionary_languages(self) -> list[str]:
+        """The languages of the dictionaries in that folder."""
+        return sorted(path.name[len("dict.") : -len(".txt")] for path in self.dictionary_folder.glob("dict.*.txt"))
+
+    def binarised_languages(self) -> tuple[str, str] | tuple[None, None]:
+        """The language pair in the names of what fairseq-preprocess wrote, such as `train.de-en.de.idx`.
+
+        None where there is no such file, or such files of several pairs.
+        """
+        pairs = permutations(self.dictionary_languages(), 2)
+        idx = "*.{0}-{1}.{0}.idx"
+        binarised = [pair for pair in pairs if any(self.dictionary_folder.glob(idx.format(*map(escape, pair))))]
+        return binarised[0] if len(binarised) == 1 else (None, None)
+
+    def dictionary(self, language: str) -> Path:
+        """The dictionary of one side.
+
+        Raises:
+            ModelError: there is none.
+        """
+        path = self.dictionary_folder / f"dict.{language}.txt"
+        if not path.is_file():
+            found = ", ".join(map(shorten, self.dictionary_languages()[:10]))
+            remedy = Remedy("name another folder with {}, or the languages right", (Argument("dictionaries"),))
+            raise ModelError(f"no such dictionary; there are those of: {found}", file=str(path), remedy=remedy)
+        return path
+
+    def check_dictionaries(self, trained_with: str | None = None) -> None:
+        """Check that there are dictionaries at all.
+
+        Args:
+            trained_with: the folder that the checkpoint says they were in, for the message.
+
+        Raises:
+            ModelError: there is no such folder, or none in it.
+        """
+        folder = self.dictionary_folder
+        if not folder.is_dir():
+            raise ModelError("no such folder of dictionaries", file=str(folder))
+        if not self.dictionary_languages():
+            where = f" (when the model was trained they were in {show_value(trained_with)})" if trained_with else ""
+            advice = "name the folder that fairseq-preprocess wrote with {}; the languages come from it too"
+            if folder == self.root and self._described():
+                advice = "name the folder that fairseq-preprocess wrote with {}, or copy or link them into this folder"
+            remedy = Remedy(advice, (Argument("dictionaries"),))
+            raise ModelError(f"no dictionaries (dict.LANG.txt) in this folder{where}", file=str(folder), remedy=remedy)
+
+    def rules(self, language: str, subword_file: Path | None) -> TextRules:
+        """How one side's text is prepared; `subword_file` is the user's own choice.
+
+        Raises:
+            ModelError: a subword file is missing.
+        """
+        options = self.options
+        kind: str | None = options.subwords
+        file = subword_file
+        if kind is None and file is not None:
+            kind = "sentencepiece" if file.suffix in (".spm", ".model") else "subword-nmt"
+        if file is None and kind != "none":
+            kind, file = self._find_subwords(language, [kind] if kind else list(SUBWORD_FILES))
+        if kind != "none" and not (file and file.is_file()):
+            here = self._described() and (file is None or file.parent == self.root)
+            advice = "name it with {}, or copy or link it into this folder" if here else "name it with {}"
+            remedy = Remedy(advice, (Argument("subword_files"),))
+            raise ModelError(f"no {kind} file for {language}", file=str(file or self.root), remedy=remedy)
+        if kind is None or kind == "none":
+            kind, file = "none", None
+        return TextRules(language, options.case or "keep", options.tokenizer or "none", kind, file)
+
+    def _described(self) -> bool:
+        """Whether the folder has a model.toml, and so is to hold all that the model needs."""
+        return (self.root / "model.toml").is_file()
+
+    def _find_subwords(self, language: str, kinds: Sequence[str]) -> tuple[str, Path | None]:
+        """The first file that exists; without one, the kind that was asked for, else "none"."""
+        for kind in kinds:
+            for name in SUBWORD_FILES[kind]:
+                path = self.root / name.format(lang=language)
+                if path.is_file():
+                    return kind, path
+        return (kinds[0] if len(kinds) == 1 else "none"), None
+
+
+def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[str]] = FAIRSEQ_ONLY) -> ModelFolder:
+    """Find a model's checkpoint and read its `model.toml`, if it has one.
+
+    Args:
+        model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub,
+            which is fetched.
+        options: the user's word, above that of `model.toml`.
+        files: names of checkpoints, for each backend, in the order in which they are looked for.
+
+    Raises:
+        ModelError: there is no such model, or its `model.toml` cannot be understood.
+    """
+    path = Path(model)
+    if path.name == model and (BUNDLED / model / "model.toml").is_file():
+        path = BUNDLED / model  # whatever lies about here under that name; `./NAME` is the way to say that
+    if not path.exists():
+        known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
+        what = f"no such file or folder, nor a bundled model (these are: {known})"
+        if model.startswith("https://huggingface.co/"):
+            name = "/".join(model.split("/")[3:5])
+            raise ModelError("an address, not a model", file=model, remedy=Remedy(f"give its name: {shorten(name)}"))
+        if owner := hub_owner(model):
+            raise ModelError(what, file=model, remedy=Remedy(f"on the Hugging Face hub it is {owner}/{model}"))
+        if not could_be_hub_name(model):
+            raise ModelError(what, file=model)
+        path = fetch_model(model)
+    root = path if path.is_dir() else path.parent
+    weights = tuple(files.get("huggingface", ()))
+    adapter = root if path == root and is_adapter(root, weights) else None
+    stored, calibration = read_model_toml(root / "model.toml")
+    if adapter is not None:
+        path = root = find_base(adapter, weights)
+    backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
+    if backend == "fairseq" and (other := recognise(checkpoint)):
+        raise other
+    if backend == "huggingface" and options.reverse_of is not None:
+        forward = options.reverse_of
+        stored_languages = stored.source_lang, stored.target_lang
+        if None not in stored_languages and all(map(same_language, map(str, stored_languages), forward)):
+            stored = replace(stored, source_lang=None, target_lang=None)  # the folder serves both directions
+    given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
+    return ModelFolder(checkpoint, root, replace(stored, **given), backend, calibration, adapter)
+
+
+def _backend_of(checkpoint: Path, files: Mapping[str, Sequence[str]]) -> str:
+    """The backend that a checkpoint's name is of, or else fairseq."""
+    named = (backend for backend, names in files.items() if any(checkpoint.match(name) for name in names))
+    return next(named, "fairseq")
+
+
+def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[str, Path]:
+    """The backend whose model a folder holds, and the checkpoint."""
+    other = recognise(root)
+    for backend, names in files.items():
+        for name in names:
+            if "*" in name and other:  # whose *.pt may be an optimizer's state
+                raise other
+            for path in sorted(root.glob(name)):
+                if path.is_file() or "*" in name:
+                    return backend, path
+    wanted = ", ".join(names[-1 if "*" in names[-1] else 0] for names in files.values())
+    what, remedy = f"no checkpoint ({wanted}) in this folder", None
+    folders = sorted(path for path in islice(root.glob("*"), MOST_NAMES) if path.is_dir())
+    names = [name for names in files.values() for name in names]
+    below = (p for f in folders if not recognise(f) for name in names for p in sorted(f.glob(name)) if p.is_file())
+    if checkpoint := next(below, None):
+        what += f"; there is {shorten(str(checkpoint.relative_to(root)))}"
+        dictionaries = next((str(folder) for folder in [root, *folders] if any(folder.glob("dict.*.txt"))), None)
+        remedy = Remedy(
+            "name that file, and its dictionaries' folder with {}", (Argument("dictionaries", dictionaries),)
+        )
+    raise ModelError(what, file=str(root), remedy=remedy)

@@ -1,0 +1,167 @@
+"""LoRA adapters: find the model that one was trained for, and add its updates to that model's weights.
+
+Hu et al. (2021): W + s B A, with s = alpha / r, or alpha / sqrt(r) where `use_rslora` is set. The files are those of
+peft: adapter_config.json and adapter_model.safetensors.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from align.core.errors import ModelError, Remedy, shorten
+from align.models.huggingface.config import Config, read_json
+from align.models.huggingface.hub import fetch_model
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+PREFIX = "base_model.model."
+
+TABLES = ("shared.weight", "embed_tokens.weight", "lm_head.weight")
+"""How the names of tables of pieces end."""
+
+MERGE = Remedy("merge it where it was trained: merge_and_unload() and save_pretrained() of peft write a whole model")
+"""What to do with an adapter that is not read here."""
+
+UNSUPPORTED = ("use_dora", "fan_in_fan_out", "alpha_pattern", "rank_pattern", "layer_replication", "megatron_config")
+"""Settings that change the sum; each must be unset, false or empty."""
+
+
+def is_adapter(folder: Path, model_weights: tuple[str, ...]) -> bool:
+    """Tell whether a folder holds an adapter; settings left over next to a whole model are none.
+
+    Args:
+        folder: to look at.
+        model_weights: names of files, one of which a folder with a whole model has.
+    """
+    has_weights = any((folder / name).is_file() for name in (WEIGHTS, "adapter_model.bin"))
+    whole = any((folder / name).is_file() for name in model_weights)
+    return (folder / CONFIG).is_file() and (has_weights or not whole)
+
+
+def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
+    """Return the folder of the model that an adapter was trained for.
+
+    It is the adapter's folder if this holds a whole model, else a folder of the model's name next to it, else the
+    model of that name on the Hugging Face hub. An adapter is not trusted: it cannot name any other folder.
+
+    Args:
+        folder: the adapter's.
+        weights: names of files, one of which a folder with a model has.
+
+    Raises:
+        ModelError: the settings are damaged or name no model, or it cannot be found.
+    """
+
+    def has_model(root: Path) -> bool:
+        return (root / "config.json").is_file() and any((root / name).is_file() for name in weights)
+
+    config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
+    name = config.word("base_model_name_or_path", "")
+    last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+    candidates = [folder, *([folder.resolve().parent / last] if re.fullmatch(r"\w[\w.-]*", last) else [])]
+    if base := next(filter(has_model, candidates), None):
+        if base != folder and is_adapter(base, weights):
+            raise ModelError(f"its base {base.name} is an adapter too", file=str(folder), remedy=MERGE)
+        return base
+    if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
+        return fetch_model(name)
+    message = f"an adapter of {shorten(name) or 'a model that it does not name'}, which is not next to it"
+    remedy = Remedy("copy or link the model's folder next to the adapter's, with the same name") if name else MERGE
+    raise ModelError(message, file=str(folder), remedy=remedy)
+
+
+def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, Tensor]], folder: Path) -> None:
+    """Add an adapter's updates to a model's weights, in place.
+
+    Args:
+        weights: of the model, by name.
+        read: what reads a safetensors file.
+        folder: the adapter's.
+
+    Raises:
+        ModelError: the adapter is of another kind or for another model, or its files are damaged.
+    """
+    config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
+    kind = config.word("peft_type", "LORA")
+    unsupported = next((name for name in UNSUPPORTED if config.content.get(name)), None)
+    if kind != "LORA" or unsupported is not None:
+        message = f"an adapter of type {shorten(kind)}" if kind != "LORA" else f"a LoRA adapter with {unsupported}"
+        raise ModelError(f"{message}, which is not read", file=str(folder), remedy=MERGE)
+    path = folder / WEIGHTS
+    if not path.is_file():
+        message = f"an adapter without {WEIGHTS}; adapters in other files are not read"
+        raise ModelError(message, file=str(folder), remedy=MERGE)
+    alpha = config.number("lora_alpha")
+    scaled_by_root = config.switch("use_rslora", False)
+    stored = {name.removeprefix(PREFIX).replace(".base_layer.", "."): tensor for name, tensor in read(path).items()}
+    for name in sorted(stored):
+        if name.endswith((".lora_A.weight", ".lora_embedding_A")):
+            down, up = stored[name], _factor_b(stored, name, path)
+            rank = len(down)
+            scale = alpha / (math.sqrt(rank) if scaled_by_root else rank)
+            factors = (up, down) if name.endswith(".weight") else (down.T, up.T)  # of a table of pieces, transposed
+            _add(weights, f"{name.rpartition('.lora_')[0]}.weight", scale, factors, path)
+        elif name.endswith((".lora_B.weight", ".lora_embedding_B")):
+            continue
+        elif ".lora_" in name:
+            raise ModelError(f"it has {shorten(name)}, which is not read", file=str(path), remedy=MERGE)
+        elif name.endswith(TABLES):
+            _replace_table(weights, name, stored[name], path)
+        else:
+            _replace(weights, name, stored[name], path)
+
+
+def _factor_b(stored: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
+    """Return the factor B that belongs to a factor A."""
+    name_of_b = name.replace(".lora_A.", ".lora_B.").replace(".lora_embedding_A", ".lora_embedding_B")
+    if name_of_b not in stored or stored[name_of_b].dim() != 2 or stored[name].dim() != 2:
+        raise ModelError(f"its {shorten(name)} lacks its other factor", file=str(path))
+    if not len(stored[name]) or stored[name_of_b].shape[1] != len(stored[name]):
+        raise ModelError(f"the factors of {shorten(name)} do not fit each other", file=str(path))
+    return stored[name_of_b]
+
+
+def _add(weights: dict[str, Tensor], name: str, scale: float, factors: tuple[Tensor, Tensor], path: Path) -> None:
+    """Add a scaled product to a weight of its shape: what is not of that shape is never multiplied."""
+    weight, (up, down) = weights.get(name), factors
+    if weight is None or tuple(weight.shape) != (up.shape[0], down.shape[1]):
+        raise ModelError(f"it changes {shorten(name)}, which its model does not have in that shape", file=str(path))
+    merged = weight.float() + scale * (up.float() @ down.float())
+    _set(weights, name, merged.to(weight.dtype))
+
+
+def _replace(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) -> None:
+    """Set a weight that was trained as a whole, such as a bias."""
+    weight = weights.get(name)
+    if weight is None or weight.shape != tensor.shape:
+        raise ModelError(f"it replaces {shorten(name)}, which its model does not have in that shape", file=str(path))
+    weights[name] = tensor
+
+
+def _replace_table(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) -> None:
+    """Set a larger table of pieces, which peft saves where tokens were added before training.
+
+    A table of the same size was trained in addition to the one that the model reads (`modules_to_save`). Whether the
+    model uses it depends on how its tables were tied, which no file says.
+    """
+    if name.endswith("lm_head.weight") and name not in weights:
+        return  # tied to the table
+    if name not in weights or weights[name].shape[1:] != tensor.shape[1:] or len(weights[name]) == len(tensor):
+        message = f"it has a separate {shorten(name)}, and its files do not say where the model uses it"
+        raise ModelError(message, file=str(path), remedy=MERGE)
+    _set(weights, name, tensor)
+
+
+def _set(weights: dict[str, Tensor], name: str, tensor: Tensor) -> None:
+    """Set a weight under each name that stands for the same numbers: tied tables of pieces have several."""
+    old = weights[name]
+    for tied, weight in list(weights.items()):
+        if weight.data_ptr() == old.data_ptr() and weight.shape == old.shape:
+            weights[tied] = tensor

@@ -1,0 +1,160 @@
+"""A model's config.json, which is not trusted: each value is asked for by name, and is of the kind asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from align.core.errors import ModelError, show_value
+
+JSON_BYTES = 64 << 20
+"""The most that a file of settings or of a vocabulary may have; NLLB's has 17 million."""
+
+MOST_POSITIONS, USUAL_POSITIONS = 10_000, 1024
+"""Where positions are not weights, a model takes as many pieces as its settings say, but not more than the first; where
+they do not say, as T5's do not, the second. Attention takes time and memory by the square of them."""
+
+
+def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
+    """An object out of a file.
+
+    Raises:
+        ModelError: there is no such file, it is far too long, or holds something else.
+    """
+    if not path.is_file():
+        raise ModelError("no such file", file=str(path))
+    with path.open("rb") as stream:
+        raw = stream.read(most + 1)
+    if len(raw) > most:
+        raise ModelError(f"more than {most:,} bytes", file=str(path))
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise ModelError("not JSON; it may be cut short or damaged", file=str(path)) from None
+    if not isinstance(content, dict):
+        raise ModelError("not a JSON object", file=str(path))
+    return content
+
+
+USUAL_BYTES = 4 * USUAL_POSITIONS
+"""The same for ByT5, whose pieces are bytes."""
+
+
+def unlearned_positions(config: Config, usual: int = USUAL_POSITIONS) -> int:
+    """Return the most pieces that either side of a model takes whose positions are computed or relative.
+
+    Raises:
+        ModelError: the setting is not a number.
+    """
+    return min(config.size("max_position_embeddings", usual), MOST_POSITIONS)
+
+
+def lacks(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """What to say where a library is missing that only these models need."""
+    return ModuleNotFoundError(
+        f"{error.name} is not installed, which Hugging Face models need: "
+        "pip install safetensors tokenizers huggingface_hub"
+    )
+
+
+class Config:
+    """Settings by name.
+
+    Attributes:
+        content: as the file has them.
+        file: its name, for messages.
+
+    Raises:
+        ModelError: from any method: the value is missing, or of another kind.
+    """
+
+    def __init__(self, content: Mapping[str, Any], file: str) -> None:
+        self.content, self.file = content, file
+
+    @property
+    def kind(self) -> str:
+        """What the file calls its type of model; empty where it says nothing."""
+        return self.word("model_type", "")
+
+    def has(self, name: str) -> bool:
+        """Whether the file has anything but null for this."""
+        return self.content.get(name) is not None
+
+    def _wrong(self, name: str, wanted: str) -> ModelError:
+        return ModelError(f"its {name} is {show_value(self.content.get(name))}, not {wanted}", file=self.file)
+
+    def size(self, name: str, otherwise: int | None = None, least: int = 1, most: int = (1 << 31) - 1) -> int:
+        """A whole number."""
+        value = self.content.get(name)
+        if value is None and otherwise is not None:
+            return otherwise
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise self._wrong(name, f"a whole number from {least}" + (f" to {most}" if most < 1 << 30 else ""))
+        return value
+
+    def number(self, name: str) -> float:
+        """A finite number."""
+        value = self.content.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 1e9:
+            raise self._wrong(name, "a number")
+        return float(value)
+
+    def share(self, name: str) -> float:
+        """A number from 0 to 1."""
+        value = self.content.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise self._wrong(name, "a number from 0 to 1")
+        return float(value)
+
+    def switch(self, name: str, otherwise: bool) -> bool:
+        """True or false."""
+        value = self.content.get(name)
+        if value is None:
+            return otherwise
+        if not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return value
+
+    def inner(self, name: str) -> Config:
+        """The settings that stand under a name; none where it has no such."""
+        value = self.content.get(name)
+        return Config(value if isinstance(value, dict) else {}, self.file)
+
+    def word(self, name: str, otherwise: str) -> str:
+        """A short string."""
+        value = self.content.get(name)
+        if value is None:
+            return otherwise
+        if not isinstance(value, str) or len(value) > 100:
+            raise self._wrong(name, "a word")
+        return value
+
+    def one_of(self, name: str, known: Collection[str]) -> str:
+        """One of some words."""
+        value = self.word(name, "")
+        if value not in known:
+            raise self._wrong(name, "one that is known here")
+        return value
+
+    def id(self, name: str) -> int | None:
+        """The number of a piece, if there is one; of several the first."""
+        value = self.content.get(name)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
+            raise self._wrong(name, "the number of a piece")
+        return value
+
+
+def tokenizer_config(root: Path) -> Config:
+    """A folder's tokenizer_config.json, which need not be there.
+
+    Raises:
+        ModelError: it is damaged.
+    """
+    path = root / "tokenizer_config.json"
+    return Config(read_json(path) if path.is_file() else {}, str(path))

@@ -1,0 +1,189 @@
+"""What the kinds of models differ in: a new one is an entry in FAMILIES.
+
+All of these but T5 and its kin have come from fairseq's Transformer, and call their weights as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from align.core.errors import KindError, ModelError, shorten
+from align.core.types import Dtype
+from align.models.engine.builder import Architecture, Positions, Side, build_transformer
+from align.models.engine.forward import Transformer
+from align.models.engine.linear import Activation
+from align.models.engine.weights import Weights
+from align.models.huggingface.config import Config
+from align.models.huggingface.t5 import MOST_LAYERS, build_t5
+
+Special = Literal["pieces", "eos", "bos", "start", "source", "target"]
+"""A sentence's pieces, or what stands beside them: an end, a beginning, what the decoder starts with, a language."""
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "swish": "silu",
+    "silu": "silu",
+    "tanh": "tanh",
+}
+"""transformers' names."""
+
+UNUSED = (
+    r"lm_head\.(weight|bias)",
+    r"final_logits_bias",
+    r"decoder\.output_projection\.weight",
+    r"shared\.weight",
+    r"decoder\.layer_norm\.(weight|bias)",
+    r"(en|de)coder\.version",
+)
+"""Weights that attention does not depend on."""
+
+COMPUTED = (*UNUSED, r"(en|de)coder\.embed_positions\.(weights?|_float_tensor)")
+"""The same where positions are computed."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of model.
+
+    Attributes:
+        before: whether layer norms come before attention and feed-forward networks (pre-norm).
+        positions: the kind of vectors that say where a piece is.
+        first: the row, or the number, of the first position; None where the id of padding comes before it.
+        source: what the encoder reads.
+        steps: what the decoder reads before the first piece.
+        tagged: whether a tag for the target language comes before the source, where the vocabulary has such tags.
+    """
+
+    before: bool
+    positions: Positions
+    first: int | None
+    source: Sequence[Special]
+    steps: Sequence[Special]
+    tagged: bool = False
+
+
+T5 = Family(True, "none", 0, ("pieces", "eos"), ("start",), tagged=True)
+
+FAMILIES = {
+    "bart": Family(False, "learned", 2, ("bos", "pieces", "eos"), ("start", "bos")),
+    "fsmt": Family(False, "sinusoids", None, ("pieces", "eos"), ("start",)),
+    "m2m_100": Family(True, "sinusoids", None, ("source", "pieces", "eos"), ("eos", "target")),  # and NLLB
+    "marian": Family(False, "beyond", 0, ("pieces", "eos"), ("start",), tagged=True),
+    "mbart": Family(True, "learned", 2, ("pieces", "eos", "source"), ("target",)),
+    "mbart-50": Family(True, "learned", 2, ("source", "pieces", "eos"), ("eos", "target")),
+    "mt5": T5,
+    "pegasus": Family(True, "beyond", 0, ("pieces", "eos"), ("start",)),
+    "small100": Family(True, "sinusoids", None, ("target", "pieces", "eos"), ("eos",)),
+    "t5": T5,
+    "umt5": T5,
+}
+"""By the `model_type` of config.json. The tokenizer tells mBART-50 from mBART, and SMaLL-100 from M2M100."""
+
+NOT_READ = frozenset({
+    "bigbird_pegasus", "blenderbot", "blenderbot-small", "led", "longt5", "mvp", "nllb-moe", "plbart",
+    "pegasus_x", "prophetnet", "seamless_m4t", "seamless_m4t_v2", "switch_transformers", "t5gemma",
+    "xlm-prophetnet",
+})  # fmt: skip
+"""Encoder-decoder Transformers of transformers whose files are not read here yet."""
+
+DECODERS = frozenset({
+    "bloom", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "falcon", "gemma", "gemma2", "gemma3",
+    "gemma3_text", "gemma3n", "gpt2", "gpt_neo", "gpt_neox", "gpt_oss", "granite", "llama", "llama4", "mistral",
+    "mistral3", "mixtral", "mpt", "olmo", "olmo2", "opt", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3",
+    "qwen3_moe", "smollm3", "stablelm", "starcoder2", "xglm",
+})  # fmt: skip
+"""Language models without an encoder."""
+
+ENCODERS = frozenset({
+    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "modernbert",
+    "roberta", "xlm", "xlm-roberta", "xlm-roberta-xl",
+})  # fmt: skip
+"""Encoders without a decoder."""
+
+
+def refuse_kind(kind: str, file: str) -> KindError:
+    """Return the error for a type of model that cannot be read, which says why."""
+    message = f"a model of type {shorten(kind) or 'unknown'}"
+    why = "links need an encoder-decoder Transformer"
+    if kind == "IndicTrans":
+        message, why = "an IndicTrans2 model", "code in its repository prepares its text, and such code is never run"
+    elif kind in NOT_READ:
+        why = "this kind of encoder-decoder Transformer is not read yet"
+    elif kind in DECODERS:
+        why = "a language model has no cross-attention: align its translations with a translation model of these "
+        why += "languages, such as OPUS-MT or NLLB"
+    elif kind in ENCODERS:
+        why = "an encoder has no cross-attention"
+    known = tuple(name for name in FAMILIES if name not in ("mbart-50", "small100"))  # which are no model_type
+    return KindError(message, known, why=why, file=file)
+
+
+def transformer_of(
+    family: Family, config: Config, weights: dict[str, Tensor], device: str = "cpu", dtype: Dtype = "float32"
+) -> Transformer:
+    """The Transformer that a folder holds.
+
+    Args:
+        family: the kind of model.
+        config: its settings.
+        weights: by name; emptied.
+        device: where it is to run.
+        dtype: of its products; see `align.models.engine.linear`.
+
+    Raises:
+        ModelError: a setting is missing, or is not one of a model that can be run here.
+        ValueError: settings and weights do not fit each other.
+    """
+    if family is T5:
+        return build_t5(config, weights, device, dtype)
+    return build_transformer(_architecture(family, config), _named(family, weights), device, dtype)
+
+
+def _architecture(family: Family, config: Config) -> Architecture:
+    """The shape of a model.
+
+    Raises:
+        ModelError: a setting is missing, or is not one of a model that can be run here.
+    """
+    name = config.word("activation_function", "gelu")
+    if name not in ACTIVATIONS:
+        raise ModelError(f"its activation_function is {name}, not one of {', '.join(ACTIVATIONS)}")
+    pad = config.id("pad_token_id")
+    first = family.first if family.first is not None else (1 if pad is None else pad) + 1
+    encoder, decoder = (
+        Side(
+            layers=config.size(f"{side}_layers", most=MOST_LAYERS),
+            heads=config.size(f"{side}_attention_heads"),
+            width=config.size("d_model"),
+            before=family.before,
+            last_norm=family.before and side == "encoder",
+            positions=family.positions,
+            first=first,
+        )
+        for side in ("encoder", "decoder")
+    )
+    return Architecture(encoder, decoder, ACTIVATIONS[name], scaled=config.switch("scale_embedding", False))
+
+
+def _named(family: Family, weights: dict[str, Tensor]) -> Weights:
+    """Weights by the names that `align.models.engine.builder` asks for.
+
+    Pieces that both sides share are stored once.
+    """
+    renamed = {name.removeprefix("model."): weights.pop(name) for name in list(weights)}
+    shared = renamed.get("shared.weight")
+    if shared is None:
+        sides = (renamed.get(f"{side}.embed_tokens.weight") for side in ("encoder", "decoder"))
+        shared = next((table for table in (*sides, renamed.get("lm_head.weight")) if table is not None), None)
+    if shared is not None:
+        for side in ("encoder", "decoder"):
+            renamed.setdefault(f"{side}.embed_tokens.weight", shared)
+    return Weights(renamed, UNUSED if family.positions == "learned" else COMPUTED)

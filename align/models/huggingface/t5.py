@@ -1,0 +1,174 @@
+"""T5 and its kin: layer norms without means or biases, attention without scale, positions as biases of attention.
+
+Raffel et al. (2020), section 2.1. All layers of a T5 or mT5 have the biases of the first one; each layer of a umT5 has
+its own (Chung et al. 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from align.core.errors import ModelError
+from align.core.types import Dtype
+from align.models.engine.forward import Layer, Stack, Transformer
+from align.models.engine.layers import Block, CrossAttention, Embedding, RootNorm, SelfAttention, compact_table
+from align.models.engine.linear import Activation, GatedLinear, Linear, Projection, make_linear
+from align.models.engine.weights import Weights
+from align.models.huggingface.config import Config
+
+MOST_LAYERS = 512
+"""Of either side."""
+
+FEED_FORWARD: dict[str, tuple[Activation, bool]] = {
+    "relu": ("relu", False),
+    "gated-gelu": ("gelu_tanh", True),
+    "gated-silu": ("silu", True),
+}
+"""By `feed_forward_proj`: the activation, and whether another product of the same is multiplied with it."""
+
+UNUSED = (
+    r"lm_head\.weight",
+    r"(en|de)coder\.embed_tokens\.weight",  # which is shared
+    r"decoder\.final_layer_norm\.weight",
+    r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",  # once saved, never used
+)
+"""Weights that attention does not depend on."""
+
+
+class RelativePositions:
+    """What is added to the scores of each head, by how far a column is from a row.
+
+    Distances share a bias where they are large: half of the buckets are for single distances, the others grow.
+
+    Args:
+        table: a bias for each bucket and head `[buckets, H]`.
+        most: the distance from which on all are alike.
+        both_ways: whether columns after a row have buckets of their own.
+    """
+
+    def __init__(self, table: Tensor, most: int, both_ways: bool) -> None:
+        self._table, self._most, self._both_ways = table, most, both_ways
+
+    def __call__(self, length: int) -> Tensor:
+        """Biases `[1, H, L, L]`."""
+        places = torch.arange(length, device=self._table.device)
+        distances = places[:, None] - places  # of a column before its row
+        count = len(self._table)
+        buckets = torch.zeros_like(distances)
+        if self._both_ways:
+            count //= 2
+            buckets = (distances < 0) * count
+            distances = distances.abs()
+        else:
+            distances = distances.clamp(min=0)
+        single = count // 2
+        growing = torch.log(distances.clamp(min=1) / single) / math.log(self._most / single) * (count - single)
+        far = (single + growing.long()).clamp(max=count - 1)
+        buckets = buckets + torch.where(distances < single, distances, far)
+        return self._table[buckets].permute(2, 0, 1)[None]
+
+
+def build_t5(config: Config, weights: dict[str, Tensor], device: str = "cpu", dtype: Dtype = "float32") -> Transformer:
+    """Build the Transformer of a T5, mT5, umT5 or ByT5 checkpoint.
+
+    Args:
+        config: its settings.
+        weights: by name; emptied.
+        device: where it is to run.
+        dtype: of its products.
+
+    Raises:
+        ModelError: a setting is missing, or is not one of a model that can be run here.
+        ValueError: settings and weights do not fit each other.
+    """
+    named = Weights(weights, UNUSED)
+    builder = _Builder(config, named, device, dtype)
+    transformer = Transformer(builder.stack("encoder"), builder.stack("decoder"))
+    if left := named.left():
+        raise ValueError(f"it has {left[0]}, which is no part of a T5 as its settings have it")
+    return transformer
+
+
+class _Builder:
+    """Makes the parts of a Transformer out of named weights."""
+
+    def __init__(self, config: Config, weights: Weights, device: str, dtype: Dtype) -> None:
+        self._config, self._weights, self._device = config, weights, device
+        self._linear: Callable[..., Projection] = partial(make_linear, bias=None, dtype=dtype)
+        self._width, self._heads = config.size("d_model"), config.size("num_heads")
+        self._bias_in_each_layer = config.kind == "umt5"
+        self._inner = self._heads * config.size("d_kv")
+        named = config.word("feed_forward_proj", "relu")
+        if named not in FEED_FORWARD:
+            raise ModelError(f"its feed_forward_proj is {named}, not one of {', '.join(FEED_FORWARD)}")
+        self._activation, self._gated = FEED_FORWARD[named]
+        rows = weights.shape("shared.weight")[0]
+        table = weights.borrow("shared.weight", rows, self._width)
+        self._pieces = compact_table(table, dtype).to(device)
+
+    def stack(self, side: str) -> Stack:
+        """The encoder or the decoder."""
+        layers = self._config.size("num_layers", most=MOST_LAYERS)
+        if side == "decoder":
+            layers = self._config.size("num_decoder_layers", layers, most=MOST_LAYERS)
+        blocks = [f"{side}.block.{n}.layer" for n in range(layers)]
+        own = [self._bias(side, name) for name in blocks[: None if self._bias_in_each_layer else 1]]
+        biases = own if self._bias_in_each_layer else own * layers
+        made = [self._layer(side, name, bias) for name, bias in zip(blocks, biases, strict=True)]
+        norm = self._norm(f"{side}.final_layer_norm") if side == "encoder" else None
+        return Stack(Embedding(self._pieces, None), made, norm)
+
+    def _bias(self, side: str, name: str) -> RelativePositions:
+        buckets = self._config.size("relative_attention_num_buckets", 32, least=4)
+        most = self._config.size("relative_attention_max_distance", 128, least=buckets)
+        table = self._take(f"{name}.0.SelfAttention.relative_attention_bias.weight", buckets, self._heads)
+        return RelativePositions(table, most, both_ways=side == "encoder")
+
+    def _take(self, name: str, *shape: int) -> Tensor:
+        return self._weights.take(name, *shape).to(self._device)
+
+    def _matrix(self, name: str, *shape: int) -> Tensor:
+        """A weight that is copied as it is laid out for products."""
+        return self._weights.borrow(name, *shape).float().to(self._device)
+
+    def _norm(self, name: str) -> RootNorm:
+        return RootNorm(self._take(f"{name}.weight", self._width))
+
+    def _layer(self, side: str, name: str, bias: RelativePositions) -> Layer:
+        projections = [
+            self._matrix(f"{name}.0.SelfAttention.{part}.weight", self._inner, self._width) for part in "qkv"
+        ]
+        attention = SelfAttention(self._linear(torch.cat(projections)), self._heads, side == "decoder", bias)
+        block = self._block(f"{name}.0", "SelfAttention.o", self._inner)
+        last = f"{name}.{1 if side == 'encoder' else 2}"
+        hidden = self._config.size("d_ff")
+        feed_forward = self._feed_forward(f"{last}.DenseReluDense", hidden)
+        feed_forward_block = self._block(last, "DenseReluDense.wo", hidden)
+        if side == "encoder":
+            return Layer(attention, block, feed_forward, feed_forward_block)
+        cross, cross_block = self._cross(f"{name}.1")
+        return Layer(attention, block, feed_forward, feed_forward_block, cross, cross_block)
+
+    def _block(self, name: str, out: str, size: int) -> Block:
+        projection = self._linear(self._matrix(f"{name}.{out}.weight", self._width, size))
+        return Block(self._norm(f"{name}.layer_norm"), True, projection)
+
+    def _feed_forward(self, name: str, hidden: int) -> Linear:
+        if not self._gated:
+            return self._linear(self._matrix(f"{name}.wi.weight", hidden, self._width), activation=self._activation)
+        gate, other = (self._matrix(f"{name}.wi_{n}.weight", hidden, self._width) for n in range(2))
+        return GatedLinear(self._linear(gate, activation=self._activation), self._linear(other))
+
+    def _cross(self, name: str) -> tuple[CrossAttention, Block]:
+        attention = f"{name}.EncDecAttention"
+        query, key, value = (self._matrix(f"{attention}.{part}.weight", self._inner, self._width) for part in "qkv")
+        out = self._matrix(f"{attention}.o.weight", self._width, self._inner)
+        out_proj = out.view(self._width, self._heads, -1).permute(1, 2, 0).clone()  # [H, d, D]
+        key_value = self._linear(torch.cat((key, value)))
+        cross = CrossAttention(self._linear(query), key_value, self._heads, out_proj)
+        return cross, Block(self._norm(f"{name}.layer_norm"), True, self._linear(out))

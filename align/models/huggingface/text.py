@@ -1,0 +1,133 @@
+"""Turn a vocabulary into what prepares a model's text, and name the pieces of its languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from align.core.errors import Argument, ModelError, Remedy, shorten
+from align.models.detokenize import Join
+from align.models.huggingface.vocabulary import Side, Vocabulary
+from align.models.languages import same_language
+from align.models.model_toml import ModelOptions
+from align.models.moses import moses_normalizer
+from align.models.preprocess import Preprocessor, TextRules
+
+Index = Callable[[str], "int | None"]
+
+WELL_KNOWN = ("en", "de", "fr", "es", "zh")
+"""Languages whose codes serve as examples."""
+
+MOST_LISTED = 10
+"""Languages of a model that a message lists."""
+
+TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
+"""A word that begins with a target language's tag, as the text of OPUS-MT and MADLAD-400 models does."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """How a model's text is prepared.
+
+    Attributes:
+        sides: preprocessing of the source and of the target.
+        ids: the id of any piece, such as a language's, on either side.
+        unk: the id of pieces that the model does not know.
+        codes: language codes that the model has a piece for, each with that piece.
+        rows: the largest id on either side, and one more.
+        special: pieces that are part of no word, by id, on either side.
+        known: pieces of the target's words, with their ids.
+        join: makes tokens of these pieces.
+    """
+
+    sides: tuple[Preprocessor, Preprocessor]
+    ids: tuple[Index, Index]
+    unk: int
+    codes: Mapping[str, str]
+    rows: tuple[int, int]
+    special: tuple[Mapping[int, str], Mapping[int, str]]
+    known: Mapping[str, int]
+    join: Join
+
+
+def prepare_text(vocabulary: Vocabulary, languages: tuple[str, str], options: ModelOptions) -> Text:
+    """Make the preprocessing of both sides.
+
+    Args:
+        vocabulary: the model's pieces.
+        languages: of the source and of the target.
+        options: case and tokeniser, if the user gives them.
+    """
+    words = [_pieces_of_words(side, vocabulary.special) for side in vocabulary.sides]
+    sides = [
+        _preprocessor(vocabulary, side, known, language, options)
+        for side, known, language in zip(vocabulary.sides, words, languages, strict=True)
+    ]
+    source, target = vocabulary.sides
+    return Text(
+        (sides[0], sides[1]),
+        (source.ids.get, target.ids.get),
+        source.ids["<unk>"],
+        vocabulary.codes,
+        (max(source.ids.values()) + 1, max(target.ids.values()) + 1),
+        (_special_by_id(source, words[0], vocabulary.special), _special_by_id(target, words[1], vocabulary.special)),
+        words[1],
+        vocabulary.join,
+    )
+
+
+def _pieces_of_words(side: Side, special: frozenset[str]) -> dict[str, int]:
+    return {piece: n for piece, n in side.ids.items() if piece not in special}
+
+
+def _special_by_id(side: Side, words: Mapping[str, int], special: frozenset[str]) -> dict[int, str]:
+    """Return special pieces by id, without `<unk>` and without ids that a word's piece has too."""
+    of_words = {side.ids["<unk>"], *words.values()}
+    return {side.ids[piece]: piece for piece in special if piece in side.ids and side.ids[piece] not in of_words}
+
+
+def _preprocessor(
+    vocabulary: Vocabulary, side: Side, words: Mapping[str, int], language: str, options: ModelOptions
+) -> Preprocessor:
+    rules = TextRules(
+        language,
+        options.case or vocabulary.case,
+        options.tokenizer or vocabulary.tokenizer,
+        vocabulary.subwords,
+        side.file,
+    )
+    unk = side.ids["<unk>"]
+    normalize = moses_normalizer(language) if vocabulary.normalized and not options.tokenizer else None
+    return Preprocessor(rules, lambda piece: words.get(piece, unk), segment=side.segment, normalize_further=normalize)
+
+
+def language_piece(text: Text, code: str | None, argument: str, file: str, named_by: str = "") -> str:
+    """Return the piece that stands for a language.
+
+    Args:
+        text: of the model.
+        code: of the language, with or without `__` around it.
+        argument: the option that gives it.
+        file: the model's, for messages.
+        named_by: the file that the code comes from, where no option gave it.
+
+    Raises:
+        ModelError: no language is given, or the model has no piece for it.
+    """
+    if piece := text.codes.get(code or "") or text.codes.get((code or "").strip("_")):
+        return piece
+    if code is None:
+        near = [own for known in WELL_KNOWN for own in text.codes if same_language(known, own)]
+    else:
+        near = [own for own in text.codes if same_language(code, own)]
+    near = near or get_close_matches(code or "", text.codes, n=5, cutoff=0.6) or list(text.codes)
+    if len(text.codes) <= MOST_LISTED:
+        choice = f"one of {', '.join(map(shorten, text.codes))}"
+    else:
+        choice = f"one of its {len(text.codes)} languages, such as {', '.join(map(shorten, near[:5]))}"
+    message = f"the model has no language {shorten(code)}" if code else f"no {argument.split('_')[0]} language is given"
+    if named_by:
+        message += f", which {named_by} names"
+    raise ModelError(message, file=file, remedy=Remedy(f"give {{}}, {choice}", (Argument(argument),)))

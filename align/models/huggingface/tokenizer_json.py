@@ -1,0 +1,117 @@
+"""A tokenizer.json, read and run by the library tokenizers, which a damaged one can make raise nearly anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from align.core.errors import ModelError, one_line
+from align.models.detokenize import JOINS, Join
+from align.models.huggingface.config import lacks, read_json
+
+MOST_GROWTH = 4096
+"""How many times as long a text may become, before it is cut into pieces or after: a dozen replaced letters, each by
+two."""
+
+DOUBLING = frozenset({"suffix", "cleanup", "trim_offsets"})
+"""Settings of steps that may make a text twice as long though they hold no string to put in; a type may be missing."""
+
+
+@dataclass(frozen=True)
+class JsonTokenizer:
+    """What a tokenizer.json defines.
+
+    Attributes:
+        tokenizer: of the library tokenizers.
+        ids: the id of every piece.
+        special: pieces that are part of no word.
+        pieces: cuts a text into pieces; one over which the library fails becomes `<unk>`.
+        join: makes a text of pieces.
+        surroundings: ids that it puts before and after a text; None where it puts none.
+    """
+
+    tokenizer: Any
+    ids: dict[str, int]
+    special: frozenset[str]
+    pieces: Callable[[str], list[str]]
+    join: Join
+    surroundings: tuple[Sequence[int], Sequence[int]] | None
+
+
+def read_tokenizer(path: Path) -> JsonTokenizer:
+    """Read a tokenizer.json.
+
+    Raises:
+        ModelError: the file is damaged, or would make texts far longer than they are.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ModuleNotFoundError as error:
+        raise lacks(error) from None
+    content = read_json(path)
+    for names in (("normalizer", "pre_tokenizer"), ("decoder",)):
+        if _growth([content.get(name) for name in names]) > MOST_GROWTH:
+            raise ModelError(f"its {names[0]} would make texts thousands of times as long", file=str(path))
+
+    def cut(text: str) -> list[str]:
+        return list(tokenizer.encode(text, add_special_tokens=False).tokens)
+
+    try:
+        tokenizer: Any = Tokenizer.from_file(str(path))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        join: Join = tokenizer.decoder.decode if tokenizer.decoder else JOINS["sentencepiece"]
+        join(cut("b a"))
+        surroundings = _surroundings(tokenizer, "b a")
+        ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+        added = tokenizer.get_added_tokens_decoder().values()
+        special = frozenset(token.content for token in added if token.special)
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # of the library's own kinds, some of which are not Exceptions
+        raise ModelError(f"not a tokenizer ({one_line(error)})", file=str(path)) from None
+
+    def pieces(text: str) -> list[str]:
+        try:
+            return cut(text)
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException:
+            return ["<unk>"]
+
+    def text_of(pieces: Sequence[str]) -> str:
+        try:
+            return join(pieces)
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException:
+            return "<unk>"
+
+    return JsonTokenizer(tokenizer, ids, special, pieces, text_of, surroundings)
+
+
+def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[int]] | None:
+    """Return the ids that a tokenizer puts before and after a text; None where it puts none, or changes the text."""
+    inner, whole = (tokenizer.encode(text, add_special_tokens=added).ids for added in (False, True))
+    more = len(whole) - len(inner)
+    starts = (start for start in range(more + 1) if whole[start : start + len(inner)] == inner)
+    start = next(starts, None) if more > 0 else None
+    return None if start is None else (whole[:start], whole[start + len(inner) :])
+
+
+def _growth(parts: list[Any]) -> int:
+    """How many times as long the steps of a normalizer or a decoder can make a text, at most."""
+    growth = 1
+    while parts and growth <= MOST_GROWTH:
+        part = parts.pop()
+        if isinstance(part, dict):
+            inserted = (part.get(name) for name in ("content", "prepend"))
+            growth *= 1 + sum(len(text) for text in inserted if isinstance(text, str))
+            if part.get("type") == "ByteLevel" or not DOUBLING.isdisjoint(part):
+                growth *= 2
+            parts.extend(part.values())
+        elif isinstance(part, list):
+            parts.extend(part)
+    return growth

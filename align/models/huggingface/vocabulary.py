@@ -1,0 +1,430 @@
+"""Read the pieces of a model folder and their ids, from whichever tokenizer files it has.
+
+Each reader takes time and memory linear in the vocabulary: published ones have up to 256,000 pieces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from align.core.errors import ModelError, shorten
+from align.models.detokenize import JOINS, Join
+from align.models.huggingface.config import Config, read_json, tokenizer_config
+from align.models.huggingface.languages import LANGUAGES
+from align.models.huggingface.tokenizer_json import read_tokenizer
+from align.models.preprocess import Segment, sentencepiece_pieces, sentencepiece_segmenter, subword_nmt_segmenter
+
+SENTENCEPIECE_FILES = ("sentencepiece.bpe.model", "spiece.model")
+
+FOLLOWED_BY_LANGUAGES = {"m2m_100": "nllb", "mbart": "mbart", "mbart-50": "mbart-50"}
+"""Kinds of model whose sentencepiece ids are shifted by one, as in fairseq, and followed by these languages."""
+
+WITH_SENTENCEPIECE = frozenset({*FOLLOWED_BY_LANGUAGES, "t5", "mt5", "umt5", "pegasus"})
+"""Kinds of model whose sentencepiece model is enough to number their pieces."""
+
+PEGASUS_OFFSET = 103
+"""What Pegasus adds to the ids of its sentencepiece model, for `<pad>` and `</s>`, and masks of pre-training."""
+
+SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>", "<mask>"})
+
+CODE_LENGTH = 30
+"""The most characters of a language code."""
+
+MOST_ADDED = 10_000
+"""Tokens that may be added to a vocabulary and are text: each word is searched for all of them."""
+
+BYTES = 256
+BYTE_SPECIAL = ("<pad>", "</s>", "<unk>")
+"""ByT5's first three ids; the bytes follow."""
+
+CLASSES: Mapping[str, frozenset[str]] = {
+    "bart": frozenset({"Bart", "Roberta", "T5", "Barthez"}),
+    "fsmt": frozenset({"FSMT", "Marian"}),
+    "m2m_100": frozenset({"M2M100", "Nllb"}),
+    "marian": frozenset({"Marian"}),
+    "mbart": frozenset({"MBart", "MBart50"}),
+    "mbart-50": frozenset({"MBart50"}),
+    "mt5": frozenset({"T5", "MT5"}),
+    "pegasus": frozenset({"Pegasus"}),
+    "small100": frozenset({"SMALL100"}),
+    "t5": frozenset({"T5", "ByT5", "Roberta"}),
+    "umt5": frozenset({"T5"}),
+}
+"""transformers' tokenizer classes whose text this module reads, without `Tokenizer` and `TokenizerFast`."""
+
+WITHOUT_LANGUAGES = frozenset({"bart", "pegasus", "t5", "mt5", "umt5"})
+"""Kinds of model whose sources tokenizer.json surrounds with nothing but marks of its own."""
+
+GENERIC_CLASSES = frozenset({"", "PreTrained", "TokenizersBackend", "SentencePieceBackend", "PythonBackend"})
+"""Class names that say nothing of the model."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The pieces of one side.
+
+    Attributes:
+        segment: cuts a word into pieces.
+        ids: the id of every piece, special ones included.
+        file: where the pieces come from, for messages and the fingerprint.
+    """
+
+    segment: Segment
+    ids: Mapping[str, int]
+    file: Path
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The pieces of a model.
+
+    Attributes:
+        sides: of the source and of the target.
+        special: pieces that are part of no word.
+        codes: the piece of each language code that the model has.
+        join: makes tokens of the target's pieces.
+        surroundings: ids before and after a source's pieces, as tokenizer.json adds them; None where it says nothing.
+        case: "keep" or "lower".
+        tokenizer: a key of `align.models.preprocess.TOKENIZERS`.
+        subwords: what its pieces are called: a key of `align.models.preprocess.SUBWORDS`, or "byte".
+        normalized: whether punctuation is normalised by Moses' rules before it is tokenised.
+    """
+
+    sides: tuple[Side, Side]
+    special: frozenset[str]
+    codes: Mapping[str, str]
+    join: Join = JOINS["sentencepiece"]
+    surroundings: tuple[Sequence[int], Sequence[int]] | None = None
+    case: str = "keep"
+    tokenizer: str = "none"
+    subwords: str = "sentencepiece"
+    normalized: bool = False
+
+
+def read_vocabulary(root: Path, kind: str) -> Vocabulary:
+    """Read the pieces of the model in a folder.
+
+    Args:
+        root: the folder.
+        kind: of the model, a key of `align.models.huggingface.families.FAMILIES`.
+
+    Raises:
+        ModelError: a file is missing or damaged, or the text of this tokenizer is processed in a way not known here.
+    """
+    name = tokenizer_class(root)
+    vocabulary = _reader(root, kind, name)(root, kind)
+    tells_surroundings = kind in WITHOUT_LANGUAGES and vocabulary.surroundings is not None  # which are checked
+    if name not in GENERIC_CLASSES | CLASSES[kind] and not tells_surroundings:
+        known = " or ".join(f"{name}Tokenizer" for name in sorted(CLASSES[kind]))
+        message = f"its tokenizer is {shorten(name)}Tokenizer; with a model of type {kind}, only {known} is read"
+        raise ModelError(message, file=tokenizer_config(root).file)
+    if not all("<unk>" in side.ids for side in vocabulary.sides):
+        raise ModelError("its vocabulary has no <unk>", file=str(root))
+    return vocabulary
+
+
+def tokenizer_class(root: Path) -> str:
+    """Return the tokenizer's class, without `Tokenizer` or `TokenizerFast`; empty where the files name none."""
+    config = Config(read_json(root / "config.json"), str(root / "config.json")) if has_config(root) else None
+    named = tokenizer_config(root).word("tokenizer_class", "") or (config.word("tokenizer_class", "") if config else "")
+    return re.sub(r"Tokenizer(Fast)?$", "", named)
+
+
+def has_config(root: Path) -> bool:
+    """Tell whether a folder has a config.json, which one with an adapter alone need not have."""
+    return (root / "config.json").is_file()
+
+
+def has_vocabulary(root: Path) -> bool:
+    """Tell whether a folder has tokenizer files."""
+    names = ("tokenizer.json", "source.spm", "merges.txt", *SENTENCEPIECE_FILES)
+    return any((root / name).is_file() for name in names)
+
+
+def _reader(root: Path, kind: str, name: str) -> Callable[[Path, str], Vocabulary]:
+    """Pick the reader of a folder's files.
+
+    Raises:
+        ModelError: there are none that can be read.
+    """
+
+    def has(file: str) -> bool:
+        return (root / file).is_file()
+
+    if has("merges.txt") and has("vocab-src.json"):
+        return _read_fsmt
+    if has("source.spm"):
+        return _read_marian
+    if name == "ByT5":
+        return _read_bytes
+    if has("tokenizer.json"):
+        return _read_tokenizer_json
+    if has("sentencepiece.bpe.model") and has("vocab.json"):
+        return _read_m2m100
+    if any(map(has, SENTENCEPIECE_FILES)) and kind in WITH_SENTENCEPIECE:
+        return _read_sentencepiece
+    if has("vocab.json") and has("merges.txt"):
+        message = "it has vocab.json and merges.txt, but no tokenizer.json, which is read; this writes one: "
+        message += f"AutoTokenizer.from_pretrained({root.name!r}).save_pretrained({root.name!r})"
+        raise ModelError(message, file=str(root))
+    message = (
+        "no vocabulary that can be read (tokenizer.json, or source.spm, target.spm and vocab.json, or merges.txt, "
+    )
+    message += "vocab-src.json and vocab-tgt.json, or sentencepiece.bpe.model, or spiece.model) in this folder"
+    raise ModelError(message, file=str(root))
+
+
+@dataclass(frozen=True)
+class AddedTokens:
+    """Tokens that a tokenizer's files define in addition to its vocabulary, with ids that replace computed ones.
+
+    Attributes:
+        ids: of all.
+        special: those that are part of no word, languages among them.
+    """
+
+    ids: Mapping[str, int] = field(default_factory=dict)
+    special: frozenset[str] = frozenset()
+
+    def over(self, ids: Mapping[str, int]) -> dict[str, int]:
+        """Return a vocabulary with these ids; a computed piece whose id is now another token's is dropped."""
+        taken = set(self.ids.values())
+        return {**{piece: n for piece, n in ids.items() if n not in taken or self.ids.get(piece) == n}, **self.ids}
+
+    @property
+    def ordinary(self) -> list[str]:
+        """Tokens that are text."""
+        return [token for token in self.ids if token and token not in self.special]
+
+
+def read_added_tokens(root: Path) -> AddedTokens:
+    """Read added_tokens.json, and added_tokens_decoder of tokenizer_config.json, which also marks special tokens.
+
+    Raises:
+        ModelError: one of them is damaged.
+    """
+    ids: dict[str, int] = {}
+    special: set[str] = set()
+    path = root / "added_tokens.json"
+    if path.is_file():
+        ids |= _checked(read_json(path), path)
+        listed = _listed_special(root)
+        special |= {token for token in ids if token in listed or _looks_special(token)}
+    decoder = tokenizer_config(root).inner("added_tokens_decoder").content
+    path = root / "tokenizer_config.json"
+    numbers = {}
+    for number, token in decoder.items():
+        content = token.get("content") if isinstance(token, dict) else None
+        if not (isinstance(content, str) and re.fullmatch(r"\d{1,9}", number)):
+            raise ModelError("its added_tokens_decoder is not tokens by number", file=str(path))
+        numbers[content] = int(number)
+        if token.get("special") is True:
+            special.add(content)
+        else:
+            special.discard(content)
+    return AddedTokens({**ids, **_checked(numbers, path)}, frozenset(special))
+
+
+def _listed_special(root: Path) -> set[str]:
+    """Return what the tokenizer's settings list as special: languages, as NLLB's do, and the usual ones."""
+    listed: set[str] = set()
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        content = read_json(root / name) if (root / name).is_file() else {}
+        for key in ("additional_special_tokens", "extra_special_tokens"):
+            tokens = content.get(key)
+            for token in tokens if isinstance(tokens, list) else []:
+                text = token.get("content") if isinstance(token, dict) else token
+                if isinstance(text, str):
+                    listed.add(text)
+    return listed
+
+
+_SPECIAL_FORM = re.compile(r"<[^<> ]+>|>>[\w-]+<<|__[\w-]+__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
+
+
+def _looks_special(token: str) -> bool:
+    """Tell whether a token has the form of a language code or of a mark such as `</s>`."""
+    return _SPECIAL_FORM.fullmatch(token) is not None
+
+
+def _checked(content: Mapping[str, object], path: Path) -> dict[str, int]:
+    """Check that something is pieces and their ids.
+
+    Raises:
+        ModelError: it is not.
+    """
+    ids: dict[str, int] = {}
+    for piece, n in content.items():
+        if type(n) is not int or not 0 <= n < 1 << 31:
+            raise ModelError("not a vocabulary: pieces with a number each", file=str(path))
+        ids[piece] = n
+    return ids
+
+
+def _codes(pieces: Iterable[str], pattern: str) -> dict[str, str]:
+    """Return the language codes that pieces stand for.
+
+    Args:
+        pieces: to look at.
+        pattern: of a language piece, with the code as its group.
+    """
+    match = re.compile(pattern).fullmatch
+    matches = ((piece, match(piece)) for piece in pieces)
+    return {m[1]: piece for piece, m in matches if m and re.fullmatch(rf"[\w-]{{1,{CODE_LENGTH}}}", m[1])}
+
+
+MARIAN_TAG = r">>(.+)<<"
+T5_TAG = r"<2(\w[\w-]*)>"
+LANGUAGE_TOKEN = r"(?:__)?([^<_].*?)(?:__)?"
+"""What languages are called among special tokens: `deu_Latn`, `de_DE`, or `__de__` for `de`."""
+
+
+def language_codes(kind: str, ids: Iterable[str], special: Iterable[str]) -> dict[str, str]:
+    """Return the piece of each language code of a model, by the form that its kind gives them."""
+    if kind == "marian":
+        return _codes(ids, MARIAN_TAG)
+    if kind in ("t5", "mt5", "umt5"):
+        return dict(sorted(_codes(ids, T5_TAG).items()))
+    if kind in ("m2m_100", "small100", "mbart", "mbart-50"):
+        return _codes(sorted(special), LANGUAGE_TOKEN)
+    return {}
+
+
+def _vocabulary(
+    root: Path, kind: str, sides: tuple[Side, Side], known: Iterable[str] = (), **more: object
+) -> Vocabulary:
+    """Make a vocabulary of pieces as a file or a rule numbers them, and of the tokens that were added.
+
+    Args:
+        root: the folder.
+        kind: of the model.
+        sides: pieces and ids, before anything was added.
+        known: special pieces of the kind, beside SPECIAL and added ones.
+        more: attributes of the vocabulary.
+    """
+    added = read_added_tokens(root)
+    if len(added.ordinary) > MOST_ADDED:
+        raise ModelError(f"more than {MOST_ADDED:,} tokens were added to its vocabulary", file=str(root))
+    merged = {id(side.ids): added.over(side.ids) for side in sides}  # one for both where they share a vocabulary
+    read = [
+        replace(side, ids=merged[id(side.ids)], segment=_splitting_at(added.ordinary, side.segment)) for side in sides
+    ]
+    special = {*SPECIAL, *known, *added.special}
+    codes = language_codes(kind, read[0].ids, special)
+    return Vocabulary((read[0], read[1]), frozenset({*special, *codes.values()}), codes, **more)  # type: ignore[arg-type]
+
+
+def _splitting_at(tokens: Sequence[str], segment: Segment) -> Segment:
+    """Return what cuts a word as `segment` does, but for added tokens, each of which is a piece wherever it stands."""
+    if not tokens:
+        return segment
+    split = re.compile("({})".format("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))))).split
+    known = frozenset(tokens)
+
+    def with_tokens(word: str, first: bool) -> list[str]:
+        parts = [part for part in split(word) if part]
+        cut = ([part] if part in known else segment(part, first or n > 0) for n, part in enumerate(parts))
+        return [piece for pieces in cut for piece in pieces]
+
+    return with_tokens
+
+
+def _read_ids(path: Path) -> dict[str, int]:
+    """Read a vocab.json.
+
+    Raises:
+        ModelError: it is missing, damaged, or something else.
+    """
+    return _checked(read_json(path), path)
+
+
+def _read_marian(root: Path, kind: str) -> Vocabulary:
+    source = _read_ids(root / "vocab.json")
+    target = _read_ids(root / "target_vocab.json") if (root / "target_vocab.json").is_file() else source
+    files = root / "source.spm", root / "target.spm"
+    segments = map(sentencepiece_segmenter, files)
+    sides = [Side(*parts) for parts in zip(segments, (source, target), files, strict=True)]
+    return _vocabulary(root, kind, (sides[0], sides[1]))
+
+
+def _read_m2m100(root: Path, kind: str) -> Vocabulary:
+    ids = _read_ids(root / "vocab.json")
+    release = tokenizer_config(root).word("language_codes", "m2m100")
+    if release not in ("m2m100", "wmt21"):
+        message = f"its language_codes are {release}, not one of m2m100, wmt21"
+        raise ModelError(message, file=str(root / "tokenizer_config.json"))
+    languages = [f"__{code}__" for code in LANGUAGES[release].split()]
+    ids |= {piece: len(ids) + n for n, piece in enumerate(languages)}
+    path = root / "sentencepiece.bpe.model"
+    side = Side(sentencepiece_segmenter(path), ids, path)
+    return _vocabulary(root, kind, (side, side), languages)
+
+
+def _read_sentencepiece(root: Path, kind: str) -> Vocabulary:
+    """Read a sentencepiece model that numbers its pieces itself, but for special pieces and languages."""
+    path = next(root / name for name in SENTENCEPIECE_FILES if (root / name).is_file())
+    pieces = sentencepiece_pieces(path)
+    languages: list[str] = []
+    if kind in FOLLOWED_BY_LANGUAGES:  # as in fairseq: four special pieces in place of the model's first three
+        languages = LANGUAGES[FOLLOWED_BY_LANGUAGES[kind]].split()
+        pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], *languages, "<mask>"]
+    ids = {piece: n for n, piece in enumerate(pieces)}
+    if kind == "pegasus":
+        ids = {piece: n if n < 2 else n + PEGASUS_OFFSET for piece, n in ids.items()}
+    side = Side(sentencepiece_segmenter(path), ids, path)
+    return _vocabulary(root, kind, (side, side), languages)
+
+
+def _read_fsmt(root: Path, kind: str) -> Vocabulary:
+    config = Config(read_json(root / "tokenizer_config.json"), str(root / "tokenizer_config.json"))
+    path = root / "merges.txt"
+    segment = subword_nmt_segmenter(path, (), fastbpe=True)
+
+    def with_end(token: str, first: bool) -> list[str]:
+        """Return pieces as this vocabulary writes them: marked at a token's last, not at the others."""
+        return [piece[:-2] if piece.endswith("@@") else f"{piece}</w>" for piece in segment(token, first)]
+
+    sides = [Side(with_end, _read_ids(root / f"vocab-{name}.json"), path) for name in ("src", "tgt")]
+    return _vocabulary(
+        root,
+        kind,
+        (sides[0], sides[1]),
+        join=lambda pieces: "".join(pieces).replace("</w>", " ").strip(),
+        case="lower" if config.switch("do_lower_case", False) else "keep",
+        tokenizer="moses-escaped-hyphens",
+        subwords="subword-nmt",
+        normalized=True,
+    )
+
+
+def _read_bytes(root: Path, kind: str) -> Vocabulary:
+    """Make the vocabulary of ByT5, whose pieces are the bytes of UTF-8; it has no file of them."""
+    names = [chr(byte) for byte in range(BYTES)]
+
+    def segment(word: str, first: bool) -> list[str]:
+        return list((word if first else f" {word}").encode("utf-8", "surrogatepass").decode("latin-1"))
+
+    def join(pieces: Sequence[str]) -> str:
+        return "".join(pieces).encode("latin-1").decode("utf-8", "ignore")
+
+    ids = {piece: n for n, piece in enumerate([*BYTE_SPECIAL, *names])}
+    side = Side(segment, ids, root / "tokenizer_config.json")
+    return Vocabulary((side, side), SPECIAL, {}, join, subwords="byte")
+
+
+def _read_tokenizer_json(root: Path, kind: str) -> Vocabulary:
+    path = root / "tokenizer.json"
+    read = read_tokenizer(path)
+    pieces = read.pieces
+    lead = next((lead for lead in ("", " ") if pieces("b a")[len(pieces("b")) :] == pieces(f"{lead}a")), "")
+
+    def segment(token: str, first: bool) -> list[str]:
+        return pieces(token if first else lead + token)
+
+    side = Side(segment, read.ids, path)
+    codes = language_codes(kind, read.ids, read.special)
+    special = frozenset({*SPECIAL, *read.special, *codes.values()})
+    return Vocabulary((side, side), special, codes, read.join, read.surroundings)

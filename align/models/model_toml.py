@@ -1,0 +1,150 @@
+"""What is said about a model beside its files, by `model.toml` or by the user."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
+from align.core.types import Cell, Position, Score
+from align.io.toml import check_names, parse_toml
+from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
+
+TOML_BYTES = 1 << 16
+"""The most that a model.toml may have."""
+
+_LANGUAGE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
+"""A language code, which becomes a part of file names."""
+
+_CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What a model's files do not say, or say wrongly; None leaves it to them.
+
+    Attributes:
+        source_lang: language code: part of a dictionary's name, or one of a Hugging Face model's own.
+        target_lang: the same for the other side.
+        dictionaries: folder that holds `dict.LANG.txt`.
+        case: "lower" or "keep".
+        tokenizer: a key of `align.models.preprocess.TOKENIZERS`.
+        subwords: a key of `align.models.preprocess.SUBWORDS`.
+        subword_files: sentencepiece model or BPE codes, one for both sides, or the source's and the target's.
+        source_prefix: text that a Hugging Face model reads before each source, such as T5's
+            "translate English to German: "; "" for none. Its words count as NULL.
+        reverse_of: the (source, target) languages of the model that this one is to be the reverse of. A model of many
+            languages takes them swapped, in its own codes, where no other option names its languages.
+
+    Raises:
+        ValueError: another word for case, tokenizer or subwords, or a language that is no code.
+        TypeError: one path in place of a list of subword files.
+        ModelError: there are more than two subword files.
+    """
+
+    source_lang: str | None = None
+    target_lang: str | None = None
+    dictionaries: Path | str | None = None
+    case: str | None = None
+    tokenizer: str | None = None
+    subwords: str | None = None
+    subword_files: Sequence[Path | str] | None = None
+    source_prefix: str | None = None
+    reverse_of: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if (value := getattr(self, name)) not in (None, *allowed):
+                raise ValueError(f"{name} is one of {', '.join(allowed)}; not {value!r}")
+        for language in (self.source_lang, self.target_lang):
+            if language is not None:
+                check_language(language)
+        if self.source_prefix is not None and not isinstance(self.source_prefix, str):
+            raise TypeError(f"source_prefix is a text; not {show_value(self.source_prefix)}")
+        if isinstance(self.subword_files, str | Path):
+            raise TypeError(f"subword_files is a list of one file or two; not {str(self.subword_files)!r}")
+        if self.subword_files is not None and not 1 <= len(self.subword_files) <= 2:
+            remedy = Remedy("give one {} for both sides, or two, the source's first", (Argument("subword_files"),))
+            raise ModelError(f"{len(self.subword_files)} subword files", remedy=remedy)
+
+
+def check_language(code: object) -> str:
+    """Return a language code, of letters, digits, `_`, `.` and `-`.
+
+    Raises:
+        ValueError: it is something else, such as a path.
+    """
+    if isinstance(code, str) and _LANGUAGE.fullmatch(code):
+        return code
+    raise ValueError(f"{show_value(code)} is not a language code such as 'de'")
+
+
+def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], Cell]]:
+    """Options and calibration of a model.toml; nothing of either where the file is missing.
+
+    Raises:
+        ModelError: it cannot be understood; says where.
+    """
+    if not path.is_file():
+        return ModelOptions(), {}
+    with path.open("rb") as stream:
+        raw = stream.read(TOML_BYTES + 1)
+    if len(raw) > TOML_BYTES:
+        raise ModelError(f"more than {TOML_BYTES:,} bytes, which is not what describes a model", file=str(path))
+    try:
+        content = parse_toml(raw.decode())
+        text, stored = content.get("text", {}), content.get("calibration", {})
+        for table, where, known in (
+            (content, "the file", ("source", "target", "text", "calibration")),
+            (text, "[text]", (*_CHOICES, "subwords_file", "source_prefix")),
+            (stored, "[calibration]", get_args(Position)),
+            *((cells, f"[calibration.{shorten(position)}]", get_args(Score)) for position, cells in stored.items()),
+        ):
+            check_names(where, table, known)
+        files = _files_in(path.parent, text.pop("subwords_file", None))
+        prefix = text.pop("source_prefix", None)
+        for name, value in text.items():
+            if not isinstance(value, str) or value not in _CHOICES[name]:
+                hint = "; fastBPE's codes are subword-nmt" if "fastbpe" in str(value)[:40].lower() else ""
+                raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {show_value(value)}{hint}")
+        languages = check_language(content["source"]), check_language(content["target"])
+        options = ModelOptions(*languages, **text, subword_files=files, source_prefix=prefix)
+        calibration = {
+            (score, position): Cell(_counted(cell["layer"]), "all" if cell["head"] == "all" else _counted(cell["head"]))
+            for position, cells in stored.items()
+            for score, cell in cells.items()
+        }
+    except KeyError as error:
+        raise ModelError(f"{error} is missing", file=str(path)) from None
+    except RecursionError:
+        raise ModelError("nested too deeply", file=str(path)) from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ModelError(str(error), file=str(path)) from None
+    return options, calibration
+
+
+def _files_in(folder: Path, value: Any) -> list[Path] | None:
+    """The files that a name, or a list of two, stands for; none of them outside the folder."""
+    names = [value] if isinstance(value, str) else value
+    if names is None:
+        return None
+    plain = re.compile(r"[\w.-]{1,100}").fullmatch
+    if (
+        isinstance(names, list)
+        and len(names) in (1, 2)
+        and all(isinstance(name, str) and plain(name) for name in names)
+    ):
+        return [folder / name for name in names]
+    raise ValueError(
+        f"[text] subwords_file is {show_value(value)}, not the name of a file in this folder, or of two: "
+        "copy or link them into it"
+    )
+
+
+def _counted(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 10_000:
+        return value
+    raise ValueError(f"a layer or head is {show_value(value)}, not a whole number from 1 (or, of heads, 'all')")

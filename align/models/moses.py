@@ -1,0 +1,86 @@
+"""Moses' tokenizer (sacremoses) for one word at a time, doing as little of it as the word needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from threading import Lock
+from typing import Any
+from unicodedata import category
+
+from align.io.quiet import quietly
+
+Tokenize = Callable[[str, bool, str], list[str]]
+"""The tokens of a word, given whether it is the first one and a stand-in for the word that follows ("": none)."""
+
+_familiar = re.compile("[!-ɏ‐-‧‰-⁞€]*").fullmatch
+"""Words of Latin letters and common punctuation."""
+
+_FAMILIAR_LETTERS = "0-9A-Za-zªµºÀ-ÖØ-öø-ɏ"
+"""Which of these are letters or digits to Moses, so that it need not be asked."""
+
+_lock = Lock()
+
+
+@cache
+def _moses(language: str) -> Any:
+    """Moses' own rules; their import takes longer than a hundred pairs do, and waits until a word needs them."""
+    with _lock, quietly():
+        from sacremoses import MosesTokenizer
+    moses = MosesTokenizer(lang=language)
+    # sacremoses would make a set of thousands of characters each time that it looks at one
+    moses.islower = lambda text: all(character in moses.IsLower for character in text)
+    moses.isanyalpha = lambda text: any(character in moses.IsAlpha for character in text)
+    return moses
+
+
+def moses_normalizer(language: str) -> Callable[[str], str]:
+    """Return what normalises punctuation as `FSMTTokenizer` of transformers does, by three of Moses' scripts.
+
+    Args:
+        language: picks the rules for quotation marks and numbers.
+    """
+    with _lock, quietly():
+        from sacremoses import MosesPunctNormalizer
+    moses: Any = MosesPunctNormalizer(lang=language)
+
+    def normalize(word: str) -> str:
+        normal: str = moses.normalize(moses.replace_unicode_punct(word))
+        return "".join(character for character in normal if not category(character).startswith("C"))
+
+    return normalize
+
+
+def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = False) -> Tokenize:
+    """What tokenises words as Moses does.
+
+    Args:
+        language: picks the list of abbreviations.
+        escape: write `&apos;` for an apostrophe and so on, as Moses' own script does by default.
+        split_hyphens: write `a @-@ b` for `a-b`, as it does with `-a`.
+    """
+    options = {"escape": escape, "aggressive_dash_splits": split_hyphens}
+    # The rules that look further than one character only look at full stops, apostrophes, backticks, commas within
+    # numbers and, where they split, hyphens. In words without those, which are most words, letters and digits stay
+    # together and any other character is a token; a full stop at the end has a rule of its own.
+    letter, other = ("", "-") if split_hyphens else ("-", "")
+    is_plain = re.compile(rf"[^\s.'`,\0-\x1f{other}]*[,.]?").fullmatch
+
+    def finder(letters: str) -> Callable[[str], list[str]]:
+        return re.compile(rf"[{letters}{letter}]+\.?|.").findall
+
+    familiar_tokens = finder(_FAMILIAR_LETTERS)
+    all_tokens = cache(lambda: finder(_moses(language).IsAlnum))
+
+    def tokenize(word: str, first: bool, following: str) -> list[str]:
+        if not is_plain(word):
+            context = f"{'' if first else 'A '}{word} {following}"
+            return list(_moses(language).tokenize(context, **options))[0 if first else 1 : -1 if following else None]
+        tokens = familiar_tokens(word) if _familiar(word) else all_tokens()(word)
+        if tokens and tokens[-1][1:].endswith("."):
+            ending = _moses(language).handles_nonbreaking_prefixes(f"{tokens[-1]} {following}").split(" ")
+            tokens[-1:] = ending[: -1 if following else None]
+        return [_moses(language).escape_xml(token) for token in tokens] if escape else tokens
+
+    return tokenize

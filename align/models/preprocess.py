@@ -1,0 +1,290 @@
+"""The model's own preprocessing, one of the user's words at a time, so that the word of every piece is known.
+
+A model was trained on text in a certain case, tokenised and cut into subwords in a certain way; its user
+should not have to know. Words are composed first and lose invisible characters (`align.core.text.normalize`), as the
+text of nearly every model did; only words that the dictionary of a model of whole words has stay as they are.
+
+Moses' rules and subword models look at a word and hardly beyond it: at the first character of the next word (is
+`etc.` a sentence's end?), and at whether a word is the sentence's first (no leading blank for sentencepiece). So each
+word is processed by itself with these two as its context. That gives the same pieces as the whole sentence would, and
+their words are known at once. Words repeat, so most come out of a cache.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice, repeat
+from pathlib import Path
+from typing import Any, cast
+
+from align.core.errors import ModelError
+from align.core.text import normalize
+from align.io.quiet import quietly
+from align.models.moses import Tokenize, moses_tokenizer
+
+Segment = Callable[[str, bool], list[str]]
+"""The pieces of a token, given whether it is the first one of the sentence."""
+
+CACHED_WORDS = 1 << 16
+"""Words kept for each side: most of a running text, in about fifteen megabytes; full after some 20,000 lines."""
+
+LASTING = 3 * CACHED_WORDS // 4
+"""Words that stay when no more can be kept: of running text the first are the most frequent ones."""
+
+LONGEST_CACHED = 50
+"""Letters of a word that is kept: unsegmented text and noise would fill the cache with words that never repeat."""
+
+
+@dataclass(frozen=True)
+class TextRules:
+    """How one side's text was prepared for the model.
+
+    Attributes:
+        language: code that picks Moses' list of abbreviations, such as "de".
+        case: "lower" or "keep".
+        tokenizer: a key of TOKENIZERS.
+        subwords: a key of SUBWORDS.
+        subword_file: the sentencepiece model or the BPE codes; None where `subwords` is "none".
+    """
+
+    language: str
+    case: str = "keep"
+    tokenizer: str = "none"
+    subwords: str = "none"
+    subword_file: Path | None = None
+
+    def __str__(self) -> str:
+        tokens, pieces = self.tokenizer != "none", self.subwords != "none"
+        parts = (
+            f"{self.tokenizer} tokens" if tokens else "no tokenizer",
+            f"{self.subwords} pieces" if pieces else "no subwords",
+        )
+        case = "lower case, " if self.case == "lower" else "case kept, " if tokens or pieces else "as it is: "
+        return f"{self.language} ({case}{', '.join(parts)})"
+
+
+def no_tokenizer(language: str) -> Tokenize:
+    """Each word is a token."""
+    return lambda word, first, following: [word]
+
+
+def _processor(path: Path | None) -> Any:
+    """A sentencepiece model.
+
+    Raises:
+        ModelError: the file is not such a model.
+    """
+    if path is None or not path.is_file():  # sentencepiece would wait for a pipe
+        raise ModelError("no such file", file=str(path))
+    with quietly():
+        from sentencepiece import SentencePieceProcessor
+
+    processor: Any = SentencePieceProcessor()
+    try:
+        processor.load(str(path))
+    except (OSError, RuntimeError) as error:
+        raise ModelError(f"not a sentencepiece model ({error})", file=str(path)) from None
+    return processor
+
+
+def sentencepiece_pieces(path: Path) -> list[str]:
+    """The pieces of a sentencepiece model, by its own numbers.
+
+    Raises:
+        ModelError: the file is not such a model.
+    """
+    processor = _processor(path)
+    return [str(processor.id_to_piece(n)) for n in range(processor.get_piece_size())]
+
+
+def sentencepiece_segmenter(path: Path | None, known: Container[str] = ()) -> Segment:
+    """Pieces of a sentencepiece model, whether or not it was trained with a dummy prefix.
+
+    Raises:
+        ModelError: the file is not such a model.
+    """
+    processor = _processor(path)
+    blank = "\u2581"
+    dummy_prefix = "".join(processor.encode("a", out_type=str)).startswith(blank)
+
+    def segment(token: str, first: bool) -> list[str]:
+        return list(processor.encode(token if first or dummy_prefix else blank + token, out_type=str))
+
+    return segment
+
+
+class _Nothing(dict[str, Any]):
+    """A cache that keeps nothing: words are cached here already, and subword-nmt's own cache grows without bound."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        pass
+
+
+def subword_nmt_segmenter(
+    path: Path | None, known: Container[str], limited: bool = False, fastbpe: bool = False
+) -> Segment:
+    """Pieces of subword-nmt's BPE, `@@` at each but a token's last; fastBPE's codes give the same.
+
+    Args:
+        path: the codes.
+        known: the pieces of the model's dictionary.
+        limited: whether pieces that it lacks are cut further. That is what subword-nmt's `--vocabulary` does, with any
+            threshold: the dictionary of a text that was cut so lacks the same pieces.
+        fastbpe: whether these are fastBPE's codes, which are of version 0.2 even if they do not say so.
+
+    Raises:
+        ModelError: the file does not hold BPE codes.
+    """
+    with quietly():
+        from subword_nmt.apply_bpe import BPE
+
+    assert path is not None
+    try:
+        lines = [line.strip("\r\n ").split(" ") for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+        if all(len(line) == 3 and line[2].isdigit() for line in lines):  # fastBPE adds a count to each pair
+            lines, fastbpe = [line[:2] for line in lines], True
+        elif any(len(line) != 2 for line in lines):
+            raise ValueError
+        headed = lines[0][0].startswith("#version:")
+        if headed and lines[0] not in (["#version:", "0.1"], ["#version:", "0.2"]):
+            raise ValueError
+        if fastbpe:
+            lines[:headed] = [["#version:", "0.2"]]
+        bpe = BPE(io.StringIO("\n".join(map(" ".join, lines))), vocab=known if limited else None)
+    except ValueError:
+        raise ModelError("not a file of BPE codes (version 0.1 or 0.2, two pieces a line)", file=str(path)) from None
+    bpe.cache = _Nothing()
+
+    def segment(token: str, first: bool) -> list[str]:
+        try:
+            return list(bpe.segment_tokens([token]))
+        except RecursionError:  # of a word of a thousand merges that is cut further
+            return [token]
+
+    return segment
+
+
+def no_segmenter(path: Path | None, known: Container[str]) -> Segment:
+    """Each token is a piece: for models of whole words, and for text that is already in pieces."""
+    return lambda token, first: [token]
+
+
+TOKENIZERS: dict[str, Callable[[str], Tokenize]] = {
+    "moses": moses_tokenizer,
+    "moses-escaped": partial(moses_tokenizer, escape=True),
+    "moses-escaped-hyphens": partial(moses_tokenizer, escape=True, split_hyphens=True),
+    "none": no_tokenizer,
+}
+SUBWORDS: dict[str, Callable[[Path | None, Container[str]], Segment]] = {
+    "sentencepiece": sentencepiece_segmenter,
+    "subword-nmt": subword_nmt_segmenter,
+    "subword-nmt-vocabulary": partial(subword_nmt_segmenter, limited=True),
+    "none": no_segmenter,
+}
+CASES = ("lower", "keep")
+
+
+class Preprocessor:
+    """One side's words to the model's ids.
+
+    Args:
+        rules: how the side's text was prepared.
+        index: id of a piece in the model's dictionary.
+        known: the pieces of that dictionary.
+        segment: what cuts a token into pieces; None for what `rules` say.
+        normalize_further: what else is done to a normalised word before it is tokenised, if anything.
+
+    Attributes:
+        rules: the same.
+
+    Raises:
+        ValueError: the subword file cannot be read as what `rules` says it is.
+    """
+
+    def __init__(
+        self,
+        rules: TextRules,
+        index: Callable[[str], int],
+        known: Container[str] = (),
+        segment: Segment | None = None,
+        normalize_further: Callable[[str], str] | None = None,
+    ) -> None:
+        self.rules = rules
+        self._lower = rules.case == "lower"
+        self._context = rules.tokenizer != "none"
+        self._tokenize = TOKENIZERS[rules.tokenizer](rules.language)
+        self._segment = segment or SUBWORDS[rules.subwords](rules.subword_file, known)
+        self._normalize = normalize_further
+        self._whole = not segment and rules.tokenizer == rules.subwords == "none"
+        self._known = known
+        self._index = index
+        self._cached: dict[str | tuple[str, bool, str], tuple[int, ...]] = {}
+
+    def __call__(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Ids of a sentence's pieces, and for each the word that it is a part of, from 0.
+
+        A word that preprocessing deletes, such as a lone control character, has no id.
+        """
+        found = list(map(self._cached.get, words))  # of a word that is not the first one, whatever follows
+        first = True
+        for position, ids in enumerate(found):
+            if ids is None or first:
+                found[position] = ids = self._word_ids(words, position, first)
+                first = first and not ids
+        pieces = cast(list[tuple[int, ...]], found)
+        return [*chain.from_iterable(pieces)], [*chain.from_iterable(map(repeat, range(len(pieces)), map(len, pieces)))]
+
+    def spell(self, words: Sequence[str]) -> list[list[str]]:
+        """The pieces of each word of a sentence, of which calling this gives the ids."""
+        found: list[list[str]] = []
+        first = True
+        for position, word in enumerate(words):
+            found.append(self._pieces(word, first, self._following(words, position)))
+            first = first and not found[-1]
+        return found
+
+    def _word_ids(self, words: Sequence[str], position: int, first: bool) -> tuple[int, ...]:
+        """Ids of a word where it stands, and whether there was none before it."""
+        word, following = words[position], self._following(words, position)
+        key = (word, first, following) if first or self._depends(word) else word
+        ids = self._cached.get(key)
+        if ids is None:
+            ids = tuple(map(self._index, self._pieces(word, first, following)))
+            if len(word) <= LONGEST_CACHED:
+                self._keep(key, ids)
+        return ids
+
+    def _keep(self, key: str | tuple[str, bool, str], ids: tuple[int, ...]) -> None:
+        if len(self._cached) >= CACHED_WORDS:
+            self._cached = dict(islice(self._cached.copy().items(), LASTING))
+        self._cached[key] = ids
+
+    def _following(self, words: Sequence[str], position: int) -> str:
+        """What stands for the word behind this one, if it matters and there is one."""
+        last = position == len(words) - 1
+        return "" if last or not self._depends(words[position]) else _stand_in(words[position + 1][:1])
+
+    def _depends(self, word: str) -> bool:
+        return self._context and word.endswith((".", "'"))
+
+    def _pieces(self, word: str, first: bool, following: str) -> list[str]:
+        pieces: list[str] = []
+        if not (self._whole and word in self._known):
+            word = normalize(word)
+            if not word:
+                return []
+        if self._normalize:
+            word = self._normalize(word)
+        for token in self._tokenize(word, first, following):
+            pieces += self._segment(token.lower() if self._lower else token, first and not pieces)
+        return pieces
+
+
+def _stand_in(character: str) -> str:
+    """A word that Moses' rules for full stops treat like any word with this first character."""
+    if character.islower():
+        return "a"
+    return "1" if character in "0123456789" else "A"

@@ -1,0 +1,157 @@
+"""A translator and an aligner: sentences in, translations with their alignments out, lazily and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from align.core.backend import Translator
+from align.core.batching import BLANK, OnBatch, chunks, encode
+from align.core.errors import PairError, Remedy
+from align.core.merging import NULL
+from align.core.settings import Search
+from align.core.stream import InOrder, OnChoice, align_stream, aligning, attempt, error_last
+from align.core.text import number_sentences
+from align.core.types import Alignment, Choice, Pair, Pieces, Place
+from align.io.pool import Task, Workers
+from align.models.detokenize import UNKNOWN
+from align.models.unknown import replace_unknown
+
+if TYPE_CHECKING:
+    from align.core.aligner import Aligner
+    from align.core.two_way import TwoWayAligner
+
+Sentence = Pair | str | Sequence[str]
+"""A string, whose words are between spaces, or words; of a pair the source and the number."""
+
+SEARCH_WORDS = 2000
+"""Words in a slice of sentences to translate, which takes far longer than to align."""
+
+TOGETHER = 100
+"""Sentences of like length that are translated at a time: from within a translator nothing is heard."""
+
+
+def translate(
+    aligner: Aligner | TwoWayAligner,
+    sentences: Iterable[Sentence],
+    search: Search | None = None,
+    on_choice: OnChoice | None = None,
+    on_batch: OnBatch | None = None,
+) -> Generator[Alignment, None, None]:
+    """Translate with the (forward) model of an aligner, and align; see `Aligner.translate`."""
+    return _translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
+
+
+def _translating(aligner: Aligner | TwoWayAligner, search: Search) -> _Translating:
+    forward = aligner.directions[0]
+    return _Translating(aligner, forward.recorder.translator(search, forward.batch_tokens))
+
+
+@dataclass(frozen=True, eq=False)
+class _Translating:
+    """Translations out of a model, aligned with what they were made from.
+
+    Attributes:
+        aligner: aligns each sentence with its translation; its links are those of the same text read from a file.
+        translator: of the aligner's own model; in two directions, of the forward one's.
+    """
+
+    aligner: Aligner | TwoWayAligner
+    translator: Translator
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _translating, (self.aligner, self.translator.search)
+
+    def align(
+        self, sentences: Iterable[Pair], on_choice: OnChoice | None, on_batch: OnBatch | None
+    ) -> Generator[Alignment, None, None]:
+        """Translate and align: one alignment for each sentence, in order, a buffer at a time."""
+        steps = self.aligner.steps
+        places: list[Place] = []
+
+        def note_choice(choices: tuple[Choice, ...]) -> None:
+            places.append(choices[0].place)
+            if on_choice:
+                on_choice(choices)
+
+        tasks: dict[str, Task] = {"align": aligning(steps), "translate": self._translate}
+        with Workers(steps.processes, tasks, on_batch) as workers:
+            for alignment in align_stream(steps, self._translated(sentences, workers), note_choice, on_batch, workers):
+                alignment = replace_unknown(alignment, lambda pair: self._scores(pair, places))
+                pair = alignment.pair
+                if pair.source and not pair.target and self._too_long(self._pieces(pair).source):
+                    yield replace(alignment, skipped="too long")
+                else:
+                    yield alignment
+
+    def _scores(self, pair: Pair, places: Sequence[Place]) -> Sequence[Sequence[float]] | None:
+        """The forward model's word scores of a pair `[J][I+1]`; None where there is nothing to score."""
+        pieces = encode(self._forward.recorder, pair, "blank").pieces
+        if pieces is None or not places:
+            return None
+        rows: list[list[float]] = self._forward.reader.scores([pieces], places[0])[0].tolist()
+        return rows
+
+    @property
+    def _forward(self) -> Aligner:
+        return self.aligner.directions[0]
+
+    def _translated(self, sentences: Iterable[Pair], workers: Workers) -> Iterator[Pair]:
+        """Sentences with their translations, blank for those that are blank or too long."""
+        queue = InOrder(workers, "translate", SEARCH_WORDS)
+        for chunk in error_last(chunks(sentences, self._forward.buffer, lambda pair: pair.memory())):
+            if isinstance(chunk, Exception):
+                queue.put_error(chunk)
+                break
+            queue.put(chunk, chunk)
+            for pair, translation in queue.ready():
+                yield pair.with_target(self._shown(translation))
+        for pair, translation in queue.rest():
+            yield pair.with_target(self._shown(translation))
+
+    def _shown(self, translation: tuple[str, ...]) -> tuple[str, ...]:
+        """A translation with `<unk>` in it where that is allowed."""
+        if not self.translator.search.allow_unk:
+            return translation
+        return tuple(word.replace(UNKNOWN, "<unk>") for word in translation)
+
+    def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[tuple[str, ...] | PairError]:
+        """The task of translating a slice of sentences."""
+        found = [attempt(self._encode, pair) for pair in sentences]
+        encoded = {n: pieces for n, pieces in enumerate(found) if pieces and not isinstance(pieces, PairError)}
+        translations: dict[int, tuple[str, ...]] = {}
+        for some in chunks(sorted(encoded, key=lambda n: len(encoded[n])), TOGETHER):
+            translations |= zip(some, self.translator([encoded[n] for n in some]), strict=True)
+            if on_batch:
+                on_batch(len(some))
+        return [one if isinstance(one, PairError) else translations.get(n, ()) for n, one in enumerate(found)]
+
+    def _pieces(self, pair: Pair) -> Pieces:
+        """A sentence's pieces, and none of its translation."""
+        return self._forward.recorder.encode(Pair(pair.source, (), pair.id))
+
+    def _too_long(self, pieces: Sequence[int]) -> bool:
+        return len(pieces) > self.translator.longest
+
+    def _encode(self, pair: Pair) -> Sequence[int] | None:
+        """A sentence's pieces, None if there is nothing to translate, or too much.
+
+        Raises:
+            PairError: more pieces than the model takes.
+        """
+        encoded = self._pieces(pair)
+        if max(encoded.source_words) == NULL:
+            return None
+        pieces = encoded.source
+        if not self._too_long(pieces):
+            return pieces
+        if self._forward.too_long == "stop":
+            forward = f"the forward model ({self._forward.recorder.name})"
+            name = "the model" if len(self.aligner.directions) == 1 else forward
+            raise PairError(
+                f"source has {len(pieces):,} pieces with </s>, {name} takes {self.translator.longest:,}",
+                line=pair.id,
+                remedy=Remedy("shorten it, or leave such lines without translation ({})", (BLANK,)),
+            )
+        return None

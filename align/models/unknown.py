@@ -1,0 +1,89 @@
+"""Replace the unknown words of a translation by the source words that they are linked to."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from align.core.types import Alignment, Pair
+from align.models.detokenize import UNKNOWN
+from align.models.punctuation import is_punctuation
+
+Scores = Callable[[Pair], "Sequence[Sequence[float]] | None"]
+"""The scores of a pair's words `[J][I+1]`, the last column being `</s>`; None where the model cannot read the pair."""
+
+NO_SOURCE = "\u2047"
+"""What stands for an unknown word whose source is unknown too, as sentencepiece writes it."""
+
+_NOT_IN_A_WORD = re.compile(r"\|{3,}|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+"""What would end a side of `source ||| target`, or a line."""
+
+
+def replace_unknown(alignment: Alignment, scores: Scores) -> Alignment:
+    """Put the source word in the place of each word with an unknown piece, all but the punctuation around it.
+
+    The source word is the one with the best link, or the highest score where no link leads to a word that is more than
+    punctuation. Neighbouring unknown words with the same source word become one.
+
+    Args:
+        alignment: of a source sentence and its translation, in which UNKNOWN stands for each unknown piece.
+        scores: gives scores where there is no link.
+    """
+    words = alignment.pair.target
+    unknown = [j for j, word in enumerate(words) if UNKNOWN in word]
+    if not unknown:
+        return alignment
+    sources = _sources(alignment, unknown, scores)
+    target: list[str] = []
+    numbers: list[int] = []  # of each word of the translation, its number in the result
+    before = None
+    for j, word in enumerate(words):
+        source = sources.get(j)
+        if source is not None and source == before and word.startswith(UNKNOWN):
+            target[-1] += _parts(word)[2]
+        else:
+            target.append(word if j not in sources else _replaced(word, alignment.pair.source, source))
+        numbers.append(len(target) - 1)
+        before = source if word.endswith(UNKNOWN) else None
+    links: dict[tuple[int, int], float] = {}
+    for (i, j), score in alignment.scores.items():
+        link = i, numbers[j]
+        links[link] = max(score, links.get(link, 0.0))
+    return replace(alignment, pair=alignment.pair.with_target(tuple(target)), scores=links)
+
+
+def _sources(alignment: Alignment, unknown: Sequence[int], scores: Scores) -> dict[int, int | None]:
+    """The source word of each unknown word, None where there is none."""
+    sources: dict[int, int | None] = {}
+    rows: Sequence[Sequence[float]] | None = None
+    sentence = alignment.pair.source
+    for j in unknown:
+        best = _best({i: score for (i, other), score in alignment.scores.items() if other == j}, sentence)
+        if best is None or is_punctuation(sentence[best]):
+            rows = rows or scores(alignment.pair) or [[]] * len(alignment.pair.target)
+            by_score = _best(dict(enumerate(rows[j][:-1])), sentence)
+            best = best if by_score is None else by_score
+        sources[j] = best
+    return sources
+
+
+def _best(scores: Mapping[int, float], sentence: Sequence[str]) -> int | None:
+    """The source word with the highest score; punctuation only where nothing else has one."""
+    ranked = [(not is_punctuation(sentence[i]), score, -i) for i, score in scores.items() if score > 0]
+    return -max(ranked)[2] if ranked else None
+
+
+def _replaced(word: str, sentence: Sequence[str], source: int | None) -> str:
+    """The source word with the punctuation that the translation has around its own."""
+    before, _, behind = _parts(word)
+    core = NO_SOURCE if source is None else _NOT_IN_A_WORD.sub("", _parts(sentence[source])[1])
+    return f"{before}{core or NO_SOURCE}{behind}"
+
+
+def _parts(word: str) -> tuple[str, str, str]:
+    """A word in three: punctuation, all between, punctuation; punctuation alone is all between."""
+    inner = [n for n, character in enumerate(word) if not unicodedata.category(character).startswith("P")]
+    begin, end = (inner[0], inner[-1] + 1) if inner else (0, len(word))
+    return word[:begin], word[begin:end], word[end:]

@@ -1,1 +1,0 @@
-"""Corpora of any size: tables in and out, a file in for a file out, and engines that share the files."""

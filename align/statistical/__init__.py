@@ -1,1 +1,0 @@
-"""Statistical aligners, to compare with: one function for eflomal, fast_align and GIZA++."""

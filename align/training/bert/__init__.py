@@ -1,1 +1,0 @@
-"""`scripts/train_bert`: a small BERT from a text, in transformers' own format."""

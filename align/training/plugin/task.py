@@ -1,0 +1,205 @@
+"""A translation task that trains fast on CPUs, and whose translations come with word alignments."""
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Optional
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.distributed.utils import get_data_parallel_world_size
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from omegaconf import II, DictConfig, OmegaConf, open_dict
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from align.core.settings import Settings
+from align.io.memory import keep_freed_memory
+from align.training.plugin.lighter import lighten
+from align.training.plugin.words import WordAligner
+
+NAME = "translation_align"
+
+
+@dataclass
+class TranslationAlignConfig(TranslationConfig):
+    """fairseq's options for translation, and ours."""
+
+    cpu_bf16: bool = field(
+        default=False, metadata={"help": "on a CPU, do the matrix products of training steps in bfloat16"}
+    )
+    align_layer: Optional[int] = field(  # noqa: UP045  (fairseq reads the type's name)
+        default=None, metadata={"help": "decoder layer to read word alignments from, from 1; required for alignments"}
+    )
+    align_head: str = field(default="all", metadata={"help": "its head, from 1, or all of them together"})
+    align_score: str = field(default="norm", metadata={"help": "norm (of the weighted vectors) or weight"})
+    align_position: str = field(
+        default="input", metadata={"help": "align a word by the step that reads it (input) or predicts it (output)"}
+    )
+    align_null: str = field(
+        default="eos",
+        metadata={"help": "eos: words whose best match is </s> stay unaligned; mask: attention without </s>; none"},
+    )
+    write_alignment: Optional[str] = field(  # noqa: UP045
+        default=None, metadata={"help": "file for the word alignments of what is validated, one A- line for each pair"}
+    )
+    align_subwords: Optional[str] = II("common_eval.post_process")  # noqa: UP045
+    align_subsets: str = II("dataset.valid_subset")
+
+
+@register_task(NAME, dataclass=TranslationAlignConfig)
+class TranslationAlignTask(TranslationTask):
+    """fairseq's translation task.
+
+    With `--print-alignment` what fairseq prints on its `A-` lines are words, not pieces, aligned under teacher
+    forcing after the search. With `--write-alignment` validation writes such lines for the references.
+
+    Raises:
+        ValueError: alignments are asked for, but no layer is given, or an option has an unknown value.
+    """
+
+    def __init__(self, cfg: Any, source_dictionary: Any, target_dictionary: Any) -> None:
+        super().__init__(cfg, source_dictionary, target_dictionary)
+        keep_freed_memory()
+        self._began_writing = False
+        if cfg.write_alignment:
+            _settings(cfg)
+            if "," in cfg.align_subsets:
+                raise ValueError(f"--write-alignment takes one of the subsets {cfg.align_subsets} at a time")
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """Fairseq's own, with lighter training steps."""
+        model = super().build_model(cfg, from_checkpoint)
+        lighten(model)
+        return model
+
+    def train_step(self, sample: Any, *args: Any, **kwargs: Any) -> Any:
+        """Fairseq's own, in what makes it fast on this device."""
+        device = sample["target"].device.type if sample else "cpu"
+        with _fast(device, self.cfg.cpu_bf16):
+            return super().train_step(sample, *args, **kwargs)
+
+    def build_generator(self, models: Any, args: Any, seq_gen_cls: Any = None, **kwargs: Any) -> Any:
+        """Fairseq's own; where alignments are to be printed, its ordinary one, with an aligner beside it.
+
+        Raises:
+            ValueError: soft alignments or several models are asked for, or `WordAligner` refuses the model.
+        """
+        asked = getattr(args, "print_alignment", None)
+        if not asked:
+            return super().build_generator(models, args, seq_gen_cls, **kwargs)
+        if asked == "soft":
+            raise ValueError(f"--task {NAME} prints hard alignments of words only; extract-align --scores has shares")
+        if len(models) > 1:
+            raise ValueError(f"alignments are read off one model, and --path names {len(models)}")
+        generator = super().build_generator(models, args, seq_gen_cls or SequenceGenerator, **kwargs)
+        generator.word_aligner = self._word_aligner(models[0])
+        generator.printed = getattr(args, "nbest", 1)
+        return generator
+
+    def inference_step(
+        self, generator: Any, models: Any, sample: Any, prefix_tokens: Any = None, constraints: Any = None
+    ) -> Any:
+        """Fairseq's own; hypotheses that will be printed get their word alignments where they were asked for."""
+        beams = super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        if getattr(generator, "word_aligner", None):
+            best = [hypotheses[: generator.printed] for hypotheses in beams]
+            rows = zip(sample["net_input"]["src_tokens"], best, strict=True)
+            sources = [row for row, hypotheses in rows for _ in hypotheses]
+            printed = list(chain.from_iterable(best))
+            alignments = generator.word_aligner(sources, [hypothesis["tokens"] for hypothesis in printed])
+            for hypothesis, alignment in zip(printed, alignments, strict=True):
+                hypothesis["alignment"] = list(alignment)
+        return beams
+
+    def begin_valid_epoch(self, epoch: int, model: Any) -> None:
+        """Let each validation during training write its alignments over those of the last."""
+        super().begin_valid_epoch(epoch, model)
+        self._began_writing = False
+
+    def valid_step(self, sample: Any, model: Any, criterion: Any) -> Any:
+        """Fairseq's own; then, if asked for, alignments of sources and references are written."""
+        result = super().valid_step(sample, model, criterion)
+        if self.cfg.write_alignment:
+            self._write_alignments(sample, model)
+        return result
+
+    def _write_alignments(self, sample: Any, model: Any) -> None:
+        if get_data_parallel_world_size() > 1:
+            raise ValueError("--write-alignment: several processes cannot write one file; validate with one")
+        if not self._began_writing:  # the model's weights stay as they are until the validation ends
+            self._aligner = self._word_aligner(model)
+        alignments = self._aligner(sample["net_input"]["src_tokens"], sample["target"])
+        with open(self.cfg.write_alignment, "a" if self._began_writing else "w", encoding="utf-8") as out:
+            for number, alignment in zip(sample["id"].tolist(), alignments, strict=True):
+                out.write(f"A-{number}\t{alignment}\n")
+        self._began_writing = True
+
+    def _word_aligner(self, model: Any) -> WordAligner:
+        name = f"the {self.cfg.source_lang}-{self.cfg.target_lang} model"
+        dictionaries = self.source_dictionary, self.target_dictionary
+        return WordAligner(model, dictionaries, self.cfg.align_subwords, _settings(self.cfg), name)
+
+
+def _settings(cfg: Any) -> Settings:
+    """Where to read alignments, according to the options.
+
+    Raises:
+        ValueError: no layer is given, or an option has an unknown value.
+    """
+    if cfg.align_layer is None:
+        raise ValueError(
+            "alignments need --align-layer N, and perhaps --align-head N: extract-align and sweep-align print the "
+            "layer and head that lexical consistency picks for a model"
+        )
+    head: Any = cfg.align_head
+    if head != "all":
+        if not head.isdecimal():
+            raise ValueError(f"--align-head is a number from 1, or all; not {head!r}")
+        head = int(head)
+    if cfg.align_position == "both":
+        raise ValueError("--align-position is input or output: layer and head of both are chosen by extract-align only")
+    return Settings(
+        score=cfg.align_score,
+        position=cfg.align_position,
+        layer=cfg.align_layer,
+        head=head,
+        null=cfg.align_null,
+        threshold=None,
+    )
+
+
+@contextmanager
+def _fast(device: str, narrow: bool) -> Iterator[None]:
+    """On a CPU: no fused attention, whose backward pass is slow on short sentences, and bfloat16 if asked for."""
+    if device != "cpu":
+        yield
+        return
+    with sdpa_kernel(SDPBackend.MATH), torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+        yield
+
+
+def let_validation_choose_this_task() -> None:
+    """Make `fairseq-validate --task translation_align` use this task, whatever task a checkpoint was trained with.
+
+    fairseq takes the task from the checkpoint there, and of the options on the command line it heeds only those that
+    are saved in it. A second call changes nothing.
+    """
+    overwrite = checkpoint_utils.overwrite_args_by_name
+    if hasattr(overwrite, "__wrapped__"):
+        return
+    known, ours = TranslationConfig.__dataclass_fields__, TranslationAlignConfig.__annotations__
+
+    @functools.wraps(overwrite)
+    def overwrite_and_choose(cfg: DictConfig, overrides: dict[str, Any]) -> None:
+        overwrite(cfg, overrides)
+        if overrides.get("task") == NAME and isinstance(cfg.get("task"), DictConfig):
+            saved: Any = OmegaConf.to_container(cfg.task, resolve=False)
+            task = {name: value for name, value in saved.items() if name in known}
+            with open_dict(cfg):
+                cfg.task = {**task, **{name: overrides[name] for name in ours if name in overrides}, "_name": NAME}
+
+    checkpoint_utils.overwrite_args_by_name = overwrite_and_choose

@@ -1,0 +1,134 @@
+"""Word alignments of what fairseq reads and writes: its padded pieces in, links of words out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from align.core.aligner import align_encoded
+from align.core.batching import Encoded
+from align.core.choice import only_choice
+from align.core.extraction import Reader
+from align.core.merging import NULL
+from align.core.settings import Settings
+from align.core.types import Alignment, Pair, Pieces, TextWarning
+from align.models.fairseq.recorder import FairseqAttention
+
+_BLANK = "\u2581"
+
+SUBWORDS: dict[str, Callable[[str], str]] = {
+    "sentencepiece": lambda piece: piece.replace(_BLANK, " "),
+    "subword_nmt": lambda piece: piece[:-2] if piece.endswith("@@") else f"{piece} ",
+    "@@ ": lambda piece: SUBWORDS["subword_nmt"](piece),
+    "none": lambda piece: f"{piece} ",
+}
+"""Values of fairseq's `--remove-bpe`: what a piece adds to a sentence, words being what is between spaces."""
+
+
+def join_pieces(pieces: Sequence[str], subwords: str) -> tuple[list[int], list[str]]:
+    """Join pieces to words as fairseq's `--remove-bpe` does.
+
+    Args:
+        pieces: of one sentence, special symbols left out.
+        subwords: a key of SUBWORDS.
+
+    Returns:
+        For each piece the word that it is a part of, from 0, and the words. A piece without text, such as a lone
+        U+2581, is a part of the next word, at the end of the last one; -1 where there is no word.
+    """
+    owners: list[int] = []
+    words: list[str] = []
+    inside = False  # whether the next text continues the last word
+    for piece in pieces:
+        owner = None
+        for position, text in enumerate(SUBWORDS[subwords](piece).split(" ")):
+            inside = inside and position == 0
+            if text and inside:
+                words[-1] += text
+            elif text:
+                words.append(text)
+                inside = True
+            if text and owner is None:
+                owner = len(words) - 1
+        owners.append(len(words) - inside if owner is None else owner)
+    return [min(owner, len(words) - 1) for owner in owners], words
+
+
+class WordAligner:
+    """Aligns the words of batches that a fairseq model reads or has generated.
+
+    Args:
+        model: a fairseq Transformer in eval mode; it is left as it is.
+        dictionaries: the source's and the target's.
+        subwords: the value of `--remove-bpe`; None where it is not given, so that each piece is a word.
+        settings: what to read off the attention; layer and head must be fixed.
+        name: the model's, for messages.
+
+    Raises:
+        ValueError: the model has no encoder-decoder attention, or not this layer or head, or the pieces are of a kind
+            that cannot be joined.
+    """
+
+    def __init__(
+        self, model: Any, dictionaries: tuple[Any, Any], subwords: str | None, settings: Settings, name: str
+    ) -> None:
+        if subwords not in (None, *SUBWORDS):
+            known = ", ".join(map(repr, SUBWORDS))
+            raise ValueError(f"words are aligned with --remove-bpe {known}, or without it; not with {subwords!r}")
+        layers = list(getattr(getattr(model, "decoder", None), "layers", []))
+        if not layers or any(getattr(layer, "encoder_attn", None) is None for layer in layers):
+            raise ValueError(f"{name} has no encoder-decoder attention in its decoder's layers, so nothing to align by")
+        if subwords is None:
+            _warn_of_pieces(dictionaries)
+        self._subwords = subwords or "none"
+        self._dictionaries = dictionaries
+        recorder = FairseqAttention.of_model(model, name=name)
+        choice = only_choice(recorder, settings)
+        if choice is None:
+            raise ValueError("layer and head must be fixed: fairseq shows one batch at a time, too little to choose by")
+        self._place = choice.place
+        self._reader = Reader(recorder, settings.score, settings.null, settings.threshold)
+
+    def __call__(self, sources: Sequence[Tensor], targets: Sequence[Tensor]) -> list[Alignment]:
+        """Align B pairs, in order.
+
+        Args:
+            sources: ids of each, pads on either side, `</s>` at the end.
+            targets: likewise.
+        """
+        pairs = enumerate(zip(sources, targets, strict=True), 1)
+        items = [self._encode(number, *pair) for number, pair in pairs]
+        return list(align_encoded(self._reader, items, self._place))
+
+    def _encode(self, number: int, source_ids: Tensor, target_ids: Tensor) -> Encoded:
+        """A pair as the aligner takes it: words joined, no pads, no `</s>` in the target."""
+        source, source_words, words = self._read(source_ids, self._dictionaries[0])
+        target, target_words, written = self._read(target_ids, self._dictionaries[1])
+        if target and target[-1] == self._dictionaries[1].eos():
+            del target[-1], target_words[-1]
+        pair = Pair(tuple(words), tuple(written), number)
+        if pair.blank:
+            return Encoded(pair, None)
+        return Encoded(pair, Pieces(source, source_words, target, target_words, (len(words), len(written))))
+
+    def _read(self, row: Tensor, dictionary: Any) -> tuple[list[int], list[int], list[str]]:
+        """Ids of a row without its pads, the word of each (NULL for special symbols), and the words."""
+        ids = [number for number in row.tolist() if number != dictionary.pad()]
+        special = {dictionary.bos(), dictionary.eos()}  # which fairseq does not print
+        owners, words = join_pieces([dictionary[number] for number in ids if number not in special], self._subwords)
+        owner = iter(owners)
+        return ids, [NULL if number in special else next(owner) for number in ids], words
+
+
+def _warn_of_pieces(dictionaries: tuple[Any, Any]) -> None:
+    """Warn where each piece will count as a word, although the dictionaries look as if words are cut into pieces."""
+    symbols = [symbol for dictionary in dictionaries for symbol in dictionary.symbols]
+    for subwords, present in (
+        ("sentencepiece", any(symbol.startswith(_BLANK) for symbol in symbols)),
+        ("subword_nmt", any(symbol.endswith("@@") for symbol in symbols)),
+    ):
+        if present:
+            warnings.warn(f"each piece counts as a word; --remove-bpe {subwords} joins them", TextWarning, stacklevel=3)

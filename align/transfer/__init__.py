@@ -1,0 +1,1 @@
+"""Bring tags, placeholders and labels from a source text to its translation by links."""

@@ -1,0 +1,198 @@
+"""Tags of a source sentence, put into its translation where links say.
+
+What is inside an element comes into one window of target words, as `align.transfer.windows` finds it; tags without
+content stand where the fewest links are crossed, and punctuation counts, as in SIL's machine.py. Elements stay in one
+another as they were, and none laps over another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from align.models.punctuation import same_mark, sentence_ends
+from align.transfer.tree import Element, Markup, read_markup, words_in
+from align.transfer.windows import FREE, OUTSIDE, Scores, Window, place_apart, place_split
+from align.transfer.write import write_tags
+
+PUNCTUATION = 1.0
+"""By how much a place between two words is better for a point if like punctuation ends on both sides."""
+
+UNLINKED, NO_ROOM = "no link", "no room"
+"""What there may be to say of a tag that is placed."""
+
+
+class Placement(NamedTuple):
+    """Where a tag was put.
+
+    Attributes:
+        tag: an opening tag, or a tag or placeholder without content, or several that touch.
+        source: its words, twice the same number for a place between two.
+        target: the windows of target words it was put around, one unless it was split; likewise for places.
+        confidence: from 0 to 1; for windows see `Scores.confidence`, for places the share of scores that no link
+            across it has.
+        remarks: what is odd: "no link", "no room" beside others, "inside a word", "without its other half".
+    """
+
+    tag: str
+    source: Window
+    target: tuple[Window, ...]
+    confidence: float
+    remarks: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as strings, numbers and lists of them, which `json.dumps` takes; confidence has four digits."""
+        windows = [[*window] for window in self.target]
+        values = {"source": [*self.source], "target": windows, "confidence": round(self.confidence, 4)}
+        return {"tag": self.tag, **values, "remarks": [*self.remarks]}
+
+
+class Transferred(NamedTuple):
+    """A target sentence with tags, and where each of them was put, in the source's order."""
+
+    text: str
+    report: tuple[Placement, ...]
+
+
+def transfer_markup(
+    source: str,
+    target: str,
+    scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]],
+    *,
+    tags: str = "xml",
+    split: bool = False,
+) -> Transferred:
+    """Put the tags of a source sentence into its translation.
+
+        transfer_markup("Das <b>Haus</b> ist alt.", "The house is old.", parse_pharaoh("0-0 1-1 2-2 3-3"))
+
+    Each tag comes once, as it is written; the target's text stays as it is, but for a space beside a tag that stood
+    between spaces. Words are those of the lines without tags.
+
+    Args:
+        source: the sentence with its tags.
+        target: its translation, without tags; where tags are XML or HTML, `&` and `<` are written as entities.
+        scores: of links (source word, target word), or a set of links.
+        tags: "xml", "html" or "placeholders".
+        split: whether a tag may come more than once, around all target words that are linked with its own.
+
+    Raises:
+        ValueError: other tags, a source that is not of that kind, or a link to a word that is not there.
+    """
+    return place_markup(read_markup(source, tags), target, scores, split=split)
+
+
+def place_markup(
+    markup: Markup,
+    target: str,
+    scores: Mapping[tuple[int, int], float] | Collection[tuple[int, int]],
+    *,
+    split: bool = False,
+    outside: float = OUTSIDE,
+    punctuation: float = PUNCTUATION,
+) -> Transferred:
+    """Put the tags of a sentence that was read into its translation; see `transfer_markup`."""
+    table = Scores(scores, len(markup.words), len(words_in(target)))
+    placing = _Placing(markup, target, table, split, outside, punctuation)
+    placing.place()
+    text = write_tags(markup, target, placing.windows, placing.places)
+    return Transferred(text, tuple(placement for _, placement in sorted(placing.report)))
+
+
+class _Placing:
+    """Where the tags of one sentence come to stand: windows and places, by the numbers of elements' first tokens."""
+
+    def __init__(
+        self, markup: Markup, target: str, scores: Scores, split: bool, outside: float, punctuation: float
+    ) -> None:
+        self._markup, self._scores, self._split = markup, scores, split
+        self._outside, self._punctuation = outside, punctuation
+        self._words = [target[start:end] for start, end in words_in(target)]
+        self._ends = sentence_ends(self._words)
+        self.windows: dict[int, list[Window]] = {}
+        self.places: dict[int, int] = {}
+        self.report: list[tuple[int, Placement]] = []
+
+    def place(self) -> None:
+        """Find windows and places, from the outermost elements to the innermost."""
+        root = self._markup.root
+        self.windows[root.tokens[0]] = [(0, len(self._words))]
+        waiting = [root]
+        while waiting:
+            parent = waiting.pop()
+            regions = self.windows[parent.tokens[0]]
+            spans = [child for child in parent.children if child.words[0] < child.words[1]]
+            windows, taken = self._find(parent, spans, regions)
+            for child, found in zip(spans, windows, strict=True):
+                if found:
+                    self.windows[child.tokens[0]] = found
+                    self._note(child, found, self._scores.confidence(child.words, found))
+                    waiting.append(child)
+            for child in parent.children:
+                if child.tokens[0] not in self.windows:
+                    self._place_whole(child, parent, regions, taken)
+
+    def _note(self, element: Element, windows: Sequence[Window], confidence: float, *remarks: str) -> None:
+        """Put into the report where an element is."""
+        first = element.tokens[0]
+        tag = self._markup.tokens[first].text if first in self.windows else self._markup.tags(element)
+        placement = Placement(tag, element.words, tuple(windows), confidence, (*element.remarks, *remarks))
+        self.report.append((first, placement))
+
+    def _find(
+        self, parent: Element, spans: Sequence[Element], regions: Sequence[Window]
+    ) -> tuple[list[list[Window]], list[int]]:
+        """The windows of the elements with words in another one, and which of them has which target word."""
+        if len(spans) == 1 and spans[0].words == parent.words and self._words:
+            return [[*regions]], [0] * len(self._words)
+        words = [child.words for child in spans]
+        if self._split:
+            return place_split(self._scores, words, regions, self._outside)
+        (region,) = regions
+        ends = [self._ends | {*region} if child.block else None for child in spans]
+        found, taken = place_apart(self._scores, words, region, ends, self._outside)
+        return [[window] if window else [] for window in found], taken
+
+    def _place_whole(self, element: Element, parent: Element, regions: Sequence[Window], taken: Sequence[int]) -> None:
+        """Put down as it is what has no words, or none with a link: where the fewest links are crossed."""
+        at = element.words[0]
+        costs = self._scores.crossings(at)
+        place = self._cheapest(element, parent, regions, taken, costs)
+        self.places[element.tokens[0]] = place
+        all_scores = costs[0] + costs[-1]
+        confidence = 1 - costs[place] / all_scores if all_scores else 0.0
+        if element.words[0] < element.words[1]:
+            odd = NO_ROOM if self._scores.linked(element.words) else UNLINKED
+        else:
+            odd = "" if at in parent.words or self._scores.linked((max(0, at - 1), at + 1)) else UNLINKED
+        self._note(element, [(place, place)], confidence, *filter(None, [odd]))
+
+    def _cheapest(
+        self,
+        element: Element,
+        parent: Element,
+        regions: Sequence[Window],
+        taken: Sequence[int],
+        costs: Sequence[float],
+    ) -> int:
+        """The place that the fewest links cross; at the edges of an element for what stands at its edges."""
+        at = element.words[0]
+        if at <= parent.words[0]:
+            return regions[0][0]
+        if at >= parent.words[1]:
+            return regions[-1][1]
+        source = self._markup.plain[slice(*self._markup.words[at - 1])]
+        share = len(self._words) / len(self._markup.words)
+
+        def cost(k: int) -> tuple[float, float]:
+            bonus = self._punctuation if k and same_mark(source, self._words[k - 1]) else 0.0
+            return round(costs[k] - bonus, 9), abs(k - at * share)
+
+        places = (k for low, high in regions for k in range(low, high + 1) if k in (low, high) or _between(taken, k))
+        allowed = [k for k in places if not element.block or k in self._ends]
+        return min(allowed or [regions[0][0]], key=cost)
+
+
+def _between(taken: Sequence[int], k: int) -> bool:
+    """Whether a place is not within a window."""
+    return taken[k] == FREE or taken[k - 1] != taken[k]

@@ -1,0 +1,72 @@
+"""Several tables with one signature, and the figures that go with them: what a program found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from align.core.formats import to_json
+from align.evaluation.tables import Column, Rows, plain_rows, writer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Table(NamedTuple):
+    """A table, the notes below it, and whether text leaves it out, as too long, unless all of it is asked for."""
+
+    columns: Sequence[Column]
+    rows: Rows
+    notes: Sequence[str] = ()
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An answer in numbers.
+
+    Attributes:
+        tables: by name, in order.
+        figures: by name; a figure is drawn when it is called for, and only then is matplotlib needed.
+    """
+
+    tables: Mapping[str, Table]
+    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+
+
+def write_tables(
+    tables: Mapping[str, Table], sign: str, *, format: str = "text", wide: bool = False, more: Mapping[str, object] = {}
+) -> str:
+    """All tables in one format.
+
+    Args:
+        tables: by name, in order.
+        sign: the signature: behind the last table of text, with each of other formats.
+        format: a key of `align.evaluation.tables.TABLES`.
+        wide: whether text has all tables, and all columns, not only those that fit a terminal.
+        more: what the object of JSON has besides.
+    """
+    if format == "json":
+        rows = {name: plain_rows(table.columns, table.rows) for name, table in tables.items()}
+        return to_json({"signature": sign, **rows, **more}, indent=1)
+    tables = {name: table for name, table in tables.items() if wide or format != "text" or not table.wide}
+    *_, last = tables
+    return "\n\n".join(
+        writer(format, wide)(*table[:2], sign if name == last or format != "text" else "", table.notes)
+        for name, table in tables.items()
+    )
+
+
+def draw_figures(finding: Finding, prefix: Path) -> list[Path]:
+    """Write each figure as PNG and PDF, `PREFIX.NAME.png` and so on; returns the paths. matplotlib must be installed.
+
+    Args:
+        finding: what has the figures.
+        prefix: the start of the files' names.
+    """
+    from align.view.plots import save
+
+    written = [save(figure(), prefix.with_name(f"{prefix.name}.{name}")) for name, figure in finding.figures.items()]
+    return [path for paths in written for path in paths]
