@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib
 from matplotlib.figure import Figure
 
 from align.evaluation.tables import Value
-from align.view.plots import STYLE, save
+from align.view.plots import in_style, save
 
 LINES = {"one": "-", "both": "-", "encoder-8": ":", "encoder-12": "--"}
 """How systems are drawn, by their names or what these begin with; others as dashes and dots."""
@@ -28,7 +27,7 @@ COLOURS = {
 """Their colours."""
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def plot(rows: Sequence[Mapping[str, Value]], path: Path) -> list[Path]:
     """Draw a line for each system, and for what was measured on a sample a dotted one of its rate.
 

@@ -7,14 +7,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from align.evaluation.metrics import precision, recall
 from align.evaluation.tables import Interval, Value
-from align.view.plots import STYLE, save
+from align.view.plots import in_style, save
 
 COLOURS = {
     "two models": "tab:orange",
@@ -27,7 +26,7 @@ Row = Mapping[str, Value]
 Shares = NDArray[np.float64]
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def plot(
     curves: Mapping[str, tuple[Shares, Shares]],
     points: Mapping[str, Sequence[NDArray[np.int64]]],

@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from align.view.plots import STYLE, Values
+from align.view.plots import Values, in_style
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def scatter(points: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     """Points of several kinds in one panel.
 
@@ -32,7 +32,7 @@ def scatter(points: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     return figure
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     """Lines in one panel, a mark at each point.
 
@@ -54,7 +54,7 @@ def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     return figure
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def attention_maps(panels: Mapping[str, tuple[Values, Sequence[str], Sequence[str]]], title: str) -> Figure:
     """Maps of attention, a panel each; dark is much.
 
@@ -78,7 +78,7 @@ def attention_maps(panels: Mapping[str, tuple[Values, Sequence[str], Sequence[st
     return figure
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
     """Numbers of heads, a panel for each kind, written into cells whose colour is blue below 0 and red above.
 
@@ -108,7 +108,7 @@ def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
     return figure
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def bars(
     names: Sequence[str], series: Mapping[str, Sequence[float]], ends: Mapping[str, Sequence[Any]], y: str, title: str
 ) -> Figure:
@@ -137,7 +137,7 @@ def bars(
     return figure
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def named_points(points: Mapping[str, Values], names: Mapping[str, Sequence[str]], title: str) -> Figure:
     """Points with their names, in colours that go from the first kind to the last; the axes have no meaning.
 

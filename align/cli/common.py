@@ -10,10 +10,10 @@ from datetime import timedelta
 from typing import Any, BinaryIO
 
 from align.core.errors import LONGEST_MESSAGE, Argument, DataError, plural, shorten
+from align.core.escape import printable
 from align.core.formats import FORMATS
 from align.core.types import Alignment
 from align.evaluation.gold import LinksWarning
-from align.io.escape import printable
 from align.io.output import open_output as open_output
 from align.io.signals import stopped_by_signals
 
@@ -38,6 +38,11 @@ def say(message: str) -> None:
         bar.clear()
     if sys.stderr is not None:
         print("\n".join(map(printable, message.split("\n"))), file=sys.stderr, flush=True)
+
+
+def say_error(program: str, message: str) -> None:
+    """Write an error as one line to stderr: the name of a file may hold line breaks."""
+    say(f"{program}: error: {printable(message)}")
 
 
 def run(
@@ -67,7 +72,7 @@ def run(
     except (OSError, ValueError, ModuleNotFoundError, MemoryError, RuntimeError) as error:
         if (message := message_of(error, advice)) is None:
             raise
-        say(f"{program}: error: {message}")
+        say_error(program, message)
         if so_far and (done := so_far(error)):
             say(f"{program}: stopped{done}")
         return FAILED

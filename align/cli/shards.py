@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from align.cli.common import FAILED, Progress, message_of, run, say, show_warnings
+from align.cli.common import FAILED, Progress, message_of, run, say_error, show_warnings
 from align.cli.directions import load_aligner, names_of, sign
 from align.cli.extract_options import PROGRAM
 from align.cli.options import BATCH_ADVICE
@@ -107,7 +107,7 @@ class Shards:
             if isinstance(event, Failed):
                 self._failed.append(file.name)
                 self._progress.add(-before)
-                say(f"{PROGRAM}: error: {what_went_wrong(event)}")
+                say_error(PROGRAM, what_went_wrong(event))
                 continue
             self._complete += 1
             if event.before:
@@ -235,7 +235,7 @@ def main() -> int:
     try:
         options = read_options(build_parser())
     except (OSError, ValueError, ModuleNotFoundError) as error:
-        say(f"{PROGRAM}: error: {message_of(error, '')}")
+        say_error(PROGRAM, message_of(error, "") or str(error))
         return FAILED
     job = Shards(options)
     show_warnings(PROGRAM, TextWarning)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from align.cli.common import say
+from align.cli.common import say_error
 from align.cli.extract_options import (
     PROGRAM,
     REVERSE_IDLE,
@@ -257,6 +257,6 @@ def _check_names(parser: Parser, files: tuple[InputFile, ...], output: str) -> N
         if length > most
     ]
     for message in messages[:-1]:
-        say(f"{parser.prog}: error: {message}")
+        say_error(parser.prog, message)
     if messages:
         parser.error(messages[-1])

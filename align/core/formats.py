@@ -184,7 +184,7 @@ def _visible(match: re.Match[str]) -> str:
 def to_json(record: Any, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
     """JSON, with all scripts as they are, and what is invisible or acts on a terminal escaped: the same value.
 
-    That is what `align.io.escape` escapes everywhere else, except spaces and joiners, which are part of words.
+    That is what `align.core.escape` escapes everywhere else, except spaces and joiners, which are part of words.
 
     Raises:
         ValueError: a number is infinite or none at all, for which JSON has no form.

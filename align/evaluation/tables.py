@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from tabulate import DataRow, Line, TableFormat, tabulate
 from wcwidth import wcswidth, wrap
 
+from align.core.escape import printable
 from align.core.formats import to_json
-from align.io.escape import printable
 
 WIDTH = 80
 """Columns of a terminal, which tables for people fit unless all their columns are asked for."""

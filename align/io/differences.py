@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from align.core.errors import shorten
-from align.io.escape import printable
+from align.core.escape import printable
 
 MOST_NAMED = 8
 """Differences between two runs that a message names."""

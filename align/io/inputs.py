@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, NamedTuple, TextIO
 
 from align.core.errors import LineError, PairError, Remedy
+from align.core.escape import printable
 from align.core.formats import WITH_LINES
 from align.core.text import LinePair, MakePair, make_pair
 from align.core.types import Pair, TextWarning
-from align.io.escape import printable
 from align.io.reader import open_lines, read_bitext, read_lines, read_parallel, read_sources
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from align.core.errors import Argument, as_argument
+from align.core.escape import printable
 from align.core.types import Pair
 from align.evaluation.metrics import METRICS, estimate, worst
 from align.evaluation.report import Report, System
 from align.evaluation.tables import Column, Rows, Value, interval, mark_best, percent
-from align.io.escape import printable
 from align.view.grid import ERROR_SIGNS, error_grid
 
 HEADS = {"aer": "AER", "precision": "P", "recall": "R", "f1": "F1"}

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from wcwidth import wcswidth, wcwidth
 
+from align.core.escape import printable
 from align.core.types import Alignment, Gold, Links, Pair
-from align.io.escape import printable
 
 SHADES = " ░▒▓█"
 LONGEST = 14

@@ -8,8 +8,8 @@ from html import escape
 from wcwidth import wcswidth
 
 from align.core.errors import shorten
+from align.core.escape import printable
 from align.core.types import Alignment
-from align.io.escape import printable
 
 MOST_WORDS = 100
 """Of a side that is drawn: nobody reads more, and each cell of the table takes room in the notebook's file."""

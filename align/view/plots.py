@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
+import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -27,6 +27,9 @@ STYLE: dict[str, Any] = {
     "ps.fonttype": 42,
 }
 """One size of type, and fonts that publishers take: TrueType (Type 42), not Type 3."""
+
+in_style = matplotlib.style.context(["default", STYLE])
+"""Decorator of what draws: a matplotlibrc, which may lie in any current folder, changes nothing."""
 
 DPI = 200
 
@@ -71,7 +74,7 @@ def _label(what: str, lowest: bool) -> str:
     return f"{what}, {'lower' if lowest else 'higher'} is better"
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def layer_map(values: Values, rows: Sequence[str], what: str, title: str, lowest: bool) -> Figure:
     """Settings by layer, all heads together; the best layer of each setting is framed.
 
@@ -95,7 +98,7 @@ def layer_map(values: Values, rows: Sequence[str], what: str, title: str, lowest
     return figure
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def head_maps(values: Values, panels: Sequence[str], what: str, title: str, lowest: bool) -> Figure:
     """A panel for each setting: layers down, all heads together and each by itself across; the best cell is framed.
 
@@ -134,7 +137,7 @@ def _scale(values: Values, lowest: bool) -> _Scale:
     return _Scale(float(known.min()), float(known.max()), lowest) if len(known) else _Scale(0.0, 1.0, lowest)
 
 
-@matplotlib.rc_context(STYLE)
+@in_style
 def save(figure: Figure, path: Path) -> list[Path]:
     """Write a figure as PNG (`DPI` dots an inch) and PDF, the same bytes for the same figure; returns the two paths.
 

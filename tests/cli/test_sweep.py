@@ -109,12 +109,14 @@ def test_counts_by_sentence_and_as_parquet(
 def test_pictures_are_drawn_the_same_each_time(
     run: Callable[..., Any], toy_text: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
-    pytest.importorskip("matplotlib")
+    """Whatever a matplotlibrc says, which matplotlib reads from the current folder first."""
+    matplotlib = pytest.importorskip("matplotlib")
     model, text, gold = toy_text
     drawn = []
     for options in (("-g", gold), ("-g", gold), ()):
         prefix = tmp_path / f"figures{len(drawn)}" / "toy"
-        assert run("-m", model, text, *options, "--plots", prefix)[0] == 0
+        with matplotlib.rc_context({"text.usetex": True, "figure.facecolor": "red"} if len(drawn) == 1 else {}):
+            assert run("-m", model, text, *options, "--plots", prefix)[0] == 0
         drawn.append({path.name: path.read_bytes() for path in sorted(prefix.parent.iterdir())})
     assert list(drawn[0]) == ["toy.heads.pdf", "toy.heads.png", "toy.layers.pdf", "toy.layers.png"]
     assert drawn[0] == drawn[1]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from align.core.escape import printable
 from align.core.formats import (
     FORMATS,
     HIGHEST,
@@ -31,7 +32,6 @@ from align.core.formats import (
 )
 from align.core.types import Alignment, Gold, Links, Pair
 from align.evaluation.link_files import read_links, renumber_file
-from align.io.escape import printable
 from align.io.reader import read_lines
 from tests.corpora import format_marked
 
