@@ -61,10 +61,11 @@ class Input:
             DataError: files of different length, a line that cannot be read, or links that do not fit; names the file.
         """
         options = self._options
+        spans = options.tags == SPANS
         with ExitStack() as stack:
             lines = [
-                read_lines(stack.enter_context(open_lines(name)), shown, self._on_bad, json_lines=options.tags == SPANS)
-                for name, shown in zip(options.files, self._shown, strict=True)
+                read_lines(stack.enter_context(open_lines(name)), shown, self._on_bad, json_lines=spans and n == 0)
+                for n, (name, shown) in enumerate(zip(options.files, self._shown, strict=True))
             ]
             rows = self._sides(lines)
             if options.links is None:
@@ -84,7 +85,8 @@ class Input:
         """Source and target of each pair, the target blank where there is none to read."""
         if self._options.tags in COLUMNS:
             sentences = read_labelled(lines[0], self._shown[0], self._options.tags)
-            return pair_sentences(sentences, lines[1], (f"{self._shown[0]} (sentences)", self._shown[1]))
+            targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), self._shown[1:]))
+            return pair_sentences(sentences, targets, (f"{self._shown[0]} (sentences)", self._shown[1]))
         if len(lines) == 2:
             return refuse_numbers(in_step(lines, self._shown), self._shown)
         if self._options.tags == SPANS:

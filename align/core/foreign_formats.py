@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 _LINKS = r"[0-9]+-[0-9]+(?:[ \t]+[0-9]+-[0-9]+)*"
 _TO_PAIRS = r"`sed -E 's/[^0-9]+/ /g; s/([0-9]+) ([0-9]+)/\1-\2/g'` writes them as 0-0 1-1"
+_WITHOUT_NONE = r"`sed -E 's/[[(]([0-9]+|None), ?None[])]|[[(]None, ?[0-9]+[])]//g'` removes these"
 _WITHOUT_NULL = "leave them out (`sed -E 's/NULL-[0-9]+|[0-9]+-NULL//g'`)"
 
 _KNOWN = tuple(
@@ -14,6 +15,7 @@ _KNOWN = tuple(
     for pattern, name, advice in (
         (r"[STHDPA]-[0-9]+\t", "fairseq's output (A-0 TAB links)", "`grep ^A- | sort -V | cut -f 2` leaves the links"),
         (rf"[0-9]+\t(?:{_LINKS})?$", "a running number and a TAB before the links", "`cut -f 2` leaves the links"),
+        (r"\[?[(\[].*None", "pairs of numbers in brackets, some of them None", _WITHOUT_NONE),
         (r"\[?[(\[][0-9]+, ?[0-9]+[)\]]", "pairs of numbers in brackets", _TO_PAIRS),
         (r"(?:[0-9]+ [0-9]+(?: |$))+$", "pairs of numbers between spaces", _TO_PAIRS),
         (rf"{_LINKS}, ?[0-9]", "links between commas", "`tr , ' '` replaces these"),

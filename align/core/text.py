@@ -40,7 +40,19 @@ def normalize(text: str) -> str:
     """
     if text.isascii():
         return text
-    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
+    return _compose(_INVISIBLE.sub("", text))
+
+
+def _compose(text: str) -> str:
+    """Compose characters (NFC), but keep those that NFC itself decomposes or replaces, such as Bengali U+09DF."""
+    composed = unicodedata.normalize("NFC", text)
+    if composed == text:
+        return text
+    kept = "".join(character for character in set(text) if unicodedata.normalize("NFC", character) != character)
+    if not kept:
+        return composed
+    parts = re.split(f"([{re.escape(kept)}])", text)
+    return "".join(part if part in kept else unicodedata.normalize("NFC", part) for part in parts)
 
 
 def find_spans(words: Sequence[str], line: str) -> list[Span]:

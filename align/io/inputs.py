@@ -276,6 +276,8 @@ class Text(Iterator[Pair]):
             advice = "is each file one side of the text? -s FILE -t FILE"
         elif error.what.startswith("both ||| and TAB"):
             advice = f"--columns 1,2 reads two columns between TABs; {advice}"
+        elif error.what.startswith("a TAB in it"):
+            advice = f"`tr '\\t' ' '` makes it a space; {advice}"
         elif "fields between TAB" in error.what:
             advice = f"--columns reads two of them, for example --columns 2,3; {advice}"
         error.remedy = Remedy(advice.replace("{", "{{").replace("}", "}}"))

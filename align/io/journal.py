@@ -51,6 +51,8 @@ class Saved:
         for number in (self.lines, self.bytes, self.listed, self.output_lines, *self.counts.values()):
             if type(number) is not int or number < 0:
                 raise ValueError(f"{number!r} is not a number from 0")
+        if not self.lines and (self.bytes or self.listed or self.output_lines):
+            raise ValueError("bytes of no line")
 
 
 def read_saved(line: bytes) -> Saved | None:

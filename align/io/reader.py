@@ -7,6 +7,7 @@ and others, which would shift every index after them.
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import re
 import sys
@@ -23,7 +24,50 @@ from align.core.text import MakePair, make_pair
 from align.core.types import Pair, TextWarning
 from align.io.file_types import recognise_file
 
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+BLOCK = 1 << 16
+"""Bytes of a packed file that are read at a time."""
+
+
+class _XzStreams(io.RawIOBase):
+    """Unpacks one `.xz` stream after the other: `lzma.open` ends without an error at a damaged one."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw, self._decoder = raw, lzma.LZMADecompressor()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, or a part of it; 0 bytes are the end of the file.
+
+        Raises:
+            LZMAError, EOFError: the file is damaged.
+        """
+        while True:
+            data = b""
+            if self._decoder.eof:
+                data = self._decoder.unused_data.lstrip(b"\0")  # padding may stand between streams
+                while not data:
+                    block = self._raw.read(BLOCK)
+                    if not block:
+                        return 0
+                    data = block.lstrip(b"\0")
+                self._decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+            elif self._decoder.needs_input:
+                data = self._raw.read(BLOCK)
+                if not data:
+                    raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            unpacked = self._decoder.decompress(data, len(buffer))
+            if unpacked:
+                buffer[: len(unpacked)] = unpacked
+                return len(unpacked)
+
+
+def _open_xz(raw: BinaryIO, mode: str) -> BinaryIO:
+    return io.BufferedReader(_XzStreams(raw))
+
+
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": _open_xz}
 
 OnBad: TypeAlias = Callable[[LineError], None]
 """Is told of a line that cannot be read: raises, or lets it be read as a blank one."""
@@ -116,7 +160,11 @@ class SideSplitter:
         if not line.strip(" \t"):
             return "", ""
         by_bars, by_tab = line.split("|||"), line.split("\t")
+        if len(by_bars) == 2 and _RUNNING.match(line) and by_bars[0].partition("\t")[2].strip(" \t"):
+            raise ValueError("a number and a TAB before source ||| target: `cut -f 2-` removes them")
         if len(by_bars) > 1 and any("\t" in side.strip(" \t") for side in by_bars):
+            if self.separator == "|||":
+                raise ValueError("a TAB in it, where ||| is between source and target")
             raise ValueError("both ||| and TAB, of which one has to be the separator")
         separator = "|||" if len(by_bars) > 1 else "\t" if len(by_tab) > 1 else None
         shown = {"|||": "|||", "\t": "TAB"}
@@ -198,7 +246,8 @@ def refuse_numbers(
 ) -> Iterator[tuple[str, ...]]:
     """Lines of one file or of several, side by side, unless the lines of a file begin with a running number and a TAB.
 
-    Line 2 decides, by the number after that of line 1; line 1 does if those of two files begin with the same 0 or 1.
+    The first three lines that are not blank decide: their numbers are consecutive in two of them, or lines of two files
+    begin with the same number, 0 or 1 in the first line or any in two lines.
 
     Args:
         rows: the lines of all files with the same number.
@@ -210,14 +259,18 @@ def refuse_numbers(
     """
     remedy = Remedy(f"`cut -f 2-` removes the numbers; {keep}")
     before: list[int | None] = []
-    for number, row in enumerate(rows, 1):
-        if number <= 2:
-            sides = row[: len(names)]
+    left = 3
+    same = 0
+    for row in rows:
+        sides = row[: len(names)]
+        if left and any(side.strip(" \t") for side in sides):
+            left -= 1
             numbers = [int(match[1]) if (match := _RUNNING.match(side)) else None for side in sides]
-            same_start = number == 1 and len(numbers) > 1 and set(numbers) in ({0}, {1})
+            if len(set(numbers)) == 1 and len(numbers) > 1 and numbers[0] is not None:
+                same += 2 if numbers[0] in (0, 1) and not before else 1
             numbered = [now is not None and now - 1 == last for last, now in zip(before, numbers, strict=False)]
-            if same_start or any(numbered):
-                name = names[0] if same_start else names[numbered.index(True)]
+            if same > 1 or any(numbered):
+                name = names[0] if same > 1 else names[numbered.index(True)]
                 raise DataError("its lines begin with a running number and a TAB", file=name, remedy=remedy)
             before = numbers
         yield row
@@ -297,13 +350,18 @@ def read_sources(
         LineError: a line has no such column; names the file and the line.
         DataError: without `column`, the lines begin with a running number.
     """
-    warned = False
+    warned = seen = False
     split = partial(parse_columns, columns=(column,)) if column else None
     rows = ((line,) for line in lines)
     for number, (line,) in enumerate(rows if column else refuse_numbers(rows, (name,)), 1):
         text = _split(line, split, name, number, on_bad)[0] if split else line
-        if "|||" in text and not warned:
-            what = "||| in it, where only source sentences are expected; it is read as a word"
+        separator = "|||" if "|||" in text else ""
+        if not seen and not separator and len([side for side in text.split("\t") if side.strip()]) == 2:
+            separator = "a TAB"  # in the first line, as in that of bitext
+        seen = seen or bool(text.strip(" \t"))
+        if separator and not warned:
+            reading = "word" if separator == "|||" else "space"
+            what = f"{separator} in it, where only source sentences are expected; it is read as a {reading}"
             warnings.warn(f"{name}, line {number}: {what}", TextWarning, stacklevel=2)
             warned = True
         yield make(text, "", number)

@@ -51,7 +51,7 @@ class DigestedPairs:
         source, target = " ".join(pair.source), " ".join(pair.target)
         if isinstance(pair, LinePair):
             source, target = pair.source_line, pair.target_line
-        self._digest.update(f"{source}\t{target}\n".encode())
+        self._digest.update(f"{len(source)} {source}\t{target}\n".encode())  # a line may hold TABs itself
         if self.lines % self.every == 0:
             self._kept.append((self.lines, self.digest))
         return pair

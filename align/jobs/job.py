@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import BinaryIO, TypeAlias
 
 from align.core.aligner import Aligner
-from align.core.errors import DataError, PairError
+from align.core.errors import DataError, PairError, Remedy
 from align.core.formats import to_json
 from align.core.two_way import TwoWayAligner
 from align.core.types import Pair
 from align.jobs.arrow import status_of
-from align.jobs.files import InputFile, digest_of, join, remove, stat, whole_file
+from align.jobs.files import InputFile, digest_of, exists, join, remove, stat, whole_file
 from align.jobs.readers import BadRow, Columns, Rows, kind_of, open_rows, table_head
-from align.jobs.records import Record, bad_rows_name, check_record, read_record, write_record
+from align.jobs.records import Record, bad_rows_name, begun_name, check_record, read_record, write_record
 from align.jobs.writers import WRITERS, Head, Result
 
 OnRows: TypeAlias = Callable[[int, float], None]
@@ -72,6 +72,11 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
         OSError: the output cannot be written.
     """
     file = stat(file.place)
+    output, begun = join(job.output, file.name), join(job.output, begun_name(file.name))
+    if exists(output) and not exists(begun):
+        raise DataError("is there already, and not of this job", file=output, remedy=Remedy("move or remove it"))
+    with whole_file(job.output, begun_name(file.name)):
+        pass
     digest = digest_of(file.place)
     head = _head(job, file, digest)
     counts: Counter[str] = Counter()
@@ -84,7 +89,6 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
             raise DataError(f"{rows.read:,} rows were read, and {counts.total():,} came out", file=file.place)
         if stat(file.place) != file:
             raise DataError("changed while it was read; it is not done", file=file.place)
-    output = join(job.output, file.name)
     without = {status: number for status, number in sorted(counts.items()) if status}
     record = Record(
         input=file.place,

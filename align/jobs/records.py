@@ -69,6 +69,11 @@ def record_name(name: str) -> str:
     return f"{RUN}/{name}.json"
 
 
+def begun_name(name: str) -> str:
+    """Where it is noted that the output of a file, if there is one, is of this job."""
+    return f"{RUN}/{name}.begun"
+
+
 def bad_rows_name(name: str) -> str:
     """Where the list of a file's rows that cannot be read is, in the folder of results."""
     return f"{RUN}/{name}.bad.jsonl"

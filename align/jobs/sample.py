@@ -18,12 +18,15 @@ from align.jobs.readers import Columns, open_rows
 FILES = 50
 """Files that the rows come from at most."""
 
+LONGEST = 1_000_000
+"""Bytes of a row that may be in the sample: reading its pieces takes many times as much memory."""
+
 
 def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
     """The first rows of files from all over a job: 1,000 rows or fewer, of 50 files or fewer.
 
     The files are taken at equal distances, in the order of their places, and give the same number of rows each. Blank
-    rows, those that cannot be read, and what is behind an unreadable part of a file are passed over.
+    rows, very long ones, those that cannot be read, and what is behind an unreadable part of a file are passed over.
 
     Args:
         files: all of the job's, in order.
@@ -33,7 +36,11 @@ def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
     for n in range(count):
         try:
             with open_rows(files[n * len(files) // count], columns._replace(id=None), True) as (rows, pairs):
-                readable = (pair for pair in pairs if not rows.bad.pop(pair.id, "") and not pair.blank)
+                readable = (
+                    pair
+                    for pair in pairs
+                    if not rows.bad.pop(pair.id, "") and not pair.blank and pair.memory() < LONGEST
+                )
                 yield from islice(readable, -(-CHOOSING_PAIRS // count))
         except DataError:  # which is said when its turn comes
             continue

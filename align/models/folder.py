@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from glob import escape
-from itertools import islice, permutations
+from itertools import islice
 from pathlib import Path
 
 from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
@@ -84,10 +83,16 @@ class ModelFolder:
 
         None where there is no such file, or such files of several pairs.
         """
-        pairs = permutations(self.dictionary_languages(), 2)
-        idx = "*.{0}-{1}.{0}.idx"
-        binarised = [pair for pair in pairs if any(self.dictionary_folder.glob(idx.format(*map(escape, pair))))]
-        return binarised[0] if len(binarised) == 1 else (None, None)
+        languages = self.dictionary_languages()
+        pairs = {
+            (source, target)
+            for path in self.dictionary_folder.glob("*-*.idx")
+            for source in languages
+            if path.stem.endswith(f".{source}")
+            for target in languages
+            if target != source and path.stem.endswith(f".{source}-{target}.{source}")
+        }
+        return pairs.pop() if len(pairs) == 1 else (None, None)
 
     def dictionary(self, language: str) -> Path:
         """The dictionary of one side.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from align.io.toml import check_names, parse_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 
 TOML_BYTES = 1 << 16
-"""The most that a model.toml may have."""
+"""Of a model.toml, at most."""
 
 _LANGUAGE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
 """A language code, which becomes a part of file names."""
@@ -88,8 +89,10 @@ def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Positio
     Raises:
         ModelError: it cannot be understood; says where.
     """
-    if not path.is_file():
+    if not os.path.lexists(path):
         return ModelOptions(), {}
+    if not path.is_file():
+        raise ModelError("is not an ordinary file", file=str(path))
     with path.open("rb") as stream:
         raw = stream.read(TOML_BYTES + 1)
     if len(raw) > TOML_BYTES:
@@ -102,6 +105,12 @@ def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Positio
             (text, "[text]", (*_CHOICES, "subwords_file", "source_prefix")),
             (stored, "[calibration]", get_args(Position)),
             *((cells, f"[calibration.{shorten(position)}]", get_args(Score)) for position, cells in stored.items()),
+            *(
+                (cell, f"{score} in [calibration.{shorten(position)}]", ("layer", "head"))
+                for position, cells in stored.items()
+                if isinstance(cells, dict)
+                for score, cell in cells.items()
+            ),
         ):
             check_names(where, table, known)
         files = _files_in(path.parent, text.pop("subwords_file", None))

@@ -264,11 +264,13 @@ class Preprocessor:
 
     def _following(self, words: Sequence[str], position: int) -> str:
         """What stands for the word behind this one, if it matters and there is one."""
-        last = position == len(words) - 1
-        return "" if last or not self._depends(words[position]) else _stand_in(words[position + 1][:1])
+        if not self._depends(words[position]):
+            return ""
+        following = next((word for n in range(position + 1, len(words)) if (word := normalize(words[n]))), "")
+        return _stand_in(following[0]) if following else ""
 
     def _depends(self, word: str) -> bool:
-        return self._context and word.endswith((".", "'"))
+        return self._context and normalize(word).endswith((".", "'"))
 
     def _pieces(self, word: str, first: bool, following: str) -> list[str]:
         pieces: list[str] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
+from align.core.text import normalize
+
 _STOPS, _PAUSES = frozenset(".!?…。！？؟"), frozenset(",;:،؛，、；：")
 _CLOSING = frozenset({"Pe", "Pf", "Pi"})
 _OPENING = frozenset({"Ps", "Pf", "Pi"})
@@ -13,7 +15,12 @@ _APOSTROPHE = "\u2019"
 
 def is_punctuation(text: str) -> bool:
     """Whether a text has punctuation in it and nothing else."""
+    text = normalize(text)
     return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
+
+
+def _is_invisible(character: str) -> bool:
+    return not normalize(character)
 
 
 def closes(character: str) -> bool:
@@ -29,7 +36,9 @@ def opens(character: str) -> bool:
 
 def leading(word: str) -> int:
     """How many characters a word has before it begins: brackets and quotes; 0 if it is nothing else."""
-    at = next((n for n, character in enumerate(word) if not opens(character)), 0)
+    at = next((n for n, character in enumerate(word) if not opens(character) and not _is_invisible(character)), 0)
+    while at and _is_invisible(word[at - 1]):  # which belong to the word
+        at -= 1
     return 0 if "&" in word or is_punctuation(word) else at
 
 
@@ -42,7 +51,9 @@ def trailing(word: str, full_stop: bool) -> int:
     """
     if "&" in word or is_punctuation(word):
         return 0
-    at = next(n for n, character in enumerate(reversed(word)) if not closes(character))
+    at = next((n for n, c in enumerate(reversed(word)) if not closes(c) and not _is_invisible(c)), 0)
+    while at and _is_invisible(word[len(word) - at]):
+        at -= 1
     if "." in word[len(word) - at :] and (not full_stop or "." in word[: len(word) - at]):
         return at - word[len(word) - at :].rindex(".") - 1
     return at
@@ -53,7 +64,7 @@ def _last_mark(word: str) -> str:
     for character in reversed(word):
         if character in _STOPS or character in _PAUSES:
             return character
-        if not closes(character):
+        if not closes(character) and not _is_invisible(character):
             break
     return ""
 

@@ -16,7 +16,7 @@ from align.core.text import number_sentences
 from align.core.types import Alignment, Choice, Pair, Pieces, Place
 from align.io.pool import Task, Workers
 from align.models.detokenize import UNKNOWN
-from align.models.unknown import replace_unknown
+from align.models.unknown import replace_unknown, unknown_part
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -78,7 +78,7 @@ class _Translating:
         tasks: dict[str, Task] = {"align": aligning(steps), "translate": self._translate}
         with Workers(steps.processes, tasks, on_batch) as workers:
             for alignment in align_stream(steps, self._translated(sentences, workers), note_choice, on_batch, workers):
-                alignment = replace_unknown(alignment, lambda pair: self._scores(pair, places))
+                alignment = replace_unknown(alignment, lambda pair: self._scores(pair, places), self._unknown_part)
                 pair = alignment.pair
                 if pair.source and not pair.target and self._too_long(self._pieces(pair).source):
                     yield replace(alignment, skipped="too long")
@@ -92,6 +92,10 @@ class _Translating:
             return None
         rows: list[list[float]] = self._forward.reader.scores([pieces], places[0])[0].tolist()
         return rows
+
+    def _unknown_part(self, word: str) -> str:
+        recorder = self._forward.recorder
+        return unknown_part(word, lambda token: recorder.unk not in recorder.encode(Pair((token,), (), 1)).source)
 
     @property
     def _forward(self) -> Aligner:

@@ -21,8 +21,21 @@ _NOT_IN_A_WORD = re.compile(r"\|{3,}|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 """What would end a side of `source ||| target`, or a line."""
 
 
-def replace_unknown(alignment: Alignment, scores: Scores) -> Alignment:
-    """Put the source word in the place of each word with an unknown piece, all but the punctuation around it.
+UnknownPart = Callable[[str], str]
+"""The part of a source word that the model does not know: `Łódź` of `Berlin–Łódź`."""
+
+_TOKENS = re.compile(rf"[^\W_]+|{UNKNOWN}|[\W_]")
+
+
+def unknown_part(word: str, is_known: Callable[[str], bool]) -> str:
+    """Return what stands from the first unknown token of a word to the last; the word if all are known."""
+    tokens = _TOKENS.findall(word)
+    unknown = [n for n, token in enumerate(tokens) if not is_known(token)]
+    return "".join(tokens[unknown[0] : unknown[-1] + 1]) if unknown else word
+
+
+def replace_unknown(alignment: Alignment, scores: Scores, part: UnknownPart = str) -> Alignment:
+    """Put the unknown part of the source word in the place of each unknown token of the translation.
 
     The source word is the one with the best link, or the highest score where no link leads to a word that is more than
     punctuation. Neighbouring unknown words with the same source word become one.
@@ -30,6 +43,7 @@ def replace_unknown(alignment: Alignment, scores: Scores) -> Alignment:
     Args:
         alignment: of a source sentence and its translation, in which UNKNOWN stands for each unknown piece.
         scores: gives scores where there is no link.
+        part: gives the unknown part of a source word.
     """
     words = alignment.pair.target
     unknown = [j for j, word in enumerate(words) if UNKNOWN in word]
@@ -42,9 +56,9 @@ def replace_unknown(alignment: Alignment, scores: Scores) -> Alignment:
     for j, word in enumerate(words):
         source = sources.get(j)
         if source is not None and source == before and word.startswith(UNKNOWN):
-            target[-1] += _parts(word)[2]
+            target[-1] += _around_unknown(word)[1]
         else:
-            target.append(word if j not in sources else _replaced(word, alignment.pair.source, source))
+            target.append(word if j not in sources else _replaced(word, alignment.pair.source, source, part))
         numbers.append(len(target) - 1)
         before = source if word.endswith(UNKNOWN) else None
     links: dict[tuple[int, int], float] = {}
@@ -75,11 +89,17 @@ def _best(scores: Mapping[int, float], sentence: Sequence[str]) -> int | None:
     return -max(ranked)[2] if ranked else None
 
 
-def _replaced(word: str, sentence: Sequence[str], source: int | None) -> str:
-    """The source word with the punctuation that the translation has around its own."""
-    before, _, behind = _parts(word)
-    core = NO_SOURCE if source is None else _NOT_IN_A_WORD.sub("", _parts(sentence[source])[1])
+def _replaced(word: str, sentence: Sequence[str], source: int | None, part: UnknownPart) -> str:
+    """The unknown part of the source word with what the translation has around its unknown tokens."""
+    before, behind = _around_unknown(word)
+    core = NO_SOURCE if source is None else _NOT_IN_A_WORD.sub("", part(_parts(sentence[source])[1]))
     return f"{before}{core or NO_SOURCE}{behind}"
+
+
+def _around_unknown(word: str) -> tuple[str, str]:
+    """What a word has before its first token with an unknown piece, and behind the last."""
+    tokens = list(re.finditer(rf"[^\W_]*{UNKNOWN}(?:[^\W_]|{UNKNOWN})*", word))
+    return word[: tokens[0].start()], word[tokens[-1].end() :]
 
 
 def _parts(word: str) -> tuple[str, str, str]:

@@ -81,7 +81,7 @@ def read_glossary(lines: Iterable[str], name: str) -> Glossary:
     """
     terms: dict[Words, Term] = {}
     for number, line in enumerate(lines, 1):
-        sides = [split_words(side) for side in line.split("\t")]
+        sides = [tuple(filter(normalize, split_words(side))) for side in line.split("\t")]
         if len(sides) != 2 or not all(sides):
             what = {1: "no TAB", 2: "an empty side"}.get(len(sides), f"{len(sides)} fields between TABs")
             raise DataError(what, file=name, line=number, remedy=Remedy("a line is a term, a TAB, and its translation"))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 
+from align.core.text import normalize
 from align.transfer.tags import BLOCK, ESCAPED, PARSERS, Token, halves
 
 _WORD = re.compile(r"[^ \t]+")
@@ -92,7 +93,7 @@ def words_in(text: str) -> list[tuple[int, int]]:
 
 def has_letters(text: str) -> bool:
     """Whether a text has a letter or a digit in it, or anything that is no punctuation."""
-    return any(not unicodedata.category(character).startswith("P") for character in text)
+    return any(not unicodedata.category(character).startswith("P") for character in normalize(text))
 
 
 def read_markup(text: str, tags: str) -> Markup:

@@ -43,7 +43,11 @@ BAD = [
     (b"no separator", "no ||| and no TAB between source and target", "wrong fields"),
     (b"das ||| the ||| 0.9", "3 fields between |||, where source and target make 2", "wrong fields"),
     (b"das\tthe", "TAB between source and target, where the lines before have |||", "wrong fields"),
-    (b"das ||| a\tthe", "both ||| and TAB, of which one has to be the separator", "wrong fields"),
+    (
+        b"das ||| a\tthe",
+        "a TAB in it, where ||| is between source and target",
+        "wrong fields",
+    ),
     (b"gr\xfc\xdfe ||| x", "not UTF-8 (byte 0xfc at position 3)", "not UTF-8"),
     (b"das " * 40 + b"||| the", "too long", "too long"),
 ]
@@ -73,7 +77,7 @@ def test_a_bad_line_is_a_blank_one(
     one, two = links(run, GOOD, GOOD)
     stopped = run("text")
     failed(stopped, "text, line 2: ", "--bad-lines blank")
-    assert ("--columns 1,2 reads two columns between TABs" in stopped.err) == why.startswith("both")
+    assert ("`tr '\\t' ' '` makes it a space" in stopped.err) == why.startswith("a TAB")
     assert ("--columns reads two of them" in stopped.err) == ("fields between TAB" in why)
     assert stopped.out == one
     result = run("text", *BLANK, "--bad-lines-file", "bad.tsv")

@@ -250,7 +250,7 @@ def plain_read(content: bytes) -> tuple[list[tuple[list[str], list[str]]], int |
     if not _is_text(content):
         return pairs, 0
     separator = ""
-    last = None
+    last, counted = None, 0
     raw = content.split(b"\n")
     for number, part in enumerate(raw[:-1] if raw[-1] == b"" else raw, 1):
         part = part[:-1] if part.endswith(b"\r") else part
@@ -262,9 +262,11 @@ def plain_read(content: bytes) -> tuple[list[tuple[list[str], list[str]]], int |
             text = text[1:]
         first = text.split("\t")[0]
         running = int(first) if "\t" in text and first and set(first) <= set("0123456789") else None
-        if number == 2 and running is not None and running - 1 == last:
-            return pairs, 0
-        last = running
+        if text.strip(" \t") and counted < 3:
+            counted += 1
+            if running is not None and running - 1 == last:
+                return pairs, 0
+            last = running
         if not text.replace(" ", "").replace("\t", ""):
             pairs.append(([], []))
             continue

@@ -289,6 +289,10 @@ def test_a_dictionary_is_not_read_beyond_the_models_rows(folder: Path) -> None:
 TOML = [
     ("a = " + "[" * 60_000, "nested too deeply"),
     ("a" * 70_000, "more than 65,536 bytes"),
+    (".".join("a" * 8_000) + " = 1", "has more than 1,000 points"),
+    ("a = " + "9" * 5000, "a number has too many digits"),
+    ("[calibration.input]\nnorm = 5", "norm in [calibration.input] is 5, not a table"),
+    ("[calibration]\ninput = 5", "[calibration.input] is 5, not a table"),
     ('source = ["de"]\ntarget = "en"', "of type list is not a language code such as 'de'"),
     ("[calibration.input]\nnorm = {layer = inf, head = 1}", "a layer or head is inf, not a whole number"),
     ("[calibration.input]\nnorm = {layer = 0x" + "f" * 9999 + ", head = 1}", "a layer or head is a very large int"),

@@ -113,6 +113,16 @@ def test_results_that_are_none_of_a_job_stay(run: Callable[..., Result]) -> None
     assert Path("out/a.tsv").read_text() == "mine"
 
 
+def test_results_that_are_none_of_this_job_stay(run: Callable[..., Result], done: dict[str, bytes]) -> None:
+    shutil.copy("in/b.tsv", "in/new.tsv")
+    Path("out/new.tsv").write_text("mine")
+    result = run(*JOB)
+    assert (result.code, "out/new.tsv: is there already, and not of this job: move" in result.err) == (1, True)
+    assert Path("out/new.tsv").read_text() == "mine"
+    Path("out/new.tsv").unlink()
+    assert run(*JOB).code == 0
+
+
 def test_a_file_that_changes_as_it_is_read_is_not_done(
     run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

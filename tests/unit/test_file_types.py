@@ -3,6 +3,7 @@
 import io
 import lzma
 import re
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -27,6 +28,13 @@ def _zip() -> bytes:
     return packed.getvalue()
 
 
+def _tar() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("text"), io.BytesIO())
+    return packed.getvalue()
+
+
 TYPES = {
     "utf-16le": (PAIRS.encode("utf-16-le"), "UTF-16LE: convert it to UTF-8, for example with iconv"),
     "utf-16be": (PAIRS.encode("utf-16-be"), "UTF-16BE: convert it to UTF-8, for example with iconv"),
@@ -41,6 +49,7 @@ TYPES = {
     "tmx": (b'<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">\n', "TMX: write"),
     "xliff": (b'\xef\xbb\xbf<?xml version="1.0"?><xliff version="1.2">\n', "XLIFF: write"),
     "po": (b'# German\n#, fuzzy\nmsgid ""\nmsgstr ""\n', "a PO catalogue: write"),
+    "tar": (_tar(), "a tar archive: unpack it"),
     "pdf": (b"%PDF-1.4\n%\xe2\xe3\n", "a PDF: write"),
 }
 
@@ -68,6 +77,11 @@ TEXTS = [
     '{"a": 1} ||| {"a": 1}\n',
     '{"a": 1}\nDas Haus\n',
     "PK ||| PK\n",
+    "PAR1 ist ein Gen ||| PAR1 is a gene\n",
+    "%PDF-1.4 steht am Anfang ||| %PDF-1.4 comes first\n",
+    "BZhD ||| BZhD\n",
+    "<tmx> ist ||| <tmx> is\n",
+    'msgid "x" ||| msgid "x" is\n',
     "<p>A <tmx/> ||| A\n",
     'msg ||| msgid "a"\n',
     "\0\0a ||| \0\0b\n",

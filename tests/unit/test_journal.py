@@ -21,7 +21,7 @@ NUMBERS = st.integers(0, 2**70)
 CELLS = st.builds(Cell, st.integers(1, 9), st.just("all") | st.integers(1, 9))
 PLACES = st.builds(Place, CELLS, st.none() | CELLS) | st.builds(Place, st.none(), CELLS)
 SAVED = st.builds(
-    Saved, NUMBERS, NUMBERS, st.text(), st.dictionaries(st.text(), NUMBERS),
+    Saved, st.integers(1, 2**70), NUMBERS, st.text(), st.dictionaries(st.text(), NUMBERS),
     st.lists(st.builds(Choice, PLACES, st.text())), NUMBERS, NUMBERS, st.text(), st.text(),
 )  # fmt: skip
 SOUND = Saved(1, 2, "ab", {"blank": 0}, [Choice(Place(Cell(1, 1), None), "x")], 3, 1, "cd", "")
@@ -44,6 +44,7 @@ def test_what_is_saved_comes_back(saved: Saved) -> None:
 @pytest.mark.parametrize(
     "change",
     [
+        {"lines": 0},
         {"lines": -1}, {"lines": 1.0}, {"lines": "1"}, {"lines": True}, {"lines": None}, {"bytes": -1}, {"bytes": [1]},
         {"listed": -1},
         {"counts": []}, {"counts": {"blank": "0"}}, {"counts": {"blank": -1}}, {"counts": None}, {"chosen": 3},

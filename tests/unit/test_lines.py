@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import warnings
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,20 @@ def test_damaged_packed_files_name_file_and_line(tmp_path: Path, suffix: str, pa
             list(read_lines(stream, "some name"))
 
 
+def test_damage_between_xz_streams_is_named(tmp_path: Path) -> None:
+    first, second = lzma.compress(b"a\n" * 3), lzma.compress(b"b\n" * 3)
+    for name, data in (("whole", first + second), ("padded", first + bytes(4) + second + bytes(8))):
+        path = tmp_path / f"{name}.xz"
+        path.write_bytes(data)
+        with open_lines(str(path)) as stream:
+            assert list(read_lines(stream, "f")) == ["a"] * 3 + ["b"] * 3
+    for damaged in (first + b"x" + second[1:], first + second[:-5], first + b"garbage", b""):
+        path = tmp_path / "damaged.xz"
+        path.write_bytes(damaged)
+        with open_lines(str(path)) as stream, pytest.raises(DataError, match=r"^f, line \d: damaged compressed data"):
+            list(read_lines(stream, "f"))
+
+
 def test_invalid_utf8_names_file_line_and_byte() -> None:
     with pytest.raises(ValueError, match=r"^bad\.txt, line 2: not UTF-8 \(byte 0xff at position 3\)"):
         list(read_lines(io.BytesIO(b"good\nab\xff\n"), "bad.txt"))
@@ -77,8 +92,9 @@ def test_bitext_lines(line: str, sides: tuple[str, str]) -> None:
         ("a b c", "no |||"),
         ("a ||| b ||| c", "3 fields"),
         ("a\tb", "TAB between source and target, where the lines before have |||"),
-        ("a\tx ||| b", "both ||| and TAB"),
-        ("a ||| b ||| c\td", "both ||| and TAB"),
+        ("a\tx ||| b", "a TAB in it, where ||| is between"),
+        ("1\ta ||| b", "a number and a TAB before source ||| target: `cut -f 2-`"),
+        ("a ||| b ||| c\td", "a TAB in it, where ||| is between"),
         ("\u00a0", "no |||"),
     ],
 )
@@ -127,6 +143,9 @@ NUMBERED = "its lines begin with a running number and a TAB: `cut -f 2-` removes
         (["1\tdas"], ["1\tthe"], "s"),
         (["7\tdas", "8\t"], ["the", "a"], "s"),
         (["das", "ein"], ["0\tthe", "1\ta"], "t"),
+        (["", "1\tdas", "2\tein"], ["", "the", "a"], "s"),
+        (["id\ttext", "1\tdas", "2\tein"], ["id\ttext", "1\tthe", "2\ta"], "s"),
+        (["17\tdas", "23\tein"], ["17\tthe", "23\ta"], "s"),
     ],
 )
 def test_running_numbers_are_no_words(sources: list[str], targets: list[str], name: str) -> None:
@@ -189,3 +208,14 @@ def test_columns_of_source_and_target() -> None:
         ("x, line 3: no column 3: cut at TAB the line has 2", "wrong fields")
     ]
     assert str(bad[0].in_file("y")) == "y, line 3: no column 3: cut at TAB the line has 2"
+
+
+@pytest.mark.parametrize(
+    ("line", "what"), [("a ||| b", "||| in it"), ("a\tb", "a TAB in it"), (" a\t", ""), ("a\tb\tc", "")]
+)
+def test_source_sentences_that_look_like_bitext_cause_one_warning(line: str, what: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert len(list(read_sources([line, line], "f"))) == 2
+    assert [str(warning.message).partition(",")[0] for warning in caught] == ["f"] * bool(what)
+    assert all(f"line 1: {what}" in str(warning.message) for warning in caught)

@@ -60,6 +60,18 @@ def test_tags_come_where_a_translator_would_put_them(source: str, target: str, l
     assert all(0 <= placement.confidence <= 1 for placement in report)
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("das <b>Haus</b>,\u200b ist", "the house,\u200b is", "the <b>house</b>,\u200b is"),
+        ("das <b>Haus\u200b</b> ist", "the house\u200b is", "the <b>house\u200b</b> is"),
+        ("das \u200b(<b>Haus</b>) ist", "the \u2060(house) is", "the \u2060(<b>house</b>) is"),
+    ],
+)
+def test_invisible_characters_go_with_the_punctuation_next_to_them(source: str, target: str, expected: str) -> None:
+    assert transfer_markup(source, target, parse_pharaoh("0-0 1-1 2-2"))[0] == expected
+
+
 def test_the_report_says_what_had_no_link_and_where_it_was_put() -> None:
     found = transfer_markup("Das <b>Haus</b> i<i>st</i> <x/> alt.", "The house is old.", {(0, 0): 0.5, (3, 3): 1.0})
     assert found.text == "The <b></b>house <i></i>is <x/> old."

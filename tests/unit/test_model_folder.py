@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def test_subword_files_are_one_or_two() -> None:
         (TOML.replace("[text]", "[txet]"), "the file has txet, but only"),
         (TOML.replace("calibration.input", "calibration.inptu"), "[calibration] has inptu, but only"),
         (TOML.replace("weight", "wieght"), "[calibration.input] has wieght, but only"),
-        (TOML.replace("layer", "leyer"), "'layer' is missing"),
+        (TOML.replace("layer", "leyer"), "norm in [calibration.input] has leyer, but only layer, head mean something"),
         (TOML.replace('"all"', '"some"'), "model.toml: "),
         (TOML.replace('"de"', '"../secret/de"'), "'../secret/de' is not a language code"),
         (TOML.replace('"de"', '"de\\"\\nx = \\"y"'), "is not a language code"),
@@ -185,6 +186,29 @@ def test_languages_of_binarised_data(tmp_path: Path) -> None:
     assert languages() == ("zh-Hans", "en")
     (tmp_path / "train.en-zh-Hans.en.idx").touch()
     assert languages() == (None, None)
+
+
+def test_many_dictionaries_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.pt").touch()
+    for n in range(50):
+        (tmp_path / f"dict.l{n}.txt").touch()
+    folder, glob = find_model(str(tmp_path), ModelOptions()), Path.glob
+    lists: list[str] = []
+
+    def listed(self: Path, pattern: str) -> Iterable[Path]:
+        lists.append(pattern)
+        return glob(self, pattern)
+
+    monkeypatch.setattr(Path, "glob", listed)
+    assert folder.binarised_languages() == (None, None)
+    assert len(lists) <= 2
+
+
+def test_a_model_toml_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").touch()
+    (tmp_path / "model.toml").symlink_to("/dev/zero")
+    with pytest.raises(ModelError, match=r"model\.toml: is not an ordinary file"):
+        find_model(str(tmp_path), ModelOptions())
 
 
 def test_the_names_of_checkpoints_say_whose_they_are(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ def test_found_terms_are_apart_in_order_and_within_the_pair(
         (["a\tb", "Haus"], "g, line 2: no TAB: a line is a term, a TAB, and its translation"),
         (["a\tb\tc"], "g, line 1: 3 fields between TABs: a line is a term, a TAB, and its translation"),
         (["a\tb", " \tb"], "g, line 2: an empty side: a line is a term, a TAB, and its translation"),
+        (["a\t\u200b"], "g, line 1: an empty side: a line is a term, a TAB, and its translation"),
         (["a\t"], "g, line 1: an empty side: a line is a term, a TAB, and its translation"),
         ([""], "g, line 1: no TAB: a line is a term, a TAB, and its translation"),
         ([], "g: no term in it"),
@@ -106,4 +107,7 @@ def test_terms_are_compared_composed_and_without_invisible_characters() -> None:
     (found,) = check_terms(
         Pair(("»Tu\u0308\xadr«",), ("d\u200boor",), 1), {(0, 0)}, read_glossary(["T\u00fcr\tdoor"], "g")
     )
+    assert (found.source, found.as_asked) == ((0, 1), True)
+    with_empty = read_glossary(["Haus \u200b\ttree \ufeff"], "g")
+    (found,) = check_terms(Pair(("Haus", ","), ("tree", ","), 1), {(0, 0), (1, 1)}, with_empty)
     assert (found.source, found.as_asked) == ((0, 1), True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from align.core.types import Alignment, Pair
 from align.models.detokenize import UNKNOWN
-from align.models.unknown import NO_SOURCE, replace_unknown
+from align.models.unknown import NO_SOURCE, replace_unknown, unknown_part
 
 Links = dict[tuple[int, int], float]
 
@@ -74,3 +74,23 @@ def test_nothing_else_changes(data: st.DataObject, source: list[str], target: li
     assert all(i < len(source) and j < len(after.pair.target) for i, j in after.links)
     assert {i for i, _ in after.links} == {i for i, _ in before.links}
     assert len(after.pair.target) >= 1 if "?" in "".join(target) else after == before
+
+
+KNOWN = ["Berlin", "Haus", "Vertrag", "100", "\xa0", "–", "-", "/", "(", ")"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("100\u00a0☃", "100 ?", "100 ☃"),
+        ("Berlin–Łódź", "berlin – ?d?", "berlin – Łódź"),
+        ("Berlin-Łódź-Vertrag", "the berlin-? treaty", "the berlin-Łódź treaty"),
+        ("(Haus/☃)", "(house/?)", "(house/☃)"),
+        ("Łódź/Żak", "?/?.", "Łódź/Żak."),
+        ("Łódź", "?d?", "Łódź"),
+    ],
+)
+def test_only_the_unknown_part_of_a_source_word_is_copied(source: str, target: str, expected: str) -> None:
+    alignment = aligned(source, target, {(0, j): 1.0 for j in range(len(target.split(" ")))})
+    result = replace_unknown(alignment, no_scores, lambda word: unknown_part(word, lambda token: token in KNOWN))
+    assert " ".join(result.pair.target) == expected
