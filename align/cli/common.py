@@ -40,9 +40,12 @@ def say(message: str) -> None:
         print("\n".join(map(printable, message.split("\n"))), file=sys.stderr, flush=True)
 
 
-def say_error(program: str, message: str) -> None:
-    """Write an error as one line to stderr: the name of a file may hold line breaks."""
-    say(f"{program}: error: {printable(message)}")
+def say_error(program: str, message: str, error: BaseException | None = None) -> None:
+    """Write an error as one line to stderr: the name of a file may hold line breaks.
+
+    Commands that install what is missing have lines of their own.
+    """
+    say(f"{program}: error: {message if isinstance(error, ModuleNotFoundError) else printable(message)}")
 
 
 def run(
@@ -72,7 +75,7 @@ def run(
     except (OSError, ValueError, ModuleNotFoundError, MemoryError, RuntimeError) as error:
         if (message := message_of(error, advice)) is None:
             raise
-        say_error(program, message)
+        say_error(program, message, error)
         if so_far and (done := so_far(error)):
             say(f"{program}: stopped{done}")
         return FAILED

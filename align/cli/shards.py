@@ -235,7 +235,7 @@ def main() -> int:
     try:
         options = read_options(build_parser())
     except (OSError, ValueError, ModuleNotFoundError) as error:
-        say_error(PROGRAM, message_of(error, "") or str(error))
+        say_error(PROGRAM, message_of(error, "") or str(error), error)
         return FAILED
     job = Shards(options)
     show_warnings(PROGRAM, TextWarning)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
+from operator import gt
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from align.core.errors import Argument, PairError, Remedy
@@ -36,6 +37,10 @@ SLICE_WORDS = 8000
 
 SHARED_BUFFER = 500
 """The least buffer that is shared among processes: smaller ones are for answers line by line."""
+
+LONGEST_PIECE = 1000
+"""Characters that a piece has at most, for this: a line of more than all pieces may have is too long without being cut
+into pieces, which takes up to 60 bytes of memory for each of its characters."""
 
 TooLong = Literal["stop", "blank"]
 
@@ -78,12 +83,17 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
     """
     if pair.blank:
         return Encoded(pair, None)
-    pieces = recorder.given(pair) if isinstance(pair, IdPair) else recorder.encode(pair)
-    lengths = len(pieces.source), len(pieces.target) + 1
-    if not pieces.target or max(pieces.source_words) < 0:
-        return Encoded(pair, None)
-    most = recorder.max_positions
-    if lengths[0] <= most[0] and lengths[1] <= most[1]:
+    most, unit = recorder.max_positions, "pieces with </s>"
+    lengths = sum(map(len, pair.source)), sum(map(len, pair.target))
+    if not isinstance(pair, IdPair) and any(map(gt, lengths, (LONGEST_PIECE * limit for limit in most))):
+        pieces, unit = None, "characters"
+        most = LONGEST_PIECE * most[0], LONGEST_PIECE * most[1]
+    else:
+        pieces = recorder.given(pair) if isinstance(pair, IdPair) else recorder.encode(pair)
+        if not pieces.target or max(pieces.source_words) < 0:
+            return Encoded(pair, None)
+        lengths = len(pieces.source), len(pieces.target) + 1
+    if pieces and lengths[0] <= most[0] and lengths[1] <= most[1]:
         return Encoded(pair, pieces)
     if too_long == "blank":
         return Encoded(pair, None, "too long")
@@ -92,7 +102,7 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
         side for side in zip((terms.source, terms.target), lengths, most, strict=True) if side[1] > side[2]
     )
     raise PairError(
-        f"{side} has {length:,} pieces with </s>, {terms.model} takes {limit:,}",
+        f"{side} has {length:,} {unit}, {terms.model} takes {limit:,}",
         line=pair.id,
         remedy=Remedy("shorten it, or leave such lines without links ({})", (BLANK,)),
     )

@@ -189,16 +189,22 @@ def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
     def on_bad(error: LineError) -> None:
         rows.refuse(BadRow(error.line, error.reason, error.what, lines.shown))
 
+    objects = without = 0
     for number, line in enumerate(read_lines(lines, rows.file.place, on_bad), 1):
         source = target = ""
         if line.strip(" \t"):
+            objects += 1
             try:
                 source, target = _sides(line, rows, number)
             except ValueError as error:
                 reason, what = error.args
+                without += what.startswith("no field")
                 rows.refuse(BadRow(number, reason, what, lines.shown))
         id_bytes = len(line) if number in rows.ids else 0
         yield RowPair(split_words(source), split_words(target), number, id_bytes)
+    if without and without == objects:
+        remedy = Remedy("name them with {} and {}", (Argument("source_column"), Argument("target_column")))
+        raise DataError(f"no row has both fields; in the last: {what}", file=rows.file.place, remedy=remedy)
 
 
 def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:

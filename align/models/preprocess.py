@@ -34,6 +34,9 @@ CACHED_WORDS = 1 << 16
 LASTING = 3 * CACHED_WORDS // 4
 """Words that stay when no more can be kept: of running text the first are the most frequent ones."""
 
+LONGEST_BPE = 5_000
+"""Characters of a word that are merged together: the time grows with their square."""
+
 LONGEST_CACHED = 50
 """Letters of a word that is kept: unsegmented text and noise would fill the cache with words that never repeat."""
 
@@ -160,7 +163,8 @@ def subword_nmt_segmenter(
 
     def segment(token: str, first: bool) -> list[str]:
         try:
-            return list(bpe.segment_tokens([token]))
+            parts = [token[n : n + LONGEST_BPE] for n in range(0, len(token), LONGEST_BPE)]
+            return [piece for part in parts for piece in bpe.segment_tokens([part])]
         except RecursionError:  # of a word of a thousand merges that is cut further
             return [token]
 

@@ -98,6 +98,12 @@ def test_a_name_with_a_dot_comes_before_an_object(run: Callable[..., Result]) ->
     assert Path("o/x.jsonl").read_text() == Path("q/z.jsonl").read_text()
     result = run("-q", "--input", "in/y.jsonl", "--source-column", "a.x", "--target-column", "a.b", "--output", "p")
     assert "no field 'a.x': the object has 'a.b', 'a.b', 'a.c.d'" in result.err
+    columns = ("--source-column", "a.x", "--target-column", "a.b")
+    result = run("-q", "--input", "in/y.jsonl", *columns, "--output", "r", "--bad-rows", "keep")
+    assert result.code == 1
+    assert "no row has both fields; in the last: no field 'a.x'" in result.err
+    assert "name them with --source-column and --target-column" in result.err
+    assert not Path("r/y.jsonl").exists()
 
 
 IDS = {

@@ -3,13 +3,17 @@
 import random
 from collections.abc import Iterator
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core import batching
-from align.core.batching import BATCH_TOKENS, BUFFER, SPREAD, batches, chunks, of_one_length
+from align.core.batching import BATCH_TOKENS, BUFFER, LONGEST_PIECE, SPREAD, batches, chunks, encode, of_one_length
+from align.core.errors import PairError
+from align.core.types import Pair
+from tests.known import KnownRecorder
 
 
 @given(st.lists(st.integers()), st.integers(1, 7))
@@ -83,3 +87,15 @@ def test_batches_of_one_length_hold_every_item_once_and_no_pads(lengths: list[in
     for batch in found:
         (length,) = {lengths[position] for position in batch}
         assert len(batch) == 1 or len(batch) * length * times <= tokens
+
+
+def test_a_line_of_more_characters_than_the_model_can_take_is_not_cut_into_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(KnownRecorder, "encode")
+    pair = Pair(("1",), ("1" * (100 * LONGEST_PIECE + 1),), 7)
+    recorder: Any = KnownRecorder()
+    assert encode(recorder, pair, "blank").skipped == "too long"
+    with pytest.raises(PairError, match=r"^line 7: target has 100,001 characters, the model takes 100,000: ") as error:
+        encode(recorder, pair)
+    assert error.value.line == 7

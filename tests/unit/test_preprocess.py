@@ -15,7 +15,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from align.models import preprocess
 from align.models.folder import BUNDLED
 from align.models.moses import moses_tokenizer
-from align.models.preprocess import Preprocessor, TextRules, sentencepiece_segmenter
+from align.models.preprocess import LONGEST_BPE, Preprocessor, TextRules, sentencepiece_segmenter
 from tests.conftest import example_pairs, shared_pairs
 
 MODEL = BUNDLED / "de-en"
@@ -147,6 +147,14 @@ def test_a_word_of_more_merges_than_can_be_undone_is_one_unknown_piece(tmp_path:
     (tmp_path / "codes").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
     rules = TextRules("zh", subwords="subword-nmt-vocabulary", subword_file=tmp_path / "codes")
     assert Preprocessor(rules, lambda piece: 3, {"b"})([f"{word}b", "b"]) == ([3, 3], [0, 1])
+
+
+def test_a_very_long_word_is_merged_in_parts(tmp_path: Path) -> None:
+    (tmp_path / "codes").write_text("#version: 0.2\na b</w>\na b\n", encoding="utf-8")
+    rules = TextRules("de", subwords="subword-nmt", subword_file=tmp_path / "codes")
+    pieces = Preprocessor(rules, lambda piece: 3).spell(["ab" * LONGEST_BPE])[0]
+    assert "".join(pieces).replace("@@", "") == "ab" * LONGEST_BPE
+    assert len(pieces) == LONGEST_BPE
 
 
 @pytest.mark.parametrize("tokenizer", ["moses-escaped", "moses-escaped-hyphens"])
