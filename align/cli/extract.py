@@ -102,7 +102,8 @@ class Extraction:
             raise text.placed(error) from None
         finally:
             progress.close()
-        results.warn_of_bad()
+        if not (options.bad_list or options.keyboard):
+            text.warn_of_bad()
         progress.write(f"{PROGRAM}: {summary(progress, counts)}")
         progress.write(sign(aligner, options, choices, options.words))
 

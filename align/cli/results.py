@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
@@ -14,8 +13,7 @@ from align.cli.common import open_output, say, write_links
 from align.cli.extract_options import PROGRAM, Options
 from align.cli.terms import open_glossary, write_checked
 from align.cli.translate import write_translation
-from align.core.errors import plural
-from align.core.types import Alignment, TextWarning
+from align.core.types import Alignment
 from align.io.inputs import Text
 from align.io.record import Stamp
 from align.io.resume import Part, open_part
@@ -87,7 +85,6 @@ class Results:
         self._terms = open_glossary(options.terms) if options.terms else None
         self._text, self._out, self._listing, self._options = text, out, listing, options
         self._write = write_translation if options.search else write_links
-        self._bad, self._first_bad = 0, ""
 
     def write(self, alignment: Alignment) -> str:
         """Write an alignment, and list its line if that is bad; returns why there are no links, or UNLINKED."""
@@ -95,7 +92,6 @@ class Results:
         error = self._text.bad.pop(alignment.pair.id, None)
         if error:
             alignment = replace(alignment, skipped=error.reason)
-            self._bad, self._first_bad = self._bad + 1, self._first_bad or str(error)
         if alignment.skipped and self._options.keyboard:
             say(f"{PROGRAM}: {error.what if error else alignment.skipped}")
         out = self._out
@@ -109,12 +105,6 @@ class Results:
             row = (error.file, str(line), error.what) if error else (name, str(line), alignment.skipped)
             self._listing.write("\t".join(row).encode() + b"\n")
         return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
-
-    def warn_of_bad(self) -> None:
-        """Warn of lines that were read as blank ones, unless they are listed."""
-        if self._bad and not self._listing and not self._options.keyboard:
-            message = f"{plural(self._bad, 'line')} cannot be read and became blank; the first: {self._first_bad}"
-            warnings.warn(message, TextWarning, stacklevel=2)
 
     def flush(self) -> None:
         """Let out what is written, for whoever waits for it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from operator import gt
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from align.core.errors import Argument, PairError, Remedy
@@ -39,8 +38,8 @@ SHARED_BUFFER = 500
 """The least buffer that is shared among processes: smaller ones are for answers line by line."""
 
 LONGEST_PIECE = 1000
-"""Characters that a piece has at most, for this: a line of more than all pieces may have is too long without being cut
-into pieces, which takes up to 60 bytes of memory for each of its characters."""
+"""Assumed maximum of characters in a piece: longer text is rejected before it is cut into pieces, which would take up
+to 60 bytes of memory for each character."""
 
 TooLong = Literal["stop", "blank"]
 
@@ -69,6 +68,11 @@ class Encoded:
     skipped: Literal["", "too long"] = ""
 
 
+def exceeds(words: Sequence[str], pieces: int) -> bool:
+    """Tell whether words have more characters than this number of pieces can hold."""
+    return sum(map(len, words)) > LONGEST_PIECE * pieces
+
+
 def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Terms | None = None) -> Encoded:
     """A pair with its pieces, if it has any and the model takes so many.
 
@@ -83,23 +87,22 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
     """
     if pair.blank:
         return Encoded(pair, None)
-    most, unit = recorder.max_positions, "pieces with </s>"
-    lengths = sum(map(len, pair.source)), sum(map(len, pair.target))
-    if not isinstance(pair, IdPair) and any(map(gt, lengths, (LONGEST_PIECE * limit for limit in most))):
-        pieces, unit = None, "characters"
-        most = LONGEST_PIECE * most[0], LONGEST_PIECE * most[1]
-    else:
+    limits = recorder.max_positions
+    if isinstance(pair, IdPair) or not (exceeds(pair.source, limits[0]) or exceeds(pair.target, limits[1])):
         pieces = recorder.given(pair) if isinstance(pair, IdPair) else recorder.encode(pair)
         if not pieces.target or max(pieces.source_words) < 0:
             return Encoded(pair, None)
-        lengths = len(pieces.source), len(pieces.target) + 1
-    if pieces and lengths[0] <= most[0] and lengths[1] <= most[1]:
-        return Encoded(pair, pieces)
+        unit, lengths = "pieces with </s>", (len(pieces.source), len(pieces.target) + 1)
+        if lengths[0] <= limits[0] and lengths[1] <= limits[1]:
+            return Encoded(pair, pieces)
+    else:
+        unit, lengths = "characters", (sum(map(len, pair.source)), sum(map(len, pair.target)))
+        limits = LONGEST_PIECE * limits[0], LONGEST_PIECE * limits[1]
     if too_long == "blank":
         return Encoded(pair, None, "too long")
     terms = terms or Terms()
     side, length, limit = next(
-        side for side in zip((terms.source, terms.target), lengths, most, strict=True) if side[1] > side[2]
+        side for side in zip((terms.source, terms.target), lengths, limits, strict=True) if side[1] > side[2]
     )
     raise PairError(
         f"{side} has {length:,} {unit}, {terms.model} takes {limit:,}",

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import BinaryIO, NamedTuple, TextIO
 
-from align.core.errors import LineError, PairError, Remedy
+from align.core.errors import LineError, PairError, Remedy, plural
 from align.core.escape import printable
 from align.core.formats import WITH_LINES
 from align.core.text import LinePair, MakePair, make_pair
@@ -187,6 +187,7 @@ class Text(Iterator[Pair]):
         shown = list(map(name_shown, wanted.files))
         self.name = "the input" if len(shown) > 1 and not wanted.parallel else " and ".join(shown)
         self.lines, self.bad = 0, dict[int, LineError]()
+        self._bad_count, self._first_bad = 0, ""
         self._wanted = wanted
         self._texts = [tuple(wanted.files)] if wanted.parallel else [(name,) for name in wanted.files]
         self._names = [" and ".join(map(name_shown, text)) for text in self._texts]
@@ -218,9 +219,8 @@ class Text(Iterator[Pair]):
 
     def warn_of_bad(self) -> None:
         """Warn of lines that were read as blank ones, if there are any."""
-        if self.bad:
-            (first, *_), count = self.bad.values(), len(self.bad)
-            message = f"lines that cannot be read, and are taken for blank ones: {count:,}; the first: {first}"
+        if self._bad_count:
+            message = f"{plural(self._bad_count, 'line')} cannot be read and became blank; the first: {self._first_bad}"
             warnings.warn(message, TextWarning, stacklevel=2)
 
     @property
@@ -265,7 +265,11 @@ class Text(Iterator[Pair]):
     def _refuse(self, error: LineError) -> None:
         """Stop at a line that cannot be read, or take it for a blank one."""
         if self._wanted.blank:
-            self.bad.setdefault(self._starts[-1] + error.line, error)
+            number = self._starts[-1] + error.line
+            if number not in self.bad:
+                self.bad[number] = error
+                self._bad_count += 1
+                self._first_bad = self._first_bad or str(error)
             return
         advice = "--bad-lines blank leaves such lines blank"
         if error.reason == "not UTF-8":

@@ -70,7 +70,7 @@ def record_name(name: str) -> str:
 
 
 def begun_name(name: str) -> str:
-    """Where it is noted that the output of a file, if there is one, is of this job."""
+    """Return the name of the note that this job has begun to write the output of a file."""
     return f"{RUN}/{name}.begun"
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
+from align.core.errors import Argument, ModelError, Remedy, show_value
 from align.core.types import Cell, Position, Score
 from align.io.toml import check_names, parse_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 
 TOML_BYTES = 1 << 16
-"""Of a model.toml, at most."""
+"""Maximum size of a model.toml."""
 
 _LANGUAGE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
 """A language code, which becomes a part of file names."""
@@ -100,19 +100,13 @@ def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Positio
     try:
         content = parse_toml(raw.decode())
         text, stored = content.get("text", {}), content.get("calibration", {})
-        for table, where, known in (
-            (content, "the file", ("source", "target", "text", "calibration")),
-            (text, "[text]", (*_CHOICES, "subwords_file", "source_prefix")),
-            (stored, "[calibration]", get_args(Position)),
-            *((cells, f"[calibration.{shorten(position)}]", get_args(Score)) for position, cells in stored.items()),
-            *(
-                (cell, f"{score} in [calibration.{shorten(position)}]", ("layer", "head"))
-                for position, cells in stored.items()
-                if isinstance(cells, dict)
-                for score, cell in cells.items()
-            ),
-        ):
-            check_names(where, table, known)
+        check_names("the file", content, ("source", "target", "text", "calibration"))
+        check_names("[text]", text, (*_CHOICES, "subwords_file", "source_prefix"))
+        check_names("[calibration]", stored, get_args(Position))
+        for position, cells in stored.items():
+            check_names(f"[calibration.{position}]", cells, get_args(Score))
+            for score, cell in cells.items():
+                check_names(f"{score} in [calibration.{position}]", cell, ("layer", "head"))
         files = _files_in(path.parent, text.pop("subwords_file", None))
         prefix = text.pop("source_prefix", None)
         for name, value in text.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from align.core.backend import Translator
-from align.core.batching import BLANK, OnBatch, chunks, encode
+from align.core.batching import BLANK, LONGEST_PIECE, OnBatch, chunks, encode, exceeds
 from align.core.errors import PairError, Remedy
 from align.core.merging import NULL
 from align.core.settings import Search
@@ -80,7 +80,7 @@ class _Translating:
             for alignment in align_stream(steps, self._translated(sentences, workers), note_choice, on_batch, workers):
                 alignment = replace_unknown(alignment, lambda pair: self._scores(pair, places), self._unknown_part)
                 pair = alignment.pair
-                if pair.source and not pair.target and self._too_long(self._pieces(pair).source):
+                if pair.source and not pair.target and self._is_too_long(pair):
                     yield replace(alignment, skipped="too long")
                 else:
                     yield alignment
@@ -135,8 +135,9 @@ class _Translating:
         """A sentence's pieces, and none of its translation."""
         return self._forward.recorder.encode(Pair(pair.source, (), pair.id))
 
-    def _too_long(self, pieces: Sequence[int]) -> bool:
-        return len(pieces) > self.translator.longest
+    def _is_too_long(self, pair: Pair) -> bool:
+        longest = self.translator.longest
+        return exceeds(pair.source, longest) or len(self._pieces(pair).source) > longest
 
     def _encode(self, pair: Pair) -> Sequence[int] | None:
         """A sentence's pieces, None if there is nothing to translate, or too much.
@@ -144,18 +145,31 @@ class _Translating:
         Raises:
             PairError: more pieces than the model takes.
         """
+        longest = self.translator.longest
+        if exceeds(pair.source, longest):
+            self._refuse(pair, f"{sum(map(len, pair.source)):,} characters", LONGEST_PIECE * longest)
+            return None
         encoded = self._pieces(pair)
         if max(encoded.source_words) == NULL:
             return None
         pieces = encoded.source
-        if not self._too_long(pieces):
+        if len(pieces) <= longest:
             return pieces
-        if self._forward.too_long == "stop":
-            forward = f"the forward model ({self._forward.recorder.name})"
-            name = "the model" if len(self.aligner.directions) == 1 else forward
-            raise PairError(
-                f"source has {len(pieces):,} pieces with </s>, {name} takes {self.translator.longest:,}",
-                line=pair.id,
-                remedy=Remedy("shorten it, or leave such lines without translation ({})", (BLANK,)),
-            )
+        self._refuse(pair, f"{len(pieces):,} pieces with </s>", longest)
         return None
+
+    def _refuse(self, pair: Pair, length: str, limit: int) -> None:
+        """Raise an error for a sentence that is too long, unless such sentences stay blank.
+
+        Raises:
+            PairError: says how long the sentence is.
+        """
+        if self._forward.too_long == "blank":
+            return
+        forward = f"the forward model ({self._forward.recorder.name})"
+        name = "the model" if len(self.aligner.directions) == 1 else forward
+        raise PairError(
+            f"source has {length}, {name} takes {limit:,}",
+            line=pair.id,
+            remedy=Remedy("shorten it, or leave such lines without translation ({})", (BLANK,)),
+        )

@@ -97,7 +97,7 @@ def _replaced(word: str, sentence: Sequence[str], source: int | None, part: Unkn
 
 
 def _around_unknown(word: str) -> tuple[str, str]:
-    """What a word has before its first token with an unknown piece, and behind the last."""
+    """Return the text before the first token with an unknown piece and the text after the last one."""
     tokens = list(re.finditer(rf"[^\W_]*{UNKNOWN}(?:[^\W_]|{UNKNOWN})*", word))
     return word[: tokens[0].start()], word[tokens[-1].end() :]
 

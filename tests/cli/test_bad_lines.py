@@ -156,7 +156,8 @@ def test_sweep(run_main: Callable[..., Result], write: Callable[..., None], tmp_
     result = run_main(*arguments, *BLANK)
     assert result.code == 0
     assert (
-        "taken for blank ones: 1; the first: text, line 4: no ||| and no TAB between source and target\n" in result.err
+        "1 line cannot be read and became blank; the first: text, line 4: no ||| and no TAB between source and target\n"
+        in result.err
     )
 
 

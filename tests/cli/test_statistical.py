@@ -56,7 +56,7 @@ def test_lines_that_cannot_be_read(run: Callable[..., Result], write: Callable[.
     failed(run("bad", *train), "bad, line 1: no ||| and no TAB", "is each file one side of the text? -s FILE -t FILE")
     result = run("-q", "bad", "columns", *train, "--bad-lines", "blank")
     assert (result.code, result.out) == (0, b"\n0-0\n\n")
-    assert "taken for blank ones: 2; the first: bad, line 1: no ||| and no TAB" in result.err
+    assert "2 lines cannot be read and became blank; the first: bad, line 1: no ||| and no TAB" in result.err
     assert run("-q", "columns", *train, "--columns", "2,3").out == b"0-0 1-1\n"
 
 

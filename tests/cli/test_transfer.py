@@ -50,6 +50,13 @@ def test_running_numbers_are_no_words(run: Callable[..., Result], write: Write) 
     failed(run("--tags", "xml", "-s", "s", "-t", "t", "--links", "l"), "s: its lines begin with a running number")
     failed(run("--tags", "xml", "--links", "l", "s"), "s: its lines begin with a running number")
     failed(run("--tags", "xml", "--strip", "s"), "s: its lines begin with a running number")
+    write(b="a\tB-X\n\nb\tO\n")
+    failed(run("--tags", "bio", "-s", "b", "-t", "t", "--links", "l"), "t: its lines begin with a running number")
+
+
+def test_a_target_in_json_lines_is_no_text(run: Callable[..., Result], write: Write) -> None:
+    write(s='{"text": "a", "labels": [[0, 1, "X"]]}\n', t='{"text": "b"}\n', l="0-0\n")
+    failed(run("--tags", "spans", "-s", "s", "-t", "t", "--links", "l"), "t: the file is JSON lines")
 
 
 def test_other_programs_formats_are_named(run: Callable[..., Result], write: Write) -> None:

@@ -286,3 +286,12 @@ def test_unknown_words_stay_where_that_is_allowed(run_main: Callable[..., Result
     read = run_main(extract.main, "-q", stdin=f"{text.strip()} ||| {target}\n").out.decode()
     assert translated == f"{target} ||| {read}"
     assert run_main(extract.main, "--allow-unk", stdin="a ||| b\n").code == 2
+
+
+def test_only_the_unknown_part_of_a_word_is_copied(run_main: Callable[..., Result]) -> None:
+    """With the bundled model: text next to an unknown word is translated and not copied, too."""
+    text = "Das kostet 100\u00a0☃ heute .\nDer Zug nach Berlin–Łódź ist alt .\nDas Haus/☃ ist alt .\n"
+    lines = run_main(extract.main, "-q", "--translate", stdin=text.encode()).out.decode().splitlines()
+    for line, number, copied in zip(lines, ("100", "berlin", "house"), ("☃", "Łódź", "☃"), strict=True):
+        words = line.partition(" ||| ")[0]
+        assert (words.casefold().count(number), words.count(copied)) == (1, 1)

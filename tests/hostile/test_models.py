@@ -292,6 +292,8 @@ TOML = [
     (".".join("a" * 8_000) + " = 1", "has more than 1,000 points"),
     ("a = " + "9" * 5000, "a number has too many digits"),
     ("[calibration.input]\nnorm = 5", "norm in [calibration.input] is 5, not a table"),
+    ("calibration = 5", "[calibration] is 5, not a table"),
+    ("text = 5", "[text] is 5, not a table"),
     ("[calibration]\ninput = 5", "[calibration.input] is 5, not a table"),
     ('source = ["de"]\ntarget = "en"', "of type list is not a language code such as 'de'"),
     ("[calibration.input]\nnorm = {layer = inf, head = 1}", "a layer or head is inf, not a whole number"),

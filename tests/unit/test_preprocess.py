@@ -149,6 +149,16 @@ def test_a_word_of_more_merges_than_can_be_undone_is_one_unknown_piece(tmp_path:
     assert Preprocessor(rules, lambda piece: 3, {"b"})([f"{word}b", "b"]) == ([3, 3], [0, 1])
 
 
+def test_invisible_characters_do_not_hide_the_context_of_a_point() -> None:
+    preprocessor = Preprocessor(TextRules("de", tokenizer="moses"), lambda piece: 3)
+    for following in ("und", "Das"):
+        expected = preprocessor.spell(["etc.", following])
+        assert preprocessor.spell(["etc.\u200e", following]) == expected
+        assert preprocessor.spell(["etc.", f"\u200b{following}"]) == expected
+        assert preprocessor.spell(["etc.", "\u200b", following])[::2] == expected
+    assert preprocessor.spell(["etc.", "und"]) != preprocessor.spell(["etc.", "Das"])
+
+
 def test_a_very_long_word_is_merged_in_parts(tmp_path: Path) -> None:
     (tmp_path / "codes").write_text("#version: 0.2\na b</w>\na b\n", encoding="utf-8")
     rules = TextRules("de", subwords="subword-nmt", subword_file=tmp_path / "codes")
