@@ -12,7 +12,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from align.core.text import normalize
+from align.core.text import fold
 from align.core.types import Pair
 
 MIN_PAIRS = 50
@@ -31,7 +31,7 @@ class Vocabulary:
     def numbers(self, words: Iterable[str]) -> NDArray[np.int64]:
         """Number of each word, new words included."""
         known = self._numbers
-        return np.array([known.setdefault(normalize(word).casefold(), len(known)) for word in words], dtype=np.int64)
+        return np.array([known.setdefault(fold(word), len(known)) for word in words], dtype=np.int64)
 
 
 def lexical_consistency(source: NDArray[np.int64], target: NDArray[np.int64], target_words: int) -> float:

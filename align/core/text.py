@@ -43,6 +43,11 @@ def normalize(text: str) -> str:
     return _compose(_INVISIBLE.sub("", text))
 
 
+def fold(word: str) -> str:
+    """Return a word in the form in which words are compared: normalised, composed throughout, and without case."""
+    return unicodedata.normalize("NFC", normalize(word)).casefold()
+
+
 def _compose(text: str) -> str:
     """Compose characters (NFC), but keep those that NFC itself decomposes or replaces, such as Bengali U+09DF."""
     composed = unicodedata.normalize("NFC", text)

@@ -160,6 +160,8 @@ class SideSplitter:
         if not line.strip(" \t"):
             return "", ""
         by_bars, by_tab = line.split("|||"), line.split("\t")
+        if "||||" in line:
+            raise ValueError("more than three bars in a row, where ||| is between source and target")
         if len(by_bars) == 2 and _RUNNING.match(line) and by_bars[0].partition("\t")[2].strip(" \t"):
             raise ValueError("a number and a TAB before source ||| target: `cut -f 2-` removes them")
         if len(by_bars) > 1 and any("\t" in side.strip(" \t") for side in by_bars):
@@ -246,7 +248,7 @@ def refuse_numbers(
 ) -> Iterator[tuple[str, ...]]:
     """Lines of one file or of several, side by side, unless the lines of a file begin with a running number and a TAB.
 
-    The first three lines that are not blank decide: their numbers are consecutive in two of them, or lines of two files
+    The first four lines that are not blank decide: their numbers are consecutive in two of them, or lines of two files
     begin with the same number, 0 or 1 in the first line or any in two lines.
 
     Args:
@@ -256,11 +258,15 @@ def refuse_numbers(
 
     Raises:
         DataError: they do; names the file.
+
+    Warns:
+        TextWarning: three lines in a row begin with a number and a TAB, and the numbers are not consecutive.
     """
     remedy = Remedy(f"`cut -f 2-` removes the numbers; {keep}")
     before: list[int | None] = []
-    left = 3
+    left = 4  # a header, and three lines
     same = 0
+    ids = [0] * len(names)  # lines in a row that begin with a number and a TAB
     for row in rows:
         sides = row[: len(names)]
         if left and any(side.strip(" \t") for side in sides):
@@ -273,6 +279,14 @@ def refuse_numbers(
                 name = names[0] if same > 1 else names[numbered.index(True)]
                 raise DataError("its lines begin with a running number and a TAB", file=name, remedy=remedy)
             before = numbers
+            ids = [0 if now is None else count + 1 for count, now in zip(ids, numbers, strict=True)]
+            if 3 in ids:
+                left = 0
+                message = (
+                    f"{names[ids.index(3)]}: its lines begin with a number and a TAB; if the numbers are ids, "
+                    "`cut -f 2-` removes them"
+                )
+                warnings.warn(message, TextWarning, stacklevel=2)
         yield row
 
 

@@ -11,7 +11,6 @@ from typing import BinaryIO, TypeAlias
 from align.core.aligner import Aligner
 from align.core.errors import DataError, PairError, Remedy
 from align.core.formats import to_json
-from align.core.two_way import TwoWayAligner
 from align.core.types import Pair
 from align.jobs.arrow import status_of
 from align.jobs.files import InputFile, digest_of, exists, join, remove, stat, whole_file
@@ -39,7 +38,7 @@ class Job:
         keep: whether a row that cannot be read is noted and left without links; else it stops its file.
     """
 
-    aligner: Aligner | TwoWayAligner
+    aligner: Aligner
     signature: str
     output: str
     columns: Columns
@@ -75,8 +74,6 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
     output, begun = join(job.output, file.name), join(job.output, begun_name(file.name))
     if exists(output) and not exists(begun):
         raise DataError("is there already, and not of this job", file=output, remedy=Remedy("move or remove it"))
-    with whole_file(job.output, begun_name(file.name)):
-        pass
     digest = digest_of(file.place)
     head = _head(job, file, digest)
     counts: Counter[str] = Counter()
@@ -89,6 +86,8 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
             raise DataError(f"{rows.read:,} rows were read, and {counts.total():,} came out", file=file.place)
         if stat(file.place) != file:
             raise DataError("changed while it was read; it is not done", file=file.place)
+        with whole_file(job.output, begun_name(file.name)):  # the output is this job's from here on
+            pass
     without = {status: number for status, number in sorted(counts.items()) if status}
     record = Record(
         input=file.place,

@@ -23,6 +23,7 @@ from typing import Any, cast
 from align.core.errors import ModelError
 from align.core.text import normalize
 from align.io.quiet import quietly
+from align.models.charsmap import LONGEST_REPLACEMENT, charsmaps, longest_replacement
 from align.models.moses import Tokenize, moses_tokenizer
 
 Segment = Callable[[str, bool], list[str]]
@@ -78,7 +79,7 @@ def _processor(path: Path | None) -> Any:
     """A sentencepiece model.
 
     Raises:
-        ModelError: the file is not such a model.
+        ModelError: the file is not such a model, or would make texts far longer than they are.
     """
     if path is None or not path.is_file():  # sentencepiece would wait for a pipe
         raise ModelError("no such file", file=str(path))
@@ -88,8 +89,11 @@ def _processor(path: Path | None) -> Any:
     processor: Any = SentencePieceProcessor()
     try:
         processor.load(str(path))
-    except (OSError, RuntimeError) as error:
+        tables = list(charsmaps(path.read_bytes()))
+    except (OSError, RuntimeError, IndexError, ValueError) as error:
         raise ModelError(f"not a sentencepiece model ({error})", file=str(path)) from None
+    if any(longest_replacement(table) > LONGEST_REPLACEMENT for table in tables):
+        raise ModelError("its normalisation would make texts hundreds of times as long", file=str(path))
     return processor
 
 

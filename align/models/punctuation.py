@@ -34,6 +34,12 @@ def opens(character: str) -> bool:
     return character in '"¿¡' or (unicodedata.category(character) in _OPENING and character != _APOSTROPHE)
 
 
+def visible_edges(text: str) -> tuple[str, str]:
+    """Return the first and the last visible character of a text; two letters if it has none."""
+    visible = [character for character in text if not character.isspace() and normalize(character)]
+    return (visible[0], visible[-1]) if visible else ("x", "x")
+
+
 def leading(word: str) -> int:
     """How many characters a word has before it begins: brackets and quotes; 0 if it is nothing else."""
     at = next((n for n, character in enumerate(word) if not opens(character) and not _is_invisible(character)), 0)

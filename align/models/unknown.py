@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from align.core.text import normalize
 from align.core.types import Alignment, Pair
 from align.models.detokenize import UNKNOWN
 from align.models.punctuation import is_punctuation
@@ -24,12 +25,29 @@ _NOT_IN_A_WORD = re.compile(r"\|{3,}|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 UnknownPart = Callable[[str], str]
 """The part of a source word that the model does not know: `Łódź` of `Berlin–Łódź`."""
 
-_TOKENS = re.compile(rf"[^\W_]+|{UNKNOWN}|[\W_]")
+
+def _tokens(text: str) -> list[str]:
+    """Cut a text into runs of letters, digits, their combining marks and invisible characters, and single others."""
+    tokens: list[str] = []
+    in_word = False
+    for character in text:
+        if in_word and _is_of_word(character):
+            tokens[-1] += character
+            continue
+        in_word = _is_of_word(character)
+        tokens.append(character)
+    return tokens
+
+
+def _is_of_word(character: str) -> bool:
+    if character == UNKNOWN:
+        return False
+    return character.isalnum() or unicodedata.category(character).startswith("M") or not normalize(character)
 
 
 def unknown_part(word: str, is_known: Callable[[str], bool]) -> str:
     """Return what stands from the first unknown token of a word to the last; the word if all are known."""
-    tokens = _TOKENS.findall(word)
+    tokens = _tokens(word)
     unknown = [n for n, token in enumerate(tokens) if not is_known(token)]
     return "".join(tokens[unknown[0] : unknown[-1] + 1]) if unknown else word
 
@@ -98,12 +116,16 @@ def _replaced(word: str, sentence: Sequence[str], source: int | None, part: Unkn
 
 def _around_unknown(word: str) -> tuple[str, str]:
     """Return the text before the first token with an unknown piece and the text after the last one."""
-    tokens = list(re.finditer(rf"[^\W_]*{UNKNOWN}(?:[^\W_]|{UNKNOWN})*", word))
-    return word[: tokens[0].start()], word[tokens[-1].end() :]
+    tokens = _tokens(word)
+    first = tokens.index(UNKNOWN)
+    last = len(tokens) - 1 - tokens[::-1].index(UNKNOWN)
+    first -= first > 0 and _is_of_word(tokens[first - 1][0])
+    last += last + 1 < len(tokens) and _is_of_word(tokens[last + 1][0])
+    return "".join(tokens[:first]), "".join(tokens[last + 1 :])
 
 
 def _parts(word: str) -> tuple[str, str, str]:
-    """A word in three: punctuation, all between, punctuation; punctuation alone is all between."""
-    inner = [n for n, character in enumerate(word) if not unicodedata.category(character).startswith("P")]
+    """Return a word in three: punctuation, all between, punctuation; punctuation alone is all between."""
+    inner = [n for n, character in enumerate(word) if not is_punctuation(character) and normalize(character)]
     begin, end = (inner[0], inner[-1] + 1) if inner else (0, len(word))
     return word[:begin], word[begin:end], word[end:]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from align.core.errors import LineError, show_value
+from align.core.errors import LineError, Remedy, show_value
 from align.core.text import split_words
 from align.io.reader import in_step
 from align.transfer.labels import OUT, read_bio
@@ -94,13 +94,25 @@ def read_labelled(lines: Iterable[str], name: str, kind: str) -> Iterator[Labell
             except ValueError as error:
                 raise LineError(str(error), "wrong fields", file=name, line=number) from None
         else:
-            yield _sentence(rows)
+            yield _sentence(rows, kind, name, number)
             rows, begun = [], 0
     if begun:
-        yield _sentence(rows)
+        yield _sentence(rows, kind, name, number)
 
 
-def _sentence(rows: Sequence[tuple[str, str]]) -> Labelled:
+def _sentence(rows: Sequence[tuple[str, str]], kind: str, name: str, line: int) -> Labelled:
+    """Return the sentence that ends at a line.
+
+    Raises:
+        LineError: the words of columns are a running number.
+    """
+    if (
+        kind == "bio"
+        and len(rows) > 1
+        and [word for word, _ in rows] in ([str(n) for n in range(first, first + len(rows))] for first in (0, 1))
+    ):
+        what = "the first column of the sentence that ends here is a running number, not the word"
+        raise LineError(what, "wrong fields", file=name, line=line, remedy=Remedy("`cut -f 2-` removes the numbers"))
     return Labelled(tuple(word for word, _ in rows), tuple(label for _, label in rows))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from align.core.errors import show_value
 from align.core.formats import to_json
-from align.models.punctuation import closes, leading, opens, trailing
+from align.models.punctuation import closes, leading, opens, trailing, visible_edges
 from align.transfer.labels import Projected, Span, range_of_words, words_of_range
 from align.transfer.tree import words_in
 
@@ -135,7 +135,9 @@ def _read_label(given: Sequence[Any] | Mapping[str, Any], text: str) -> tuple[in
 
 
 def write_annotated(source: Annotated, target: str, found: Sequence[Projected]) -> str:
-    """The line of a translation: all that its source's has, but for text, labels, `target`, and Prodigy's tokens.
+    """Return the line of a translation: all of its source's but text, labels, `target`, and what counts tokens.
+
+    Of relations those stay that name two labels of the translation by their ids.
 
     Args:
         source: with its labels.
@@ -152,7 +154,18 @@ def write_annotated(source: Annotated, target: str, found: Sequence[Projected]) 
     ]
     left_out = (TARGET, *(_OF_TOKENS if name == "spans" else ()))
     rest = {key: value for key, value in source.record.items() if key not in left_out}
+    if isinstance(relations := rest.get("relations"), list):
+        ids = {label["id"] for label in labels if isinstance(label, dict) and isinstance(label.get("id"), int | str)}
+        rest["relations"] = [one for one in relations if _joins(one, ids)]
     return to_json({**rest, "text": target, name: labels})
+
+
+def _joins(relation: Any, ids: Collection[int | str]) -> bool:
+    """Tell whether a relation, such as doccano's, is one between labels that are there."""
+    if not isinstance(relation, dict):
+        return False
+    ends = [relation.get(name) for name in ("from_id", "to_id")]
+    return all(isinstance(end, int | str) and end in ids for end in ends)
 
 
 def _with_edges(given: list[Any] | Mapping[str, Any], begin: int, end: int, labelled: str, target: str) -> Any:
@@ -167,12 +180,13 @@ def _with_edges(given: list[Any] | Mapping[str, Any], begin: int, end: int, labe
 
 def _edges(labelled: str, target: str, words: tuple[int, int]) -> tuple[int, int]:
     """The characters of a window of words: punctuation at its edges only where the source's label has such."""
-    plain, inner = target.translate(_BREAKS), labelled.strip(" \t\n\r")
+    plain = target.translate(_BREAKS)
     begin, end = range_of_words(plain, words)
     places = words_in(plain)
     first, last = (plain[slice(*places[n])] for n in (words[0], words[1] - 1))
-    if not opens(inner[0]):
+    before, behind = visible_edges(labelled)
+    if not opens(before):
         begin += leading(first)
-    if not closes(inner[-1]):
+    if not closes(behind):
         end -= trailing(last, words[1] == len(places))
     return begin, end

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from align.core.errors import DataError, Remedy
 from align.core.formats import to_json
-from align.core.text import normalize, split_words
+from align.core.text import fold, normalize, split_words
 from align.core.types import Alignment, Pair, Span
 
 Words: TypeAlias = tuple[str, ...]
@@ -147,7 +147,7 @@ def _stands(words: Words, sentence: Sequence[Spellings], at: int) -> bool:
 
 
 def _spellings(word: str) -> Spellings:
-    folded = normalize(word).casefold()
+    folded = fold(word)
     first, last = 0, len(folded)
     while first < last and _is_punctuation(folded[first]):
         first += 1
@@ -161,7 +161,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _folded(words: Words) -> Words:
-    return tuple(normalize(word).casefold() for word in words)
+    return tuple(fold(word) for word in words)
 
 
 def format_checked(alignment: Alignment, terms: Glossary) -> str:

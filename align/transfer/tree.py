@@ -176,8 +176,8 @@ def _find_words(root: Element, plain: str, words: Sequence[tuple[int, int]]) -> 
 
 
 def _around(at: int, plain: str, words: Sequence[tuple[int, int]], ends: Sequence[int]) -> tuple[int, str, str]:
-    """How many words end up to a place in a text, and what touches it on its left and on its right."""
+    """Return how many words end up to a place in a text, and the visible text that touches it on its left and right."""
     n = bisect_right(ends, at)
     if n < len(words) and words[n][0] <= at:
-        return n, plain[words[n][0] : at], plain[at : words[n][1]]
-    return n, plain[words[n - 1][0] : at] if n and ends[n - 1] == at else "", ""
+        return n, normalize(plain[words[n][0] : at]), normalize(plain[at : words[n][1]])
+    return n, normalize(plain[words[n - 1][0] : at]) if n and ends[n - 1] == at else "", ""

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from align.models.punctuation import closes, is_punctuation, leading, opens, trailing
+from align.models.punctuation import closes, is_punctuation, leading, opens, trailing, visible_edges
 from align.transfer.tree import Element, Markup, has_letters, words_in
 from align.transfer.windows import Window
 
@@ -97,11 +97,11 @@ class _Writer:
         """The characters that an element goes around: punctuation only where it does so in the line."""
         (low, high), element = item.window, item.element
         (start, _), (_, end) = self._words[low], self._words[high - 1]
-        inner = self._markup.plain[element.start : element.end].strip(" \t")
+        first, last = visible_edges(self._markup.plain[element.start : element.end])
         whole = element.words == self._markup.root.words
-        if not opens(inner[0]) and (element.before or not whole):
+        if not opens(first) and (element.before or not whole):
             start += leading(self._word(low))
-        if not closes(inner[-1]) and (element.behind or not whole):
+        if not closes(last) and (element.behind or not whole):
             end -= trailing(self._word(high - 1), high == len(self._words) or "." in element.behind)
         return start, end
 

@@ -53,3 +53,8 @@ def test_vocabulary_ignores_case() -> None:
     vocabulary = Vocabulary()
     assert vocabulary.numbers(["Haus", "haus", "HAUS", "und"]).tolist() == [0, 0, 0, 1]
     assert vocabulary.numbers(["und"]).tolist() == [1]
+
+
+def test_words_count_as_the_same_in_any_spelling() -> None:
+    spellings = ["Haus", "HAUS", "Ha\u00adus", "T\u00fcr", "Tu\u0308r", "\u09a8\u09df", "\u09a8\u09af\u09bc"]
+    assert Vocabulary().numbers(spellings).tolist() == [0, 0, 0, 1, 1, 2, 2]

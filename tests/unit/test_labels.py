@@ -131,3 +131,11 @@ def test_links_with_scores() -> None:
     for scores in ("[-1]", "[true]", "[NaN]", "[Infinity]", "[null]"):
         with pytest.raises(ValueError, match="not a number from 0"):
             parse_scored(f'{{"links": [[0, 1]], "scores": {scores}}}')
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_running_numbers_are_not_words(first: int) -> None:
+    lines = [f"{first}\tFrau\tO", f"{first + 1}\tMerkel\tB-PER", ""]
+    with pytest.raises(LineError, match=r"a, line 3: the first column .* is a running number, .*: `cut -f 2-` removes"):
+        list(read_labelled(lines, "a", "bio"))
+    assert len(list(read_labelled(["1\tO", "", "2\tO", "2\tO"], "a", "bio"))) == 2

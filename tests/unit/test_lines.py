@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from align.core.errors import DataError, LineError
 from align.core.text import split_words
+from align.core.types import TextWarning
 from align.io.reader import SideSplitter, open_lines, read_bitext, read_lines, read_parallel, read_sources
 
 
@@ -219,3 +220,18 @@ def test_source_sentences_that_look_like_bitext_cause_one_warning(line: str, wha
         assert len(list(read_sources([line, line], "f"))) == 2
     assert [str(warning.message).partition(",")[0] for warning in caught] == ["f"] * bool(what)
     assert all(f"line 1: {what}" in str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize("head", [[], ["id\ttext", ""]])
+def test_ids_that_are_not_consecutive_are_doubted(head: list[str]) -> None:
+    lines = [*head, "7\tdas Haus", "9\tein Baum", "12\tein Hund"]
+    with pytest.warns(TextWarning, match="^x: its lines begin with a number and a TAB; .* `cut -f 2-`") as warned:
+        assert len(list(read_bitext(lines, "x"))) == len(lines)
+    assert len(warned) == 1
+    with pytest.warns(TextWarning, match="^t: its lines begin with a number and a TAB"):
+        list(read_parallel(["a", "b", "c"], ["7\tx", "9\ty", "12\tz"], ("s", "t")))
+
+
+def test_more_than_three_bars_are_no_separator() -> None:
+    with pytest.raises(LineError, match="x, line 1: more than three bars in a row"):
+        list(read_bitext(["das Haus |||| the house"], "x"))

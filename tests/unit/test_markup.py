@@ -21,6 +21,9 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         ("Das <b>Haus</b>, ist alt.", "The house, is old.", "0-0 1-1 2-2 3-3", "The <b>house</b>, is old."),
         ("Das <b>Haus,</b> ist alt.", "The house, is old.", "0-0 1-1 2-2 3-3", "The <b>house,</b> is old."),
         ("Das Haus ist <b>alt</b>.", *HOUSE, "The house is <b>old</b>."),
+        ("Das <b>Haus!\u200f</b>", "The house!", "0-0 1-1", "The <b>house!</b>"),
+        ("Das <b>\u200f„Haus“</b>", "The “house”", "0-0 1-1", "The <b>“house”</b>"),
+        ("Das <b>Haus</b>\u00ad.", "The house.", "0-0 1-1", "The <b>house</b>."),
         (
             "<b>alt</b> ist das Haus",
             "the house, which is (old).",
@@ -38,6 +41,8 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         ("Das Haus<fn/>, ist alt.", "The house, is old.", "0-0 1-1 2-2 3-3", "The house<fn/>, is old."),
         ("Das Haus,<fn/> ist alt.", "The house, is old.", "0-0 1-1 2-2 3-3", "The house,<fn/> is old."),
         ("Das <x/>Haus ist", "The house is", "0-0 1-1 2-2", "The <x/>house is"),
+        ("Das <x/>\u00adHaus ist", "The house is", "0-0 1-1 2-2", "The <x/>house is"),
+        ("Das \u00ad<x/>Haus ist", "The house is", "0-0 1-1 2-2", "The <x/>house is"),
         ("Das (<x/>Haus) ist", "The (house) is", "0-0 1-1 2-2", "The (<x/>house) is"),
         ("<a/>Das Haus ist alt. <b/><c/>", *HOUSE, "<a/>The house is old. <b/><c/>"),
         ("Ja, <x/> das Haus", "yes, well the house", "0-0 1-2 2-3", "yes, <x/> well the house"),

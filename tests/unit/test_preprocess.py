@@ -12,7 +12,9 @@ from sacremoses import MosesTokenizer
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
+from align.core.errors import ModelError
 from align.models import preprocess
+from align.models.charsmap import charsmaps
 from align.models.folder import BUNDLED
 from align.models.moses import moses_tokenizer
 from align.models.preprocess import LONGEST_BPE, Preprocessor, TextRules, sentencepiece_segmenter
@@ -280,3 +282,26 @@ def test_words_are_normalized_unless_the_dictionary_has_them() -> None:
 def test_moses_does_not_tear_decomposed_letters_apart() -> None:
     assert MosesTokenizer("de").tokenize("Tu\u0308r", escape=False) == ["Tu", "\u0308", "r"]
     assert moses_words("de", ("scho\u0308n", "\xad", "Tu\u0308\xadr.")) == (["sch\u00f6n", "T\u00fcr", "."], [0, 2, 2])
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Write a length-delimited field of a protobuf message."""
+    size, length = len(content), b""
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
+
+
+def test_a_normalisation_that_blows_words_up_is_refused(tmp_path: Path) -> None:
+    model = (BUNDLED / "de-en" / "de.spm").read_bytes()
+    (table,) = charsmaps(model)
+    for letters, refused in ((100, False), (101, True)):
+        longer = _field(2, table + b"a" * letters + b"\0")
+        path = tmp_path / f"{letters}.spm"
+        path.write_bytes(model + _field(3, longer))  # protobuf merges the two messages
+        if not refused:
+            assert sentencepiece_segmenter(path)("Haus", True)
+            continue
+        with pytest.raises(ModelError, match="its normalisation would make texts hundreds of times as long"):
+            sentencepiece_segmenter(path)

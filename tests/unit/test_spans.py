@@ -139,3 +139,24 @@ def test_a_blank_line_stays_one(line: str) -> None:
 def test_lines_that_are_something_else(line: str, error: str) -> None:
     with pytest.raises(ValueError, match=re.escape(error)):
         read_annotated(line)
+
+
+def test_relations_that_do_not_hold_in_the_translation_are_left_out() -> None:
+    doccano = {
+        "text": "a b c",
+        "entities": [{"id": n, "label": "A", "start_offset": 2 * n, "end_offset": 2 * n + 1} for n in range(3)],
+        "relations": [{"id": 0, "from_id": 0, "to_id": 1, "type": "r"}, {"id": 1, "from_id": 1, "to_id": 2}],
+    }
+    assert project(json.dumps(doccano), "x y", (0, 1), (1, 2), None)["relations"] == doccano["relations"][:1]
+    prodigy = {
+        "text": "a b",
+        "spans": [{"start": 0, "end": 1, "label": "A"}],
+        "relations": [{"head": 0, "child": 1, "head_span": {"start": 0, "end": 1}, "label": "r"}],
+    }
+    assert project(json.dumps(prodigy), "x y", (0, 1))["relations"] == []
+
+
+def test_invisible_characters_at_the_edge_of_a_label_change_nothing() -> None:
+    for text in ("Haus!", "Haus!\u200f", "Haus\u00ad!\u00ad"):
+        line = json.dumps({"text": text, "labels": [[0, len(text), "X"]]})
+        assert project(line, "the house!", (1, 2))["labels"] == [[4, 10, "X"]]

@@ -1,11 +1,13 @@
 """Unknown words of translations, replaced by the source words that they are linked to."""
 
+import unicodedata
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from align.core.text import normalize
 from align.core.types import Alignment, Pair
 from align.models.detokenize import UNKNOWN
 from align.models.unknown import NO_SOURCE, replace_unknown, unknown_part
@@ -94,3 +96,24 @@ def test_only_the_unknown_part_of_a_source_word_is_copied(source: str, target: s
     alignment = aligned(source, target, {(0, j): 1.0 for j in range(len(target.split(" ")))})
     result = replace_unknown(alignment, no_scores, lambda word: unknown_part(word, lambda token: token in KNOWN))
     assert " ".join(result.pair.target) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("Z\u0307ak", "Z\u0307ak"),
+        ("Việt", "Việt"),
+        (unicodedata.normalize("NFD", "Việt"), unicodedata.normalize("NFD", "Việt")),
+        ("X\u0331áadas", "X\u0331áadas"),  # which has no composed form
+        ("Vi\u00adệt", "Vi\u00adệt"),
+        ("Nguyễn\u200bLan", "Nguyễn\u200bLan"),
+        ("Haus\u00ad-Łódź,\u00ad", "Łódź"),
+    ],
+)
+def test_marks_and_invisible_characters_are_part_of_their_word(source: str, expected: str) -> None:
+    """A model knows none of the letters beyond ASCII, and cuts words nowhere but at punctuation."""
+    alignment = aligned(source, "?\u0307 x", {(0, 0): 1.0})
+    result = replace_unknown(
+        alignment, no_scores, lambda word: unknown_part(word, lambda token: normalize(token).isascii())
+    )
+    assert result.pair.target[0] == expected

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from align.core.errors import ModelError, one_line
+from align.models.charsmap import longest_replacement
 from align.models.detokenize import JOINS, Join
 from align.models.huggingface.config import lacks, read_json
 
@@ -62,6 +65,8 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
         tokenizer: Any = Tokenizer.from_file(str(path))
         tokenizer.no_padding()
         tokenizer.no_truncation()
+        if getattr(tokenizer.model, "dropout", None):  # of BPE, in training
+            tokenizer.model.dropout = None
         join: Join = tokenizer.decoder.decode if tokenizer.decoder else JOINS["sentencepiece"]
         join(cut("b a"))
         surroundings = _surroundings(tokenizer, "b a")
@@ -102,7 +107,7 @@ def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[in
 
 
 def _growth(parts: list[Any]) -> int:
-    """How many times as long the steps of a normalizer or a decoder can make a text, at most."""
+    """Return an upper bound of how many times as long the steps of a normalizer or a decoder make a text."""
     growth = 1
     while parts and growth <= MOST_GROWTH:
         part = parts.pop()
@@ -111,6 +116,10 @@ def _growth(parts: list[Any]) -> int:
             growth *= 1 + sum(len(text) for text in inserted if isinstance(text, str))
             if part.get("type") == "ByteLevel" or not DOUBLING.isdisjoint(part):
                 growth *= 2
+            if part.get("type") == "Precompiled":
+                with suppress(TypeError, ValueError):  # which the tokenizer refuses itself
+                    table = base64.b64decode(part["precompiled_charsmap"])
+                    growth *= max(1, longest_replacement(table))
             parts.extend(part.values())
         elif isinstance(part, list):
             parts.extend(part)
