@@ -17,14 +17,13 @@ from align._version import __version__
 from align.io.quiet import quietly
 
 if TYPE_CHECKING:
-    from align.core.aligner import Aligner
+    from align.core.aligner import Aligner, Direction
     from align.core.errors import DataError, LinksError, ModelError, PairError
     from align.core.formats import parse_marked, parse_pharaoh
     from align.core.pieces import IdPair, words_of_offsets, words_of_pieces
     from align.core.settings import Search, Settings
     from align.core.symmetrize import symmetrize
     from align.core.text import LinePair
-    from align.core.two_way import TwoWayAligner
     from align.core.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, TextWarning
     from align.evaluation.gold import read_gold, read_hypotheses
     from align.evaluation.metrics import aer, count_all
@@ -32,8 +31,9 @@ if TYPE_CHECKING:
     from align.io.reader import read_text
     from align.jobs.table_aligner import TableAligner
     from align.jobs.tables import align_table
-    from align.models.load import load
+    from align.models.load import load, two_way
     from align.models.model_toml import ModelOptions
+    from align.models.translate import translate
     from align.transfer.labels import project_labels
     from align.transfer.markup import transfer_markup
     from align.transfer.terms import check_terms, read_glossary
@@ -45,6 +45,7 @@ _HOMES = {
     "Cell": "align.core.types",
     "Choice": "align.core.types",
     "DataError": "align.core.errors",
+    "Direction": "align.core.aligner",
     "Gold": "align.core.types",
     "IdPair": "align.core.pieces",
     "LinePair": "align.core.text",
@@ -59,7 +60,6 @@ _HOMES = {
     "Settings": "align.core.settings",
     "TableAligner": "align.jobs.table_aligner",
     "TextWarning": "align.core.types",
-    "TwoWayAligner": "align.core.two_way",
     "aer": "align.evaluation.metrics",
     "align_table": "align.jobs.tables",
     "check_terms": "align.transfer.terms",
@@ -78,6 +78,8 @@ _HOMES = {
     "read_text": "align.io.reader",
     "symmetrize": "align.core.symmetrize",
     "transfer_markup": "align.transfer.markup",
+    "translate": "align.models.translate",
+    "two_way": "align.models.load",
     "words_of_offsets": "align.core.pieces",
     "words_of_pieces": "align.core.pieces",
 }
@@ -88,6 +90,7 @@ __all__ = [
     "Cell",
     "Choice",
     "DataError",
+    "Direction",
     "Gold",
     "IdPair",
     "LinePair",
@@ -102,7 +105,6 @@ __all__ = [
     "Settings",
     "TableAligner",
     "TextWarning",
-    "TwoWayAligner",
     "__version__",
     "aer",
     "align_table",
@@ -122,6 +124,8 @@ __all__ = [
     "read_text",
     "symmetrize",
     "transfer_markup",
+    "translate",
+    "two_way",
     "words_of_offsets",
     "words_of_pieces",
 ]

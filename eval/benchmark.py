@@ -26,7 +26,7 @@ from common import chosen, swapped
 from peak import peak_reached
 from timing import Row, batches, full_forward, in_turn, naive_word_scores, ratio, read, word_scores, write_rows
 
-from align import Aligner, Pair, Settings, TwoWayAligner, load
+from align import Aligner, Direction, Pair, Settings, load, two_way
 from align.core.backend import Recorder
 from align.core.batching import chunks
 from align.core.formats import FORMATS
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 def times(aligner: Aligner, pairs: list[Pair], naive_lines: int, rounds: int) -> list[Row]:
     """Parts a, b and d: ways to score, and the model's own forward pass, in turn on the same batches."""
-    recorder = aligner.recorder
+    recorder = aligner.forward.recorder
     everything, one_head = Cell(LAYER, "all"), Cell(LAYER, HEAD)
     data = batches(aligner, pairs)
     ways = {
@@ -120,8 +120,8 @@ def _at_once(found: Any) -> Any:
 def stages(model: str, source: str, target: str, lines: int) -> dict[str, float]:
     """Share of wall time by stage, from files to Pharaoh lines: all defaults, the choice included, caches cold."""
     watch = Stopwatch()
-    recorder: Any = TimedRecorder(load(model, device="cpu").recorder, watch)
-    aligner = Aligner(recorder)
+    recorder: Any = TimedRecorder(load(model, device="cpu").forward.recorder, watch)
+    aligner = Aligner(Direction(recorder))
     out = io.BytesIO()
     count = 0
     start = time.perf_counter()
@@ -147,10 +147,10 @@ def whole(model: str, source: str, target: str, lines: int, rounds: int) -> list
 
 def both_ways(forward: Aligner, reverse: Aligner, pairs: list[Pair], rounds: int) -> list[Row]:
     """Part f: what both positions cost, and then both directions, from words to links, places chosen."""
-    one = replace(forward, choice=chosen(forward, pairs))
-    both = TwoWayAligner(one, replace(reverse, choice=chosen(reverse, swapped(pairs))))
-    read_only = Aligner(forward.recorder, Settings(position="input"))
-    read_only = replace(read_only, choice=chosen(read_only, pairs))
+    one = replace(forward, forward=replace(forward.forward, choice=chosen(forward, pairs)))
+    both = two_way(one, replace(reverse, forward=replace(reverse.forward, choice=chosen(reverse, swapped(pairs)))))
+    read_only = Aligner(Direction(forward.forward.recorder, Settings(position="input")))
+    read_only = replace(read_only, forward=replace(read_only.forward, choice=chosen(read_only, pairs)))
     data = list(chunks(pairs, CHUNK))
     ways: dict[str, Callable[[list[Pair]], object]] = {
         "input position": lambda some: list(read_only(some)),
@@ -170,7 +170,7 @@ def single_lines(model: str, reverse_model: str, pairs: list[Pair]) -> list[Row]
     one, forward, reverse = (load(name, device="cpu") for name in (model, model, reverse_model))
     data = pairs[:: max(1, len(pairs) // SINGLE_LINES)][:SINGLE_LINES]
     rows: list[Row] = []
-    for name, aligner in (("one model", one.fixed()), ("two models", TwoWayAligner(forward, reverse).fixed())):
+    for name, aligner in (("one model", one.fixed()), ("two models", two_way(forward, reverse).fixed())):
         seconds = []
         for pair in data:
             start = time.perf_counter()
@@ -204,5 +204,5 @@ def run(
     rows += [*whole(model, source, target, lines, rounds), *single_lines(model, reverse_model, pairs)]
     rows += peak_reached(model, pairs, rounds)
     arguments = ["-s", Path(source).name, "-t", Path(target).name, "--lines", lines, "--rounds", rounds]
-    about = f"{forward.recorder.name}, {reverse.recorder.name}, layer:{LAYER}, head:{HEAD}"
+    about = f"{forward.forward.recorder.name}, {reverse.forward.recorder.name}, layer:{LAYER}, head:{HEAD}"
     write_rows(rows, output / "benchmark.tsv", *arguments, about=about)

@@ -185,5 +185,5 @@ def where_to_read(
     pairs = read(source, target, lines)
     aligners = [load(model, device="cpu") for model in models]
     choices: list[Choice] = [chosen(a, some) for a, some in zip(aligners, (pairs, swapped(pairs)), strict=True)]
-    names = [f"{a.recorder.name} ({choice.place})" for a, choice in zip(aligners, choices, strict=True)]
+    names = [f"{a.forward.recorder.name} ({choice.place})" for a, choice in zip(aligners, choices, strict=True)]
     return (choices[0].place, choices[1].place), names

@@ -34,7 +34,7 @@ CHUNK = 250
 
 def sweep_times(aligner: Aligner, pairs: list[Pair], rounds: int) -> list[Row]:
     """A sweep of all settings with gold against one full forward pass, both from words."""
-    forward = full_forward(aligner.recorder)
+    forward = full_forward(aligner.forward.recorder)
     gold = make_gold([(0, 0)])
     ways: dict[str, Callable[[list[Pair]], object]] = {
         "sweep": lambda some: sweep(aligner, some, [gold] * len(some)),
@@ -43,7 +43,7 @@ def sweep_times(aligner: Aligner, pairs: list[Pair], rounds: int) -> list[Row]:
     data = list(chunks(pairs, CHUNK))
     in_turn(ways, data[:1], 1)  # warm up
     seconds = in_turn(ways, data, rounds)
-    settings = len(SCORES) * len(POSITIONS) * len(all_cells(aligner.recorder))
+    settings = len(SCORES) * len(POSITIONS) * len(all_cells(aligner.forward.recorder))
     what = f"sweep of {settings} settings with gold / full forward pass, both from words"
     return [("a", what, ratio(seconds, "sweep", "model"), "x")]
 
@@ -76,4 +76,4 @@ def run(source: str, target: str, model: str, lines: int, rounds: int, output: P
     aligner = load(model, device="cpu")
     rows = [*sweep_times(aligner, read(source, target, lines), rounds), *evaluator_times(rounds)]
     arguments = ["-s", Path(source).name, "-t", Path(target).name, "--lines", lines, "--rounds", rounds]
-    write_rows(rows, output / "benchmark_evaluator.tsv", *arguments, about=aligner.recorder.name)
+    write_rows(rows, output / "benchmark_evaluator.tsv", *arguments, about=aligner.forward.recorder.name)

@@ -115,7 +115,7 @@ def forward(module: Any, attention: str, pad: int, start: list[int], scores: boo
 
 def links(aligner: Aligner, score: Score, place: Place) -> Callable[[list[Pieces]], object]:
     """From a batch to its links, as the aligner itself reads them."""
-    reader = Reader(aligner.recorder, score, threshold=aligner.settings.threshold)
+    reader = Reader(aligner.forward.recorder, score, threshold=aligner.forward.settings.threshold)
     return lambda pieces: reader.links(pieces, place)
 
 
@@ -123,11 +123,17 @@ def measure(name: str, shape: Shape, pairs: list[Pair], rounds: int) -> tuple[li
     """The rows of a shape, and what the signature says of it."""
     with tempfile.TemporaryDirectory() as folder:
         module, start = save_model(shape, Path(folder))
-        aligners = {dtype: replace(load(folder, device="cpu", dtype=dtype), calibration={}) for dtype in DTYPES}
+        aligners = {
+            dtype: replace(
+                load(folder, device="cpu", dtype=dtype),
+                forward=replace(load(folder, device="cpu", dtype=dtype).forward, calibration={}),
+            )
+            for dtype in DTYPES
+        }
     aligner = aligners["float32"]
     usual, last = chosen(aligner, []).place, Place(input=Cell(shape.layers, "all"))
     places = {"default layers": usual, "last layer": last}
-    pad = aligner.recorder.pad
+    pad = aligner.forward.recorder.pad
     ways = {attention: forward(module, attention, pad, start) for attention in ATTENTION}
     ways["without scores"] = forward(module, "sdpa", pad, start, scores=False)
     for place, dtype, score in product(places, DTYPES, SCORES):

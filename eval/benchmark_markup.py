@@ -17,7 +17,7 @@ import torch
 from markup import LONGEST, tagged
 from timing import Row, in_turn, ratio, read, write_rows
 
-from align import Aligner, Pair, Settings, TwoWayAligner, load
+from align import Aligner, Direction, Pair, Settings, load, two_way
 from align.core.batching import chunks
 from align.evaluation.metrics import SEED
 from align.transfer.markup import place_markup
@@ -42,13 +42,13 @@ def with_tags(pairs: list[Pair]) -> list[Line]:
     return lines
 
 
-def align_all(aligner: Aligner | TwoWayAligner, lines: list[Line]) -> None:
+def align_all(aligner: Aligner, lines: list[Line]) -> None:
     """Align lines."""
     for _ in aligner(pair for pair, *_ in lines):
         pass
 
 
-def transfer_all(aligner: Aligner | TwoWayAligner, lines: list[Line]) -> None:
+def transfer_all(aligner: Aligner, lines: list[Line]) -> None:
     """Read the tags of lines, align them, and put the tags into the targets."""
     markups = [read_markup(source, "xml") for _, source, _ in lines]
     pairs = (Pair(markup.readable(), pair.target, pair.id) for markup, (pair, *_) in zip(markups, lines, strict=True))
@@ -61,13 +61,16 @@ def run(
 ) -> None:
     """Measure, print, write."""
     torch.set_num_threads(threads)
-    models = [load(name, device="cpu", too_long="blank").recorder for name in (model, reverse_model)]
+    models = [load(name, device="cpu", too_long="blank").forward.recorder for name in (model, reverse_model)]
     pairs = read(source, target, lines)
     sharp, soft = Settings(threshold=None), Settings(threshold=FLOOR)
-    forward, reverse = (Aligner(one, sharp, too_long="blank") for one in models)
-    aligners: dict[str, tuple[Aligner | TwoWayAligner, Aligner | TwoWayAligner]] = {
-        "one model": (Aligner(models[0], too_long="blank"), Aligner(models[0], soft, too_long="blank")),
-        "two models": (TwoWayAligner(forward, reverse), TwoWayAligner(forward, reverse, threshold=FLOOR)),
+    forward, reverse = (Aligner(Direction(one, sharp), too_long="blank") for one in models)
+    aligners: dict[str, tuple[Aligner, Aligner]] = {
+        "one model": (
+            Aligner(Direction(models[0]), too_long="blank"),
+            Aligner(Direction(models[0], soft), too_long="blank"),
+        ),
+        "two models": (two_way(forward, reverse), two_way(forward, reverse, threshold=FLOOR)),
     }
     parts = list(chunks(with_tags(pairs), TOGETHER))
     rows: list[Row] = []

@@ -113,7 +113,7 @@ def score(method: str, model: str, source: str, target: str, lines: int) -> None
     if method not in METHODS:
         raise ValueError(f"the method is one of {', '.join(METHODS)}; not {method!r}")
     aligner = load(model, device="cpu")
-    way = METHODS[method](aligner.recorder)
+    way = METHODS[method](aligner.forward.recorder)
     for batch in batches(aligner, read(source, target, lines)):
         way(batch)
 
@@ -165,5 +165,5 @@ def run(
             rows.append(("b", f"{ends}, {how}", found[-1] / found[0], "x"))
     arguments = ["-s", Path(source).name, "-t", Path(target).name, "--lines", lines, "--rounds", rounds]
     arguments += ["--whole-lines", *whole_lines]
-    about = f"{load(model, device='cpu').recorder.name}, layer:{LAYER}, peak resident memory"
+    about = f"{load(model, device='cpu').forward.recorder.name}, layer:{LAYER}, peak resident memory"
     write_rows(rows, output / "benchmark_memory.tsv", *arguments, about=about)

@@ -25,7 +25,7 @@ def run(source: str, target: str, model: str, lines: int, rounds: int, threads: 
     """Measure, print it, write it."""
     torch.set_num_threads(threads)
     aligner = load(model, device="cpu")
-    recorder: Any = aligner.recorder
+    recorder: Any = aligner.forward.recorder
     inside = Inside(recorder.transformer)
 
     def record(batch: list[Pieces], parts: tuple[Part, ...]) -> None:

@@ -150,6 +150,6 @@ def run(
                 row(f"{files} files / one file", [b / a for a, b in zip(one, many, strict=True)], "x"),
                 *(row(f"peak of the largest worker, {count} files", found, "MB") for count, found in peaks.items()),
             ]
-            about = f"{aligner.recorder.name} ({place})"
+            about = f"{aligner.forward.recorder.name} ({place})"
             sign = f"{command} --rounds {number + 1}; {about}; {machine(workers)}; medians over rounds"
             write_table(COLUMNS, rows, sign, output / "benchmark_shards.tsv")

@@ -148,6 +148,6 @@ def run(source: str, target: str, model: str, lines: int, rounds: int, load: int
                     f"round {number + 1}, load {beside}, {way}: {found[way, beside][-1]:.0f} lines/s", file=sys.stderr
                 )
             rows = [row(*key, threads, rates, found[DEFAULT, key[1]]) for key, rates in found.items()]
-            about = f"{aligner.recorder.name} ({place})"
+            about = f"{aligner.forward.recorder.name} ({place})"
             sign = f"{command} --rounds {number + 1}; {about}; {machine(threads)}; medians over rounds"
             write_table(COLUMNS, rows, sign, output / "benchmark_waiting.tsv")

@@ -35,7 +35,7 @@ from common import (
 )
 from numpy.typing import NDArray
 
-from align import Aligner, Pair, TwoWayAligner
+from align import Aligner, Pair, two_way
 from align.core.batching import chunks, encode
 from align.core.choice import all_cells
 from align.core.consistency import Vocabulary, lexical_consistency
@@ -64,7 +64,7 @@ class Lines:
         s, p = SCORES.index("norm"), POSITIONS.index("input")
         for chunk in chunks(iter(pairs), aligners[0].buffer):
             linked = (
-                link_all(aligner, [encode(aligner.recorder, pair, "blank") for pair in pairs])
+                link_all(aligner, [encode(aligner.forward.recorder, pair, "blank") for pair in pairs])
                 for aligner, pairs in zip(aligners, (chunk, swapped(chunk)), strict=True)
             )
             for pair, forward, reverse in zip(chunk, *linked, strict=True):
@@ -143,7 +143,7 @@ def rows(
 def error_rate(aligners: tuple[Aligner, Aligner], cells: tuple[Cell, Cell], text: Text) -> float:
     """AER of both directions symmetrised, each read at its cell; 0 where it is not defined."""
     forward, reverse = (read_at(aligner, cell) for aligner, cell in zip(aligners, cells, strict=True))
-    links = [alignment.links for alignment in TwoWayAligner(forward, reverse)(text.pairs)]
+    links = [alignment.links for alignment in two_way(forward, reverse)(text.pairs)]
     return estimate(count_all(links, text.gold), samples=0).value or 0.0
 
 
@@ -179,14 +179,14 @@ def run(data: Path, config: Path, experiment: str, lines: int, output: Path) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TextWarning)  # of training text, and again for each pair of cells
         drawn = Lines(aligners, [train[n] for n in taken])
-        cells = all_cells(aligners[0].recorder), all_cells(aligners[1].recorder)
+        cells = all_cells(aligners[0].forward.recorder), all_cells(aligners[1].forward.recorder)
 
         @lru_cache
         def rate(chosen: Chosen) -> float:
             return error_rate(aligners, (cells[0][chosen[0]], cells[1][chosen[1]]), text)
 
         table = list(rows(drawn, [labels[n - 1] for n in drawn.ids], rate, cells))
-    names = [aligner.recorder.name for aligner in aligners]
+    names = [aligner.forward.recorder.name for aligner in aligners]
     parts: dict[str, str | int | list[str]] = {
         "model": names,
         "lines": len(drawn.lines),

@@ -25,7 +25,7 @@ from torch import Tensor
 from variants_table import turned as turn
 
 import align
-from align import Aligner, Pair, Settings
+from align import Aligner, Direction, Pair, Settings
 from align.core.backend import Recorder
 from align.core.batching import BATCH_TOKENS, chunks, cut, encode
 from align.core.choice import all_cells
@@ -101,8 +101,8 @@ def rates_of(recorder: Recorder, text: Text, turned: bool) -> NDArray[np.float64
 
 def rows_of(name: str, aligner: Aligner, text: Text, turned: bool, pairs: list[Pair]) -> Iterator[dict[str, Value]]:
     """A row for each share of wrong pairs and number of lines, after those of the oracle and of what is stored."""
-    cells = all_cells(aligner.recorder)
-    rates = rates_of(aligner.recorder, text, turned)
+    cells = all_cells(aligner.forward.recorder)
+    rates = rates_of(aligner.forward.recorder, text, turned)
 
     def rate(place: Place) -> float:
         read, predicted = place.cells().values()
@@ -111,13 +111,13 @@ def rows_of(name: str, aligner: Aligner, text: Text, turned: bool, pairs: list[P
     empty: dict[str, Value] = dict.fromkeys(column.key for column in COLUMNS)
     oracle = min((Place(*both) for both in product(cells, cells)), key=rate)
     yield empty | {"model": name, "text": "oracle", "mean": rate(oracle), "most": str(oracle)}
-    if set(aligner.calibration) >= {("norm", "input"), ("norm", "output")}:
-        stored = Place(*(aligner.calibration["norm", position] for position in POSITIONS))
+    if set(aligner.forward.calibration) >= {("norm", "input"), ("norm", "output")}:
+        stored = Place(*(aligner.forward.calibration["norm", position] for position in POSITIONS))
         yield empty | {"model": name, "text": "stored", "mean": rate(stored), "most": str(stored)}
     for wrong in WRONG:
         random = Random(SEED)
         changed = shuffled(wrong)([*pairs, pairs[-1]], random)
-        encoded = readable(aligner.recorder, swapped(changed) if turned else changed)
+        encoded = readable(aligner.forward.recorder, swapped(changed) if turned else changed)
         linked = [one for chunk in chunks(iter(encoded), aligner.buffer) for one in link_all(aligner, chunk) if one]
         for size in SIZES:
             draws = max(2, min(DRAWS, DRAWS * 200 // size))
@@ -146,9 +146,13 @@ def run(data: Path, config: Path, experiment: str, models: list[str], output: Pa
     names: list[str] = []
     for name in (about["models"][0], about["reverse_models"][0], *models):
         loaded = load_model(name, data, "cpu", too_long="blank")
-        aligner = Aligner(loaded.recorder, Settings(), calibration=loaded.calibration, too_long="blank")
-        names.append(aligner.recorder.name)
-        rows += rows_of(Path(name).name, aligner, text, aligner.recorder.languages != tuple(train["languages"]), valid)
+        aligner = Aligner(
+            Direction(loaded.forward.recorder, Settings(), calibration=loaded.forward.calibration), too_long="blank"
+        )
+        names.append(aligner.forward.recorder.name)
+        rows += rows_of(
+            Path(name).name, aligner, text, aligner.forward.recorder.languages != tuple(train["languages"]), valid
+        )
     write_table(
         COLUMNS, rows, signature({"model": names, "seed": SEED}, "choosing"), output / f"{experiment}.choosing.tsv"
     )

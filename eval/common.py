@@ -15,7 +15,7 @@ import numpy as np
 
 import align
 from align import Aligner, Pair, Settings, load
-from align.core.aligner import choose_for
+from align.core.aligner import Direction
 from align.core.batching import TooLong, encode
 from align.core.types import Cell, Choice, Dtype, Gold
 from align.evaluation.metrics import Counts, compare, estimate
@@ -210,7 +210,7 @@ def swapped(pairs: Sequence[Pair]) -> list[Pair]:
 
 def chosen(aligner: Aligner, pairs: Sequence[Pair]) -> Choice:
     """Where an aligner reads a text, and why; nothing is aligned."""
-    return choose_for(aligner, [encode(aligner.recorder, pair, "blank") for pair in pairs[: aligner.buffer]])
+    return aligner.forward.choose([encode(aligner.forward.recorder, pair, "blank") for pair in pairs[: aligner.buffer]])
 
 
 def chosen_cell(aligner: Aligner, pairs: Sequence[Pair]) -> Cell:
@@ -221,7 +221,10 @@ def chosen_cell(aligner: Aligner, pairs: Sequence[Pair]) -> Cell:
 
 def read_at(aligner: Aligner, cell: Cell, too_long: TooLong = "stop") -> Aligner:
     """An aligner with the same model that reads this layer and head."""
-    return Aligner(aligner.recorder, Settings(position="input", layer=cell.layer, head=cell.head), too_long=too_long)
+    return Aligner(
+        Direction(aligner.forward.recorder, Settings(position="input", layer=cell.layer, head=cell.head)),
+        too_long=too_long,
+    )
 
 
 # Tables of error rates.

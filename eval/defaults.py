@@ -52,8 +52,8 @@ MADE_OF: dict[str, Callable[[Tensor], Tensor]] = {
 def links_of(aligner: Aligner, pairs: Sequence[Pair]) -> Iterator[tuple[str, str, list[Links]]]:
     """Links of a text in each way: what is made of f, the threshold, and the links."""
     place = chosen(aligner, pairs).place
-    encoded = [encode(aligner.recorder, pair) for pair in pairs]
-    words = [aligner.reader.scores([one.pieces], place) for one in encoded if one.pieces]
+    encoded = [encode(aligner.forward.recorder, pair) for pair in pairs]
+    words = [aligner.forward.reader.scores([one.pieces], place) for one in encoded if one.pieces]
     if len(words) < len(pairs):
         raise ValueError("a pair of the gold has nothing to align")
     yield "best words", "", best(words)
@@ -68,7 +68,7 @@ def rows_of(model: Aligner, text: Text, reverse: bool) -> Iterator[dict[str, Val
     positions: Sequence[PositionChoice] = ("input", "both")
     found = []
     for score, head, position in product(scores, ("auto", "all"), positions):
-        aligner = replace(model, settings=Settings(score, position, head=head))  # type: ignore[arg-type]
+        aligner = replace(model, forward=replace(model.forward, settings=Settings(score, position, head=head)))  # type: ignore[arg-type]
         for made_of, threshold, links in links_of(aligner, swapped(text.pairs) if reverse else text.pairs):
             turned = [frozenset((i, j) for j, i in some) for some in links] if reverse else links
             key = (score, "any" if head == "auto" else "all together", position, made_of, threshold)
@@ -95,6 +95,6 @@ def run(data: Path, config: Path, experiment: str, output: Path) -> None:
     names = []
     for key in ("models", "reverse_models"):
         model = load_model(about[key][0], data, "cpu")
-        names.append(model.recorder.name)
+        names.append(model.forward.recorder.name)
         rows += [{"model": about[key][0], **row} for row in rows_of(model, text, key == "reverse_models")]
     write_table(columns, rows, signature({"model": names}, "defaults"), output / f"{experiment}.defaults.tsv")

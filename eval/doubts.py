@@ -76,10 +76,10 @@ def read_sources(about: dict[str, Any], data: Path) -> Iterator[list[Pair]]:
 
 def ratio(aligner: Aligner, pairs: Sequence[Pair]) -> tuple[float, bool]:
     """Consistency as given to that with neighbours' targets, and whether a warning would come."""
-    encoded = [encode(aligner.recorder, pair, "blank") for pair in pairs]
+    encoded = [encode(aligner.forward.recorder, pair, "blank") for pair in pairs]
     readable = [one for one in encoded if one.pieces]
-    cells = candidates(aligner.recorder, aligner.settings)
-    given, later, earlier = consistency_of_neighbours(aligner.recorder, aligner.reader, readable, cells)
+    cells = candidates(aligner.forward.recorder, aligner.forward.settings)
+    given, later, earlier = consistency_of_neighbours(aligner.forward.recorder, aligner.forward.reader, readable, cells)
     neighbours = max(later, earlier)
     return given / max(neighbours, 1e-9), given < RELATED * neighbours
 
@@ -115,7 +115,7 @@ COLUMNS = [
 
 def at_random(aligner: Aligner) -> Aligner:
     """The same model, its weights drawn anew."""
-    recorder = aligner.recorder
+    recorder = aligner.forward.recorder
     assert isinstance(recorder, FairseqRecorder)
     model = recorder.own_model()
     torch.manual_seed(SEED)
@@ -144,5 +144,5 @@ def run(data: Path, config: Path, experiment: str, output: Path) -> None:
         some = [swapped(text) if turn else text for text in texts]
         rows += rows_of(name, aligner, some, swapped(other) if turn else other)
     rows += rows_of(f"{names[0]}, at random", at_random(forward), texts, other)
-    sign = signature({"model": [forward.recorder.name, reverse.recorder.name], "seed": SEED}, "doubts")
+    sign = signature({"model": [forward.forward.recorder.name, reverse.forward.recorder.name], "seed": SEED}, "doubts")
     write_table(COLUMNS, rows, sign, output / f"{experiment}.doubts.tsv")

@@ -25,7 +25,7 @@ from common import (
     write_table,
 )
 
-from align import Aligner, Pair, Settings, TwoWayAligner
+from align import Aligner, Pair, Settings, two_way
 from align.core.signature import signature
 from align.core.types import DTYPES, Links
 from align.evaluation.metrics import count_all
@@ -71,9 +71,9 @@ def transformer_of(aligner: Aligner) -> Transformer:
     Raises:
         ValueError: it is of another backend.
     """
-    recorder: object = aligner.recorder
+    recorder: object = aligner.forward.recorder
     if not isinstance(recorder, FairseqRecorder):
-        raise ValueError(f"{aligner.recorder.name} is not run by this package's own forward pass")
+        raise ValueError(f"{aligner.forward.recorder.name} is not run by this package's own forward pass")
     return recorder.transformer
 
 
@@ -81,17 +81,19 @@ def ways(name: str, data: Path, plain: Aligner) -> Iterator[tuple[str, Aligner]]
     """The same model in other arithmetic, read where `plain` is."""
     narrow = plain
     for dtype in DTYPES:
-        narrow = replace(plain, recorder=load_model(name, data, "cpu", dtype=dtype).recorder)
+        narrow = replace(
+            plain, forward=replace(plain.forward, recorder=load_model(name, data, "cpu", dtype=dtype).forward.recorder)
+        )
         yield dtype, narrow
     int8 = transformer_of(narrow)
     for part, build in PARTS.items():
-        recorder: object = narrow.recorder
+        recorder: object = narrow.forward.recorder
         assert isinstance(recorder, FairseqRecorder)
         recorder.transformer = build(int8, transformer_of(plain))
         yield part, narrow
 
 
-def links_of(aligner: Aligner | TwoWayAligner, pairs: Sequence[Pair]) -> list[Links]:
+def links_of(aligner: Aligner, pairs: Sequence[Pair]) -> list[Links]:
     """Links of all pairs."""
     return [alignment.links for alignment in aligner(pairs)]
 
@@ -102,7 +104,7 @@ def rows_of(
     """A row for one model and for both in each arithmetic."""
     before: dict[str, tuple[list[Links], list[Links]]] = {}
     for (dtype, one), (_, back) in zip(*both, strict=True):
-        for models, aligner in (("one", one), ("two", TwoWayAligner(one, back))):
+        for models, aligner in (("one", one), ("two", two_way(one, back))):
             of_gold, of_more = links_of(aligner, text.pairs), links_of(aligner, more)
             gold, other = before.setdefault(models, (of_gold, of_more))
             reference = None if gold is of_gold else count_all(gold, text.gold)
@@ -124,11 +126,17 @@ def run(data: Path, config: Path, experiment: str, lines: int, output: Path) -> 
     text = read_text(settings, about["gold"], data)
     more = list(islice(read_train(settings["train"][about["train"][0]], data), lines))
     names = about["models"][0], about["reverse_models"][0]
-    one, back = (replace(load_model(name, data, "cpu", too_long="blank"), settings=Settings()) for name in names)
-    one = replace(one, choice=chosen(one, more))
-    back = replace(back, choice=chosen(back, swapped(more)))
+    one, back = (
+        replace(
+            load_model(name, data, "cpu", too_long="blank"),
+            forward=replace(load_model(name, data, "cpu", too_long="blank").forward, settings=Settings()),
+        )
+        for name in names
+    )
+    one = replace(one, forward=replace(one.forward, choice=chosen(one, more)))
+    back = replace(back, forward=replace(back.forward, choice=chosen(back, swapped(more))))
     columns = [Column("models", "models"), Column("products", "products")]
     columns += [Column(f"{what} changed", f"{what} changed, %", 2) for what in ("lines", "links")]
     rows = list(rows_of([ways(names[0], data, one), ways(names[1], data, back)], text, more))
-    sign = signature({"model": [one.recorder.name, back.recorder.name], "lines": lines}, "dtypes")
+    sign = signature({"model": [one.forward.recorder.name, back.forward.recorder.name], "lines": lines}, "dtypes")
     write_table([*columns, *score_columns(text)], rows, sign, output / f"{experiment}.dtypes.tsv")

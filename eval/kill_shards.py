@@ -183,11 +183,11 @@ def run(
 ) -> None:
     """Do the files by themselves, then by each engine; print and write what is known after each."""
     aligner = load(model, device="cpu").fixed()
-    assert aligner.choice
-    place = aligner.choice.place
+    assert aligner.forward.choice
+    place = aligner.forward.choice.place
     options = ["-q", "-m", absolute(model), "--device", "cpu", "--threads", "1", *cell_options(place)]
     command = f"python eval/run.py kill-shards -s {Path(source).name} -t {Path(target).name} --files {files}"
-    sign = f"{command} --rows {rows} --kills {kills} --seed {seed}; {aligner.recorder.name}; {machine(WORKERS)}"
+    sign = f"{command} --rows {rows} --kills {kills} --seed {seed}; {aligner.forward.recorder.name}; {machine(WORKERS)}"
     with tempfile.TemporaryDirectory() as name:
         folder, expected = Path(name), {}
         pairs = enumerate(read(source, target, files * rows), 1)

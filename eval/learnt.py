@@ -38,7 +38,7 @@ from learnt_network import Network, Sample, Words, train
 from torch import Tensor
 from torch.nn import functional
 
-from align import Aligner, Pair, Settings, TwoWayAligner
+from align import Aligner, Pair, Settings, two_way
 from align.baselines.tools import lower_case
 from align.core.batching import BATCH_TOKENS, cut, encode
 from align.core.extraction import Reader
@@ -112,7 +112,7 @@ def words_of(states: Tensor, words: Tensor, pieces: Tensor, piece_words: Tensor,
 
 
 @dataclass(frozen=True)
-class Direction:
+class LearntDirection:
     """A model, and where its links are read."""
 
     recorder: OpenRecorder
@@ -125,7 +125,7 @@ class Direction:
         return states, shares, collate(batch, self.recorder.pad)
 
 
-def samples(models: Sequence[Direction], pairs: Sequence[Pair]) -> Iterator[tuple[list[int], list[Sample]]]:
+def samples(models: Sequence[LearntDirection], pairs: Sequence[Pair]) -> Iterator[tuple[list[int], list[Sample]]]:
     """Batches of like length: numbers of their pairs, and what one model makes of them, then two.
 
     Args:
@@ -159,7 +159,7 @@ def links_of(network: Network, batches: Iterable[tuple[list[int], Sample]], pair
     return links
 
 
-def learnt(models: Sequence[Direction], pairs: Sequence[Pair], text: Text, seeds: int) -> Iterator[list[Links]]:
+def learnt(models: Sequence[LearntDirection], pairs: Sequence[Pair], text: Text, seeds: int) -> Iterator[list[Links]]:
     """Links of the text by a network for one model and by one for two, for each seed.
 
     Args:
@@ -191,11 +191,15 @@ def draw(about: dict[str, Any], data: Path, text: Text, count: int) -> list[Pair
 def rows_of(aligners: tuple[Aligner, Aligner], pairs: Sequence[Pair], text: Text, seeds: int) -> Rows:
     """The models' own links, and those of each seed, tested against them."""
     fixed = [aligner.fixed(side) for aligner, side in zip(aligners, (pairs, swapped(pairs)), strict=True)]
-    directions = [Direction(cast("OpenRecorder", one.recorder), one.choice.place) for one in fixed if one.choice]
+    directions = [
+        LearntDirection(cast("OpenRecorder", one.forward.recorder), one.forward.choice.place)
+        for one in fixed
+        if one.forward.choice
+    ]
     found = (count_all(links, text.gold) for links in learnt(directions, pairs, text, seeds))
     own = [
         count_all([alignment.links for alignment in aligner(text.pairs)], text.gold)
-        for aligner in (aligners[0], TwoWayAligner(*aligners))
+        for aligner in (aligners[0], two_way(*aligners))
     ]
     models = "one", "two"
     rows: list[dict[str, Value]] = [
@@ -218,12 +222,15 @@ def run(data: Path, config: Path, experiments: list[str], pairs: int, seeds: int
         about = find_experiment(settings, name)
         text = read_text(settings, about["gold"], data)
         drawn = draw(settings["train"][about["train"][0]], data, text, pairs)
-        forward, reverse = (replace(one, settings=Settings()) for one in load_directions(about, data, too_long="blank"))
+        forward, reverse = (
+            replace(one, forward=replace(one.forward, settings=Settings()))
+            for one in load_directions(about, data, too_long="blank")
+        )
         rows = rows_of((forward, reverse), drawn, text, seeds)
         parts: dict[str, str | int | list[str]] = {
             "name": name,
             "gold": "+".join(text.names),
-            "model": [forward.recorder.name, reverse.recorder.name],
+            "model": [forward.forward.recorder.name, reverse.forward.recorder.name],
             "pairs": len(drawn),
             "ci": f"percentile-{SAMPLES}",
             "test": f"permutation-{PERMUTATIONS}",

@@ -130,7 +130,7 @@ def run(
     columns = [Column("model", "model"), Column("loss", "nats per word", 3), Column("read", "read at", None, True)]
     columns += [Column(score, f"AER {score}, best cell", 1) for score in SCORES]
     parts: dict[str, str | list[str]] = {
-        "model": [aligner.recorder.name, *(other.recorder.name for other in others.values())],
+        "model": [aligner.forward.recorder.name, *(other.forward.recorder.name for other in others.values())],
         "gold": "+".join(text.names),
         "minutes": f"{minutes:g}",
     }

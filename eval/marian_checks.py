@@ -25,7 +25,7 @@ def same_pieces(folder: Path, aligner: Aligner, pairs: Sequence[Pair]) -> int:
     tokenizer: Any = MarianTokenizer.from_pretrained(folder)
     same = 0
     for pair in pairs:
-        pieces = aligner.recorder.encode(pair)
+        pieces = aligner.forward.recorder.encode(pair)
         source = tokenizer(" ".join(pair.source))["input_ids"]
         target = tokenizer(text_target=" ".join(pair.target))["input_ids"][:-1]
         same += (list(pieces.source), list(pieces.target)) == (source, target)
@@ -36,15 +36,17 @@ def same_links(folder: Path, aligner: Aligner, pairs: Sequence[Pair]) -> int:
     """How many pairs have the same links by weight in every head of every layer, in both positions."""
     model: Any = MarianMTModel.from_pretrained(folder, attn_implementation="eager")
     model.eval()
-    cells = list(product(range(1, aligner.recorder.layers + 1), range(1, aligner.recorder.heads + 1)))
+    cells = list(product(range(1, aligner.forward.recorder.layers + 1), range(1, aligner.forward.recorder.heads + 1)))
     ours: list[list[Links]] = [[] for _ in pairs]
     for position, (layer, head) in product(ROWS, cells):
         settings = Settings("weight", position, layer=layer, head=head, threshold=None)
-        for links, alignment in zip(ours, replace(aligner, settings=settings)(pairs), strict=True):
+        for links, alignment in zip(
+            ours, replace(aligner, forward=replace(aligner.forward, settings=settings))(pairs), strict=True
+        ):
             links.append(alignment.links)
     same = 0
     for pair, links in zip(pairs, ours, strict=True):
-        pieces = aligner.recorder.encode(pair)
+        pieces = aligner.forward.recorder.encode(pair)
         weights = attention(model, pieces)  # [C, T+1, S]
         same += links == [best_words(one, pieces) for rows in ROWS.values() for one in weights[:, rows]]
     return same

@@ -8,7 +8,7 @@ from typing import Any
 
 from common import Text, load_model
 
-from align import Aligner, TwoWayAligner
+from align import Aligner, Direction, two_way
 from align.core.settings import THRESHOLD, Settings
 
 Links = Mapping[tuple[int, int], float]
@@ -21,11 +21,11 @@ def model_scores(about: dict[str, Any], data: Path, text: Text) -> tuple[dict[st
     Returns:
         The scores, and the models' own names.
     """
-    forward, reverse = (load_model(about[key][0], data, "cpu").recorder for key in ("models", "reverse_models"))
+    forward, reverse = (load_model(about[key][0], data, "cpu").forward.recorder for key in ("models", "reverse_models"))
     sharp = Settings(threshold=None)
-    aligners: dict[str, Aligner | TwoWayAligner] = {
-        "two models": TwoWayAligner(Aligner(forward, sharp), Aligner(reverse, sharp), threshold=0.0),
-        "one model": Aligner(forward, Settings(threshold=0.0)),
+    aligners: dict[str, Aligner] = {
+        "two models": two_way(Aligner(Direction(forward, sharp)), Aligner(Direction(reverse, sharp)), threshold=0.0),
+        "one model": Aligner(Direction(forward, Settings(threshold=0.0))),
     }
     found = {name: [one.scores for one in aligner(text.pairs)] for name, aligner in aligners.items()}
     return found, [forward.name, reverse.name]

@@ -121,7 +121,7 @@ def peak_reached(model: str, pairs: list[Pair], rounds: int) -> list[Row]:
         for number in range(rounds + 1):
             start = time.perf_counter()
             for batch in data if number else data[:20]:  # warm up
-                aligner.reader.scores(batch, place)
+                aligner.forward.reader.scores(batch, place)
             seconds = time.perf_counter() - start
             if number:
                 peaks.append(product_speed(dtype))

@@ -28,7 +28,7 @@ from common import write_table
 from programs import machine
 from timing import read
 
-from align import Pair, TwoWayAligner, __version__, load
+from align import Pair, __version__, load, two_way
 from align.core.types import Dtype
 from align.evaluation.tables import Column, Value
 from align.jobs.files import RUN, find, make_folder
@@ -147,7 +147,7 @@ class Way:
         self.names, self.dtype, output = names, dtype, str(folder / f"{len(names)}-{dtype}")
         make_folder(f"{output}/{RUN}")
         forward, *reverse = (load(name, device="cpu", dtype=dtype, too_long="blank") for name in names)
-        aligner = TwoWayAligner(forward, reverse[0]).fixed() if reverse else forward.fixed()
+        aligner = two_way(forward, reverse[0]).fixed() if reverse else forward.fixed()
         self.job = Job(aligner, "measured", output, COLUMNS)
         self._seconds: dict[str, list[float]] = {}
 

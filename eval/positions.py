@@ -29,7 +29,7 @@ from common import (
 from positions_heads import Copied, train_head
 from variants_table import turned as turn
 
-from align import Pair, TwoWayAligner
+from align import Pair, two_way
 from align.core.aligner import align_encoded
 from align.core.backend import Recorder
 from align.core.batching import BATCH_TOKENS, Encoded, cut, encode
@@ -153,7 +153,7 @@ COLUMNS = [
 def learned(about: dict[str, Any], data: Path, pairs: Sequence[Pair]) -> Lessons:
     """Pairs that are not too long, and their links by both of the experiment's models together."""
     short = [pair for pair in pairs if max(len(pair.source), len(pair.target)) <= LONGEST]
-    return short, [alignment.links for alignment in TwoWayAligner(*load_directions(about, data, "blank"))(short)]
+    return short, [alignment.links for alignment in two_way(*load_directions(about, data, "blank"))(short)]
 
 
 def run(data: Path, config: Path, experiment: str, models: list[str], pairs: int, output: Path) -> None:
@@ -175,7 +175,7 @@ def run(data: Path, config: Path, experiment: str, models: list[str], pairs: int
     names: list[str] = []
     languages = tuple(train["languages"])
     for name in (*own, *models):
-        recorder = load_model(name, data, "cpu", too_long="blank").recorder
+        recorder = load_model(name, data, "cpu", too_long="blank").forward.recorder
         assert isinstance(recorder, FairseqRecorder)
         names.append(recorder.name)
         turned = recorder.languages != languages

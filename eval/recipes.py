@@ -38,7 +38,7 @@ from programs import ROOT, machine
 from quality import loss_per_word
 from timing import in_turn, ratio, read
 
-from align import Aligner, Pair, Settings, load
+from align import Aligner, Direction, Pair, Settings, load
 from align.core.signature import signature
 from align.core.types import Place
 from align.evaluation.metrics import count_all, estimate
@@ -137,7 +137,7 @@ def row_of(model: str, text: Text, valid: Path) -> tuple[dict[str, Value], Place
     aligner = load(model, device="cpu")
     loss = loss_per_word(model, valid, ModelOptions(), Machine("cpu", torch.get_num_threads()))
     weights = load_checkpoint(find_model(model, ModelOptions()).checkpoint)["model"]
-    best = Aligner(aligner.recorder, Settings(position="input", threshold=None))
+    best = Aligner(Direction(aligner.forward.recorder, Settings(position="input", threshold=None)))
     place = chosen(aligner, text.pairs).place
     by_default, by_best = (
         count_all([alignment.links for alignment in some(text.pairs)], text.gold) for some in (aligner, best)
@@ -153,7 +153,7 @@ def times(models: dict[str, Place], pairs: list[Pair]) -> dict[str, float]:
     for name, place in models.items():
         read, predicted = place.cells().values()
         settings = Settings(layer=read.layer, head=read.head, output_layer=predicted.layer, output_head=predicted.head)
-        ways[name] = partial(_align, Aligner(load(name, device="cpu").recorder, settings))
+        ways[name] = partial(_align, Aligner(Direction(load(name, device="cpu").forward.recorder, settings)))
     seconds = in_turn(ways, [pairs[n : n + PART] for n in range(0, len(pairs), PART)], ROUNDS)
     return {name: ratio(seconds, name, next(iter(models))) for name in models}
 

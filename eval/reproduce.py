@@ -62,7 +62,7 @@ def reproduce(name: str, config: dict[str, Any], baselines: Baselines, format: s
     for names in zip(experiment["models"], reverse_models, strict=True):
         models.append(load_models(*names, data))
         sweeps.append(sweep(models[-1].forward, text.pairs, text.gold, models[-1].reverse))
-    statistical, tools = of_baselines(experiment, config, baselines, text, models[0].forward.recorder)
+    statistical, tools = of_baselines(experiment, config, baselines, text, models[0].forward.forward.recorder)
     counted = [*of_models(models, text, sweeps), *statistical]
     last = f"norm, both, {SOFT if experiment.get('reverse_models') else f'threshold {THRESHOLD:g}'}"
     default = next(system.name for system in counted if last in system.name)
@@ -90,5 +90,5 @@ def reproduce(name: str, config: dict[str, Any], baselines: Baselines, format: s
         print(f"\n{name}, {table}\n")
         write_table(columns, rows, sign, output / f"{name}.{table}.tsv", format)
     mean = np.mean([100 * found.rates() for found in sweeps], axis=0)
-    forward = [some.forward.recorder.name for some in models]
+    forward = [some.forward.forward.recorder.name for some in models]
     draw(mean, "AER", sweeps[0].cells[-1].layer, output / name, forward, len(text.pairs))

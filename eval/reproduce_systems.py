@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from baselines import Baselines
 from common import Text, chosen_cell, load_model, score_columns, score_row, swapped
 
-from align import Aligner, Alignment, TwoWayAligner
+from align import Aligner, Alignment, Direction, two_way
 from align.core.backend import Recorder
 from align.core.settings import Settings
 from align.core.symmetrize import METHODS, SOFT
@@ -51,7 +51,7 @@ class Models:
 
     def signature(self) -> list[str]:
         """The models' own names."""
-        return [aligner.recorder.name for aligner in (self.forward, self.reverse) if aligner]
+        return [aligner.forward.recorder.name for aligner in (self.forward, self.reverse) if aligner]
 
 
 def load_models(name: str, reverse_name: str | None, data: Path) -> Models:
@@ -119,7 +119,7 @@ def at_best_cells(model: str, sweep: Sweep) -> Iterator[System]:
 def one_way(models: Models, text: Text) -> Iterator[System]:
     """One direction with a threshold, with both positions, and with both of these, which is the default."""
     for settings in (Settings(position="input"), Settings(threshold=None), Settings()):
-        aligner = Aligner(models.forward.recorder, settings)
+        aligner = Aligner(Direction(models.forward.forward.recorder, settings))
         threshold = "" if settings.threshold is None else f", threshold {settings.threshold:g}"
         setting = f"norm, {settings.position}{threshold}"
         yield System(f"{models.name}: {setting}", counted(aligner(text.pairs), text), f"one model: {setting}")
@@ -132,8 +132,10 @@ def two_ways(models: Models, reverse_model: Aligner, text: Text) -> Iterator[Sys
         *product(best, ("reverse", *SYMMETRIZED, SOFT)),
         *product([Settings()], (*SYMMETRIZED, SOFT)),
     ]:
-        forward, reverse = (Aligner(some.recorder, settings) for some in (models.forward, reverse_model))
-        counts = counted(TwoWayAligner(forward, reverse, method)(text.pairs), text)
+        forward, reverse = (
+            Aligner(Direction(some.forward.recorder, settings)) for some in (models.forward, reverse_model)
+        )
+        counts = counted(two_way(forward, reverse, method)(text.pairs), text)
         setting = f"{settings.score}, {settings.position}"
         if method == "reverse":
             cell = chosen_cell(reverse, swapped(text.pairs))

@@ -20,7 +20,7 @@ from typing import Any
 
 from common import write_table
 
-from align import Pair, TwoWayAligner, load, read_gold
+from align import Pair, load, read_gold, two_way
 from align.core.choice import all_cells
 from align.core.formats import make_gold
 from align.core.types import Alignment, Cell
@@ -75,10 +75,10 @@ def example_pages() -> tuple[str, str]:
     gold = read_gold(EXAMPLES / "de-en.gold.talp", text=text).pairs
     forward, best = load("de-en"), load("de-en", position="input", threshold=None)
     one = make_system("attention.links", list(best(text)))
-    two = make_system("two-way.jsonl", list(TwoWayAligner(forward, load("en-de"))(text)))
+    two = make_system("two-way.jsonl", list(two_way(forward, load("en-de"))(text)))
     shares = shares_of_cells(forward, text, "input")
-    cells = all_cells(forward.recorder)
-    attention = Attention(forward.recorder.name, "input", SCORES, cells, Cell(1, "all"), shares)
+    cells = all_cells(forward.forward.recorder)
+    attention = Attention(forward.forward.recorder.name, "input", SCORES, cells, Cell(1, "all"), shares)
     return make_page(text, [one, two], gold), make_page(text, [one], gold, attention)
 
 

@@ -41,7 +41,7 @@ def read(source: str, target: str, lines: int) -> list[Pair]:
 
 def batches(aligner: Aligner, pairs: list[Pair]) -> list[list[Pieces]]:
     """The batches that the aligner itself would make, a buffer at a time."""
-    encoded = (encode(aligner.recorder, pair, "blank") for pair in pairs)
+    encoded = (encode(aligner.forward.recorder, pair, "blank") for pair in pairs)
     return [batch for chunk in chunks(encoded, aligner.buffer) for _, batch in cut(chunk, aligner.batch_tokens)]
 
 

@@ -4,7 +4,7 @@
 
 Scores, merge rules, NULL, symmetrisation by heuristics and by soft scores, a lexicon of the text's own links, final
 punctuation: each is one change of a reference, with a paired test against it. What did not win is in no other file of
-this project. The reference is `TwoWayAligner`, read in the input position; that the variants are changes of nothing
+this project. The reference is `two_way`, read in the input position; that the variants are changes of nothing
 else is checked link for link. Models, gold and text to learn a lexicon from are those of an experiment in
 eval/experiments.toml.
 """
@@ -35,7 +35,7 @@ from variants_lexicon import Lexicon
 from variants_scores import Scores, Way, best, soft
 from variants_table import PARTS, THRESHOLDS, Material, above, turned
 
-from align import Aligner, Alignment, TwoWayAligner
+from align import Aligner, Alignment, two_way
 from align.core.settings import THRESHOLD
 from align.core.signature import signature
 from align.core.symmetrize import METHODS
@@ -51,7 +51,7 @@ def check_same(reference: Sequence[Alignment], scores: Scores) -> None:
     """Make sure that the reference's links and scores are those that the variants are changes of.
 
     Args:
-        reference: what `TwoWayAligner` links.
+        reference: what `two_way` links.
         scores: soft scores of all pairs, each `[1, J, I]`.
 
     Raises:
@@ -64,7 +64,7 @@ def check_same(reference: Sequence[Alignment], scores: Scores) -> None:
             if abs(linked - ours) > TIE:
                 raise ValueError(
                     f"pair {alignment.pair.id}, link {i}-{j}: the reference is not what the variants change: "
-                    f"TwoWayAligner has {linked:.6f}, or no link; the score here is {ours:.6f}"
+                    f"two_way has {linked:.6f}, or no link; the score here is {ours:.6f}"
                 )
 
 
@@ -124,12 +124,12 @@ def run(data: Path, config: Path, experiment: str, pairs: int, output: Path) -> 
     text = read_text(settings, about["gold"], data)
     aligners = load_directions(about, data)
     ways = Way(aligners[0], text.pairs), Way(aligners[1], swapped(text.pairs))
-    reference = list(TwoWayAligner(*aligners)(text.pairs))
+    reference = list(two_way(*aligners)(text.pairs))
     scores = soft(ways[0].shares(), ways[1].shares())
     check_same(reference, scores)
     train = settings["train"][about["train"][0]]
     lexicon = learn_lexicon(aligners, ways, text, train, data, pairs) if pairs else None
-    names = [aligner.recorder.name for aligner in aligners]
+    names = [aligner.forward.recorder.name for aligner in aligners]
     cells = f"{ways[0].cell}, reverse:{ways[1].cell}"
     sign = signature({"model": names, "forward": cells, "pairs": pairs}, "variants")
     tables = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from align import Aligner, Pair, TwoWayAligner
+from align import Aligner, Pair, two_way
 from align.core.consistency import Vocabulary
 
 PRUNE = 0.05
@@ -26,7 +26,7 @@ class Lexicon:
         self.pairs = len(text)
         words = Vocabulary(), Vocabulary()
         self._words = [(words[0].numbers(pair.source), words[1].numbers(pair.target)) for pair in text]
-        self._links = [found.scores for found in TwoWayAligner(forward, reverse, threshold=PRUNE)(text)]
+        self._links = [found.scores for found in two_way(forward, reverse, threshold=PRUNE)(text)]
         keys: list[int] = []
         scores: list[float] = []
         for (source, target), links in zip(self._words, self._links, strict=True):

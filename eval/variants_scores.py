@@ -98,7 +98,7 @@ class Way:
     """
 
     def __init__(self, aligner: Aligner, pairs: Sequence[Pair]) -> None:
-        recorder = aligner.recorder
+        recorder = aligner.forward.recorder
         if not isinstance(recorder, FairseqRecorder):
             raise ValueError(f"{recorder.name}: some variants look at a fairseq model's layer norms")
         self.cell = chosen_cell(aligner, pairs)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from worth_parts import PARTS
 from worth_plot import plot
 
-from align import Aligner, Settings, TwoWayAligner
+from align import Aligner, Direction, Settings, two_way
 from align.core.settings import THRESHOLD
 from align.core.signature import signature
 from align.core.symmetrize import METHODS
@@ -171,10 +171,12 @@ def frequent_words(about: dict[str, Any], data: Path) -> frozenset[str]:
 def model_links(experiment: dict[str, Any], data: Path, text: Text) -> dict[str, Scored]:
     """One model's links and two models', as they are read by default but for the threshold."""
     settings = Settings(threshold=FLOOR)
-    forward, reverse = (Aligner(some.recorder, settings) for some in load_directions(experiment, data))
-    aligners: dict[str, Aligner | TwoWayAligner] = {
+    forward, reverse = (
+        Aligner(Direction(some.forward.recorder, settings)) for some in load_directions(experiment, data)
+    )
+    aligners: dict[str, Aligner] = {
         "one model": forward,
-        "two models": TwoWayAligner(forward, reverse, threshold=FLOOR),
+        "two models": two_way(forward, reverse, threshold=FLOOR),
     }
     return {name: [alignment.scores for alignment in aligner(text.pairs)] for name, aligner in aligners.items()}
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from common import write_table
 
-from align import Aligner, Pair, Settings, TwoWayAligner, load
+from align import Aligner, Direction, Pair, Settings, load, two_way
 from align.core.errors import DataError
 from align.core.signature import signature
 from align.core.text import split_words
@@ -72,7 +72,7 @@ def read_lines(source: Path, target: Path) -> Iterator[Line]:
             yield Line(sides[0], targets[name], sides[1].plain)
 
 
-def rows_of(name: str, aligner: Aligner | TwoWayAligner, lines: list[Line]) -> Iterator[dict[str, Value]]:
+def rows_of(name: str, aligner: Aligner, lines: list[Line]) -> Iterator[dict[str, Value]]:
     """How many sentences come out as the translators have them, with one tag and with several."""
     pairs = (
         Pair(line.source.readable(), readable(split_words(line.plain), True), n) for n, line in enumerate(lines, 1)
@@ -104,13 +104,13 @@ def run(source: Path, target: Path, model: str, reverse_model: str | None, outpu
     if not lines:
         raise DataError("no sentence has tags, and the same ones on both sides", file=str(source))
     names = [name for name in (model, reverse_model) if name]
-    models = [load(name, device="cpu", too_long="blank").recorder for name in names]
-    aligners: dict[str, Aligner | TwoWayAligner] = {
-        "one model": Aligner(models[0], Settings(threshold=FLOOR), too_long="blank")
+    models = [load(name, device="cpu", too_long="blank").forward.recorder for name in names]
+    aligners: dict[str, Aligner] = {
+        "one model": Aligner(Direction(models[0], Settings(threshold=FLOOR)), too_long="blank")
     }
     if len(models) > 1:
-        forward, reverse = (Aligner(one, Settings(threshold=None), too_long="blank") for one in models)
-        aligners["two models"] = TwoWayAligner(forward, reverse, threshold=FLOOR)
+        forward, reverse = (Aligner(Direction(one, Settings(threshold=None)), too_long="blank") for one in models)
+        aligners["two models"] = two_way(forward, reverse, threshold=FLOOR)
     rows = [row for name, aligner in aligners.items() for row in rows_of(name, aligner, lines)]
     sign = signature({"model": [one.name for one in models], "text": [source.name, target.name]}, "xml-mt")
     write_table(COLUMNS, rows, sign, output / "xml_mt.tsv")

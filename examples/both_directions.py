@@ -6,7 +6,7 @@ Run it with `.venv/bin/python examples/both_directions.py`. The same for whole f
 
 from itertools import zip_longest
 
-from align import TwoWayAligner, grid, load
+from align import grid, load, two_way
 
 PAIRS = [
     ("Die Kinder spielen im Garten hinter dem Haus .", "The children are playing in the garden behind the house ."),
@@ -15,9 +15,9 @@ PAIRS = [
 
 forward, reverse = load("de-en"), load("en-de")
 ways = {
-    f"de-en ({forward.recorder.name})": TwoWayAligner(forward, reverse, "forward"),
-    f"en-de ({reverse.recorder.name})": TwoWayAligner(forward, reverse, "reverse"),
-    "both": TwoWayAligner(forward, reverse),
+    f"de-en ({forward.forward.recorder.name})": two_way(forward, reverse, "forward"),
+    f"en-de ({reverse.forward.recorder.name})": two_way(forward, reverse, "reverse"),
+    "both": two_way(forward, reverse),
 }
 
 for source, target in PAIRS:

@@ -213,7 +213,7 @@ def sign_tool(options: Options, recorder: Recorder | None, trained: int | None =
 
 def align_statistically(options: Options) -> None:
     """Train, align in both directions, symmetrise, and say on stderr what was done."""
-    recorder = load_models(PROGRAM, options.pieces, options.quiet)[0].recorder if options.pieces else None
+    recorder = load_models(PROGRAM, options.pieces, options.quiet)[0].forward.recorder if options.pieces else None
     if options.signature:
         with open_output(None) as out:
             out.write(sign_tool(options, recorder).encode() + b"\n")

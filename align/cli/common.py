@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, BinaryIO
 
-from align.core.errors import LONGEST_MESSAGE, Argument, DataError, plural, shorten
-from align.core.escape import printable
+from align.core.errors import LONGEST_MESSAGE, Argument, DataError, plural, printable, shorten
 from align.core.formats import FORMATS
 from align.core.types import Alignment
 from align.evaluation.gold import LinksWarning

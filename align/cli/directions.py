@@ -12,27 +12,24 @@ from align.core.types import Choice
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
-    from align.core.two_way import TwoWayAligner
 
 
-def load_aligner(program: str, options: Asked) -> Aligner | TwoWayAligner:
+def load_aligner(program: str, options: Asked) -> Aligner:
     """The model, or both of them, with the settings asked for."""
     forward, *reverse = load_models(program, options.models, options.quiet)
     if not reverse:
         return forward
-    from align.core.two_way import TwoWayAligner
+    from align.models.load import two_way
 
-    return TwoWayAligner(forward, reverse[0], options.method, threshold=options.threshold)
+    return two_way(forward, reverse[0], options.method, threshold=options.threshold)
 
 
-def names_of(aligner: Aligner | TwoWayAligner) -> Sequence[str]:
+def names_of(aligner: Aligner) -> Sequence[str]:
     """What messages about each of its models begin with."""
     return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
 
 
-def sign(
-    aligner: Aligner | TwoWayAligner, options: Asked, choices: Sequence[Choice] = (), words: str = "spaces"
-) -> str:
+def sign(aligner: Aligner, options: Asked, choices: Sequence[Choice] = (), words: str = "spaces") -> str:
     """The signature, with what "auto" came to in each direction once that is known."""
     forward, *reverse = aligner.directions
     known: Sequence[Choice | None] = choices or [None, None]

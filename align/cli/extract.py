@@ -28,7 +28,6 @@ from align.io.resume import Part, finished
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
     from align.core.stream import OnChoice
-    from align.core.two_way import TwoWayAligner
 
 
 class Extraction:
@@ -132,11 +131,13 @@ class Extraction:
 
 
 def align_as(
-    options: Options, aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch
+    options: Options, aligner: Aligner, pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch
 ) -> Generator[Alignment, None, None]:
     """Alignments of pairs, translated first or in other words than those between spaces, as options say."""
     if options.search:
-        return aligner.translate(pairs, options.search, on_choice, on_batch)
+        from align.models.translate import translate
+
+        return translate(aligner, pairs, options.search, on_choice, on_batch)
     if options.words != "spaces":
         from align.models.unspaced import align_unspaced
 
@@ -174,15 +175,15 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
         say(f"{PROGRAM}: {options.output} is there already: nothing to do")
 
 
-def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str, Any]:
+def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     """What the output depends on besides the input, to the last digit of a score."""
     return {
         "settings": sign(aligner, options, words=options.words),
-        "device": aligner.directions[0].recorder.device,
+        "device": aligner.forward.recorder.device,
         "format": options.format,
         "scores": options.scores,
         "buffer": options.models.buffer,
-        "batch-tokens": aligner.directions[0].batch_tokens,
+        "batch-tokens": aligner.batch_tokens,
         "columns": ",".join(map(str, options.input.columns)) or "all",
         "bad-lines": options.models.too_long,
         "bad-lines-file": options.bad_list,
@@ -190,9 +191,7 @@ def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str,
     }
 
 
-def go_on(
-    part: Part, aligner: Aligner | TwoWayAligner, text: Text, options: Options
-) -> tuple[Aligner | TwoWayAligner, Iterator[Pair]]:
+def go_on(part: Part, aligner: Aligner, text: Text, options: Options) -> tuple[Aligner, Iterator[Pair]]:
     """An aligner that reads where the interrupted run did, and the pairs that are left to do."""
     rest = part.begin(what_is_run(aligner, options), text, text.name, options.models.buffer)
     text.bad.clear()  # those of the lines that are done
@@ -200,10 +199,8 @@ def go_on(
         say(f"{PROGRAM}: {part.path} is of no use: no line in it is known to be complete; beginning anew")
     if not part.saved.lines:
         return aligner, rest
-    from align.core.two_way import reading_at
-
     try:
-        aligner = reading_at(aligner, part.saved.chosen)
+        aligner = aligner.reading_at(part.saved.chosen) if part.saved.chosen else aligner
     except ValueError as error:
         raise ValueError(f"{part.path}: {error}: {part.anew}") from None
     if not options.quiet:

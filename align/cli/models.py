@@ -131,7 +131,7 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
     """
     aligners = [_load(program, models.forward, models, quiet)]
     if models.reverse:
-        options = replace(models.reverse.options, reverse_of=aligners[0].recorder.languages)
+        options = replace(models.reverse.options, reverse_of=aligners[0].forward.recorder.languages)
         try:
             aligners.append(_load(program, replace(models.reverse, options=options), models, quiet))
         except ModelError as error:
@@ -187,7 +187,7 @@ def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> A
             raise
         raise ValueError(f"{request.name}: cannot be read: {error.strerror or error}") from None
     if not quiet:
-        recorder = aligner.recorder
+        recorder = aligner.forward.recorder
         default = "" if request.model else f"no -m given, so {direction(*recorder.languages)}: "
         threads = f" ({plural(torch.get_num_threads(), 'thread')})" if recorder.device == "cpu" else ""
         say(f"{program}: {default}{recorder.name} on {recorder.device}{threads}; text: {recorder.text}")

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
 from align.cli.common import say
-from align.core.escape import printable
+from align.core.errors import printable
 
 UNKNOWN = "unrecognized arguments: "
 """What argparse begins its message with where nothing takes an argument."""

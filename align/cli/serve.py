@@ -32,7 +32,7 @@ def serve(options: Options) -> None:
     token = read_token(options.token_file) if options.token_file else ""
     listener = bind(options.host, options.port)  # before the model, which takes long
     aligner = load_aligner(PROGRAM, options).fixed()
-    choices = [one.choice for one in aligner.directions if one.choice]
+    choices = aligner.choices
     work = work_of(aligner, sign(aligner, options, choices))
 
     def tell(what: str) -> None:

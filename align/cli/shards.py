@@ -18,7 +18,6 @@ from align.io.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
-    from align.core.two_way import TwoWayAligner
     from align.jobs.files import InputFile
     from align.jobs.job import Job
     from align.jobs.local import Event, Failed
@@ -172,7 +171,7 @@ def what_went_wrong(failed: Failed) -> str:
     return message if named else f"{failed.file.place}: {message}"
 
 
-def open_job(options: Options, aligner: Aligner | TwoWayAligner) -> Run:
+def open_job(options: Options, aligner: Aligner) -> Run:
     """What is run: noted in the folder of the results by the first job there, for all others."""
     from align.jobs.locks import one_at_a_time
     from align.jobs.records import open_run
@@ -192,20 +191,19 @@ def open_job(options: Options, aligner: Aligner | TwoWayAligner) -> Run:
         )
 
 
-def read_where(aligner: Aligner | TwoWayAligner, note: Run, options: Options) -> Aligner | TwoWayAligner:
+def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
     """The same aligner, but reading where a note in a folder of results says.
 
     Raises:
         DataError: there is no such place, or its signature is another.
     """
-    from align.core.two_way import reading_at
     from align.jobs.files import join
     from align.jobs.records import NOTE
 
     try:
         if not note.choices:
             raise ValueError("no layer and no head")
-        aligner = reading_at(aligner, note.choices)
+        aligner = aligner.reading_at(note.choices)
         if note.signature != sign(aligner, options, note.choices):
             raise ValueError("its signature is not that of its settings and choices")
     except ValueError as error:
@@ -213,16 +211,16 @@ def read_where(aligner: Aligner | TwoWayAligner, note: Run, options: Options) ->
     return aligner
 
 
-def what_is_run(aligner: Aligner | TwoWayAligner, options: Options) -> dict[str, Any]:
+def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     """What the results depend on besides the input, to the last digit of a score.
 
     What becomes of bad rows is not among it: in a file that was finished without that, there are none.
     """
     return {
         "settings": sign(aligner, options),
-        "device": aligner.directions[0].recorder.device,
+        "device": aligner.forward.recorder.device,
         "buffer": options.models.buffer,
-        "batch-tokens": aligner.directions[0].batch_tokens,
+        "batch-tokens": aligner.batch_tokens,
         "source-column": options.columns.source,
         "target-column": options.columns.target,
         "id-column": options.columns.id,

@@ -238,7 +238,7 @@ def sweep_models(
     if swept.skipped:
         message = f"too long for the model, and without links: {swept.skipped:,} pairs"
         warnings.warn(message, TextWarning, stacklevel=2)
-    return swept, [aligner.recorder.name for aligner in aligners]
+    return swept, [aligner.forward.recorder.name for aligner in aligners]
 
 
 def warn_if_hopeless(swept: Sweep) -> None:

@@ -69,11 +69,12 @@ def _align(given: Input, items: Iterator[Tagged], options: Options, results: Res
 
     progress.begin(0, len(aligner.directions) + bool(options.search), lambda: None, "choosing layer and head …")
     try:
-        found = (
-            aligner.translate(pairs(), options.search, announce, progress.batch)
-            if options.search
-            else aligner(pairs(), announce, progress.batch)
-        )
+        if options.search:
+            from align.models.translate import translate
+
+            found = translate(aligner, pairs(), options.search, announce, progress.batch)
+        else:
+            found = aligner(pairs(), announce, progress.batch)
         with closing(found):
             for alignment in found:
                 item = kept.popleft()

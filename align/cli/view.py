@@ -153,13 +153,13 @@ def attention_of(options: Options, models: Models, text: Sequence[Pair]) -> Atte
     from align.evaluation.swept import SCORES
 
     some = text[: options.most]
-    choice = aligner.fixed(text).choice
+    choice = aligner.fixed(text).forward.choice
     assert choice
     return Attention(
-        name=aligner.recorder.name,
+        name=aligner.forward.recorder.name,
         position=options.position,
         scores=SCORES,
-        cells=all_cells(aligner.recorder),
+        cells=all_cells(aligner.forward.recorder),
         shown=choice.place.cells()[options.position],
         shares=shares_of_cells(aligner, some, options.position),
     )

@@ -1,4 +1,4 @@
-"""One model: pairs in, alignments out, lazily and in order."""
+"""Aligns sentence pairs with one translation model or with two, lazily and in order."""
 
 from __future__ import annotations
 
@@ -8,80 +8,58 @@ from functools import cached_property
 from itertools import islice
 from typing import get_args
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
 from align.core.backend import Recorder
-from align.core.batching import BATCH_TOKENS, BUFFER, Encoded, OnBatch, Terms, TooLong, cut, encode, tell
+from align.core.batching import (
+    BATCH_TOKENS,
+    BUFFER,
+    SHARED_BUFFER,
+    Encoded,
+    OnBatch,
+    Terms,
+    TooLong,
+    chunks,
+    cut,
+    encode,
+    tell,
+)
 from align.core.checks import doubts_about_choice, doubts_about_text
 from align.core.choice import Calibration, candidates, choose
 from align.core.errors import ModelError
 from align.core.extraction import LinkScores, Reader
 from align.core.pieces import IdPair
-from align.core.settings import Search, Settings
-from align.core.stream import Chosen, Found, OnChoice, Steps, align_stream
+from align.core.settings import THRESHOLD, Settings
+from align.core.soft import links_above, soft_scores
+from align.core.stream import Chosen, Found, OnChoice, OneProcess, OpenPool, Steps, align_stream
+from align.core.symmetrize import DIRECTIONS, METHODS, SOFT, symmetrize
 from align.core.text import number_pairs
-from align.core.types import Alignment, Choice, Pair, Place
-from align.models.translate import Sentence, translate
+from align.core.types import Alignment, Choice, Pair, Pieces, Place
 
 PairLike = Pair | tuple[str | Sequence[str], str | Sequence[str]]
-"""A pair, or its source and target: strings, whose words are between spaces, or words."""
+"""A pair, or its source and target: strings, whose words are between spaces, or sequences of words."""
 
+GROUP = 32
+"""Batches that pass through the forward model before the same pairs, batched again, pass through the reverse model."""
 
-def align_encoded(
-    reader: Reader,
-    encoded: Sequence[Encoded],
-    place: Place | None,
-    batch_tokens: int = BATCH_TOKENS,
-    on_batch: OnBatch | None = None,
-) -> Iterator[Alignment]:
-    """Align a buffer of encoded pairs: one alignment for each, in order.
-
-    Args:
-        reader: of the model.
-        encoded: the buffer.
-        place: where to read; None only where no pair has pieces.
-        batch_tokens: pieces in a batch, pads included.
-        on_batch: is told of each batch.
-    """
-    links = _links(reader, encoded, place, batch_tokens, on_batch) if place else {}
-    for n, one in enumerate(encoded):
-        yield Alignment(one.pair, links.get(n, {}), one.skipped)
-
-
-def _links(
-    reader: Reader, encoded: Sequence[Encoded], place: Place, batch_tokens: int, on_batch: OnBatch | None
-) -> dict[int, LinkScores]:
-    """Links of those pairs that have pieces, by number."""
-    links: dict[int, LinkScores] = {}
-    for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):
-        links |= zip(numbers, reader.links(batch, place), strict=True)
-    return links
+Numbered = tuple[list[int], list[Pieces]]
+"""A batch: numbers of pairs in the buffer, and their pieces."""
 
 
 @dataclass(frozen=True, eq=False)
-class Aligner:
-    """Word alignments out of a translation model's attention.
-
-    Where `settings` leave layer or head on "auto", each call chooses for its own text, by lexical consistency: up to
-    1,000 pairs of the first buffer decide. With under 50 there the model's stored calibration does, and without one the
-    layer at a third of the depth. `fixed` makes an aligner that chooses no more.
-
-    Threads may share an aligner, and forked processes, a copy each. Pickled, it is the path of its model and its
-    settings: another process loads the same model again, once.
+class Direction:
+    """A model that translates in one direction, and what is read from its attention.
 
     Attributes:
         recorder: the model.
-        settings: what to read off its attention.
-        calibration: the model's stored choices.
-        choice: where to read, instead of choosing.
-        buffer: pairs to read ahead, to sort them by length; one buffer is held in memory, or with workers a few.
-        batch_tokens: pieces in a batch, pads included.
-        too_long: what to do with pairs that the model has no positions for: "stop" raises, "blank" leaves
-            them without links.
-        workers: processes that share the text, with one CPU thread each; 1 is this one, which also does alone what
-            is short, or read in buffers of under 500. They begin and end with each call, and change no link.
+        settings: score, position, layer, head and threshold of its links.
+        calibration: layer and head that the model's folder stores, by score and position.
+        choice: layer and head to read; None chooses them for each text.
 
     Raises:
-        ModelError: a layer or head that the model does not have, or a choice that the settings do not allow.
-        ValueError: a size below 1; another word for `too_long`; workers for a model on a GPU.
+        ModelError: the model does not have such a layer or head, or `settings` exclude `choice`.
     """
 
     recorder: Recorder
@@ -89,37 +67,96 @@ class Aligner:
     _: KW_ONLY
     calibration: Calibration = field(default_factory=dict)
     choice: Choice | None = None
-    buffer: int = BUFFER
-    batch_tokens: int = BATCH_TOKENS
-    too_long: TooLong = "stop"
-    workers: int = 1
 
     def __post_init__(self) -> None:
-        if self.too_long not in get_args(TooLong):
-            raise ValueError(f"too_long is one of {', '.join(get_args(TooLong))}; not {self.too_long!r}")
-        for name in ("buffer", "batch_tokens", "workers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is a number from 1; not {getattr(self, name)}")
-        if self.workers > 1 and self.recorder.device != "cpu":
-            raise ValueError(f"{self.workers} workers are for a model on the CPU; {self.recorder.device} takes one")
         allowed = candidates(self.recorder, self.settings)
         if self.choice:
             cells = self.choice.place.cells()
             if set(cells) != set(allowed) or any(cell not in allowed[position] for position, cell in cells.items()):
                 raise ModelError(f"{self.choice.place}: no such place in {self.recorder.name}, or not as asked")
 
-    @property
-    def directions(self) -> tuple[Aligner, ...]:
-        """The aligners of single models that this one is made of: itself."""
-        return (self,)
-
     @cached_property
     def reader(self) -> Reader:
-        """What reads links off the model, as the settings say."""
+        """Reads scores and links from the model's attention, as the settings say."""
         return Reader(self.recorder, self.settings.score, self.settings.null, self.settings.threshold)
 
+    def choose(self, encoded: Sequence[Encoded], batch_tokens: int = BATCH_TOKENS) -> Choice:
+        """Return the layer and head to read for a text that begins with these pairs."""
+        return self.choice or choose(self.reader, encoded, self.settings, self.calibration, batch_tokens)
+
+    def doubts(self, encoded: Sequence[Encoded], choice: Choice, terms: Terms | None = None) -> list[str]:
+        """Return warnings about a text, judged by its first pairs; empty where it looks like this model's text."""
+        cells = candidates(self.recorder, self.settings)
+        encoded = [one for one in encoded if not isinstance(one.pair, IdPair)]  # ids cannot be segmented again
+        return [
+            *doubts_about_text(self.recorder, encoded, terms),
+            *doubts_about_choice(self.recorder, self.reader, choice, encoded, cells, terms),
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Aligner:
+    """Word alignments from the attention of one translation model, or of two that translate in opposite directions.
+
+    Where the settings leave layer or head on "auto", each call chooses them for its own text, by lexical consistency:
+    up to 1,000 pairs of the first buffer decide. Below 50 pairs the model's stored calibration decides, and without one
+    the layer at a third of the depth is read. `fixed` returns an aligner that no longer chooses.
+
+    Threads may share an aligner, and forked processes have a copy each. A pickled aligner is the path of its models and
+    its settings: another process loads the same models again, once.
+
+    Attributes:
+        forward: the model that translates source to target.
+        reverse: the model that translates target to source, or None.
+        method: how links of two directions are combined: "soft" links words whose `align.core.soft.soft_scores` exceed
+            `threshold`; a key of `align.core.symmetrize.METHODS` combines the links of both directions, each with the
+            threshold of its own settings; "forward" and "reverse" keep the links of one direction.
+        threshold: of the method "soft", from 0 to 1.
+        buffer: pairs to read ahead, to sort them by length; one buffer is in memory, or with several processes a few.
+        batch_tokens: pieces in a batch, padding included.
+        too_long: policy for pairs that exceed the positions of a model: "stop" raises, "blank" leaves them without
+            links.
+        pool: opens what runs the work, by default this process. `align.io.pool.processes` shares a text among several
+            processes; no link depends on it. Buffers below 500 pairs always stay in this process.
+
+    Raises:
+        ValueError: a size below 1, an unknown method or policy, or a threshold outside 0 to 1.
+    """
+
+    forward: Direction
+    reverse: Direction | None = None
+    method: str = SOFT
+    _: KW_ONLY
+    threshold: float = THRESHOLD
+    buffer: int = BUFFER
+    batch_tokens: int = BATCH_TOKENS
+    too_long: TooLong = "stop"
+    pool: OpenPool = OneProcess
+
+    def __post_init__(self) -> None:
+        if self.too_long not in get_args(TooLong):
+            raise ValueError(f"too_long is one of {', '.join(get_args(TooLong))}; not {self.too_long!r}")
+        for name in ("buffer", "batch_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is a number from 1; not {getattr(self, name)}")
+        known = (SOFT, *METHODS, *DIRECTIONS)
+        if self.method not in known:
+            raise ValueError(f"the method is one of {', '.join(known)}; not {self.method!r}")
+        if not 0 <= self.threshold <= 1:
+            raise ValueError(f"the threshold is a number from 0 to 1; not {self.threshold}")
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The forward direction and, if there is one, the reverse direction."""
+        return (self.forward, self.reverse) if self.reverse else (self.forward,)
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Layer and head of each direction; empty where they are chosen for each text."""
+        return tuple(direction.choice for direction in self.directions if direction.choice)
+
     def align(self, source: str | Sequence[str], target: str | Sequence[str]) -> Alignment:
-        """Align one pair of sentences, given as strings (words at spaces) or as words."""
+        """Align one sentence pair, given as strings (words between spaces) or as sequences of words."""
         return next(self([(source, target)]))
 
     def align_ids(
@@ -135,127 +172,243 @@ class Aligner:
             output = model.generate(**inputs)
             aligner.align_ids(inputs.input_ids[0], output[0])
 
-        For many of them, aligners take `IdPair`s as they take other pairs.
+        For many pairs, pass `IdPair`s to the aligner.
 
         Args:
             source: ids as the encoder reads them, special pieces and padding included.
-            target: ids as `generate` has put them out.
-            source_words: the word of each, from 0, and None for special pieces; without it links count the ids
+            target: ids as `generate` returns them.
+            source_words: word of each source id, from 0, and None for special pieces; without it links count the ids
                 themselves, and special pieces have no link. See `words_of_pieces` and `words_of_offsets`.
-            target_words: likewise.
+            target_words: word of each target id, likewise.
 
         Raises:
-            TypeError, ValueError: what is no list of ids, or not a word for each of them.
-            PairError: ids that are not this model's, or more than it takes.
+            TypeError, ValueError: the ids are no sequence of integers, or the words do not match them in number.
+            PairError: ids outside the model's vocabulary, or more than it takes.
         """
         return next(self([IdPair.of(source, target, source_words, target_words)]))
 
     def __call__(
         self, pairs: Iterable[PairLike], on_choice: OnChoice | None = None, on_batch: OnBatch | None = None
     ) -> Generator[Alignment, None, None]:
-        """Align pairs: one alignment for each, in order, a buffer at a time.
+        """Align pairs: yield one alignment for each, in order, a buffer at a time.
+
+        The score of a link is its soft score; with a symmetrisation heuristic the mean of its scores in both
+        directions, 0 where a direction does not have it. A pair that is too long for one of the models is skipped.
 
         Args:
-            pairs: of any number.
-            on_choice: is told where they are read, before the first of the buffer that decided comes out.
-            on_batch: is told of each batch how many pairs are done, before those of its buffer come out.
+            pairs: any number of pairs.
+            on_choice: receives layer and head of each direction, before the first alignment of the buffer that decided.
+            on_batch: receives the number of pairs in each batch that has passed through a model.
 
         Raises:
-            TypeError, ValueError: an item that is not a source and a target.
-            PairError: a pair that is longer than the model takes, unless `too_long` is "blank". The pairs
-                before it come out first, as they do before any exception of `pairs` itself.
-            ChildProcessError: a worker was killed.
+            TypeError, ValueError: an item is not a source and a target, or consists of ids for two models.
+            PairError: a pair is longer than a model takes, unless `too_long` is "blank". The pairs before it come out
+                first, as they do before any exception of `pairs` itself.
+            ChildProcessError: a worker process was killed.
 
         Warns:
-            TextWarning: the text does not look like what the model was trained on.
+            TextWarning: the text does not look like what a model was trained on.
         """
         return align_stream(self.steps, number_pairs(pairs), on_choice, on_batch)
 
-    @property
-    def steps(self) -> Steps:
-        """What becomes of a buffer of pairs."""
-        return Steps(self._encode, self._choose, self._align, self.buffer, self.workers)
-
-    def translate(
-        self,
-        sentences: Iterable[Sentence],
-        search: Search | None = None,
-        on_choice: OnChoice | None = None,
-        on_batch: OnBatch | None = None,
-    ) -> Generator[Alignment, None, None]:
-        """Translate and align: one alignment with its translation for each sentence, in order, a buffer at a time.
-
-            for alignment in aligner.translate(["Das Haus ist alt."], Search(beam=1)):
-                print(" ".join(alignment.pair.target), "|||", alignment)
-
-        The translations are text, Moses' tokens joined, in the model's case. A blank sentence stays blank.
-
-        Args:
-            sentences: of any number.
-            search: how to search; fairseq's defaults with a beam of 5, whatever the model.
-            on_choice: is told where the alignments are read.
-            on_batch: is told how many sentences have been translated, some at a time, and how many aligned.
-
-        Raises:
-            TypeError, ValueError: an item that is not a sentence.
-            PairError: a sentence that is longer than the model takes, or has a translation that is, unless `too_long`
-                is "blank". Those before it come out first.
-        """
-        return translate(self, sentences, search, on_choice, on_batch)
-
     def fixed(self, sample: Iterable[PairLike] = ()) -> Aligner:
-        """The same aligner, but reading every text where it would read this one: links then depend on their pair only.
+        """Return the same aligner, but one that reads every text at the layer and head it would choose for `sample`.
 
-            service = load().fixed()                      # where the model's own calibration says
-            service = load().fixed(read_text("de", "en")) # where a text like those to come says
+        The links of a pair then depend on nothing but the pair.
+
+            service = load().fixed()                      # layer and head of the model's own calibration
+            service = load().fixed(read_text("de", "en")) # layer and head for a text like this one
 
         Args:
-            sample: pairs of which the first buffer decides; under 50 of them leave it to the stored calibration.
+            sample: pairs, of which the first buffer decides; below 50 pairs the stored calibration decides.
 
         Raises:
             TypeError, ValueError: as aligning the sample does.
         """
-        encoded = [encode(self.recorder, pair, self.too_long) for pair in islice(number_pairs(sample), self.buffer)]
-        return replace(self, choice=choose_for(self, encoded))
+        encoded = [self._encode(pair) for pair in islice(number_pairs(sample), self.buffer)]
+        return self.reading_at(self._choices(encoded))
 
-    def _encode(self, pair: Pair) -> Encoded:
-        return encode(self.recorder, pair, self.too_long)
+    def reading_at(self, choices: Sequence[Choice]) -> Aligner:
+        """Return the same aligner, but one that reads these layers and heads.
 
-    def _choose(self, encoded: Sequence[Encoded]) -> Chosen | None:
-        if not any(one.pieces for one in encoded):
-            return None
-        choice = choose_for(self, encoded)
-        return Chosen((choice,), doubts_about(self, encoded, choice))
-
-    def _align(self, encoded: Sequence[Encoded], choices: tuple[Choice, ...], on_batch: OnBatch | None) -> list[Found]:
-        links = _links(self.reader, encoded, choices[0].place, self.batch_tokens, on_batch) if choices else {}
-        return [(links.get(n, {}), one.skipped) for n, one in enumerate(encoded)]
-
-    def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
-        """The scores that links of this pair by itself are read off, `[J][I+1]`, the last column being `</s>`.
+        Args:
+            choices: one for each direction.
 
         Raises:
-            ValueError: a blank or too long side.
+            ValueError: the number of choices is not that of the directions, or a model does not have one of them.
         """
-        one = encode(self.recorder, next(number_pairs([(source, target)])), self.too_long)
-        if one.pieces is None:
+        if len(choices) != len(self.directions):
+            raise ValueError(f"layer and head of {len(choices)} models, and there are {len(self.directions)}")
+        forward, *reverse = (
+            replace(direction, choice=choice) for direction, choice in zip(self.directions, choices, strict=True)
+        )
+        return replace(self, forward=forward, reverse=reverse[0] if reverse else None)
+
+    def word_scores(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[list[float]]:
+        """Return the forward model's word scores `[J][I+1]` of a pair by itself; the last column is `</s>`.
+
+        Raises:
+            ValueError: a side is blank or too long.
+        """
+        encoded = encode(self.forward.recorder, next(number_pairs([(source, target)])), self.too_long)
+        if encoded.pieces is None:
             raise ValueError("one side is blank, or too long for the model")
-        rows: list[list[float]] = self.reader.scores([one.pieces], choose_for(self, [one]).place)[0].tolist()
+        place = self.forward.choose([encoded], self.batch_tokens).place
+        rows: list[list[float]] = self.forward.reader.scores([encoded.pieces], place)[0].tolist()
         return rows
 
+    @property
+    def steps(self) -> Steps:
+        """The three steps of aligning a buffer of pairs, and what runs them."""
+        pool = self.pool if self.buffer >= SHARED_BUFFER else OneProcess
+        return Steps(self._encode, self._choose, self._align, self.buffer, pool)
 
-def doubts_about(aligner: Aligner, encoded: Sequence[Encoded], choice: Choice, terms: Terms | None = None) -> list[str]:
-    """What in a text that begins with these pairs looks as if it were not this model's text: warnings."""
-    recorder, cells = aligner.recorder, candidates(aligner.recorder, aligner.settings)
-    encoded = [one for one in encoded if not isinstance(one.pair, IdPair)]  # which no recorder can cut anew
-    return [
-        *doubts_about_text(recorder, encoded, terms),
-        *doubts_about_choice(recorder, aligner.reader, choice, encoded, cells, terms),
-    ]
+    @cached_property
+    def _terms(self) -> tuple[Terms, ...]:
+        """Names of the models and their sides in messages; the sides are those of the forward direction."""
+        if self.reverse is None:
+            return (Terms(),)
+        return (
+            Terms(f"the forward model ({self.forward.recorder.name})", "source", "target"),
+            Terms(f"the reverse model ({self.reverse.recorder.name})", "target", "source"),
+        )
+
+    def _encode(self, pair: Pair) -> tuple[Encoded, ...]:
+        """Return a pair with the pieces of each model: of all of them, or of none."""
+        if self.reverse and isinstance(pair, IdPair):
+            raise TypeError("ids are those of one model: align them with one model, or their text with two")
+        forward = encode(self.forward.recorder, pair, self.too_long, self._terms[0])
+        if self.reverse is None:
+            return (forward,)
+        swapped = Pair(pair.target, pair.source, pair.id)
+        reverse = encode(self.reverse.recorder, swapped, self.too_long, self._terms[1])
+        if forward.pieces and reverse.pieces:
+            return forward, reverse
+        skipped = forward.skipped or reverse.skipped
+        return Encoded(pair, None, skipped), Encoded(swapped, None, skipped)
+
+    def _choices(self, encoded: Sequence[tuple[Encoded, ...]]) -> tuple[Choice, ...]:
+        return tuple(
+            direction.choose([directions[n] for directions in encoded], self.batch_tokens)
+            for n, direction in enumerate(self.directions)
+        )
+
+    def _choose(self, encoded: Sequence[tuple[Encoded, ...]]) -> Chosen | None:
+        if not any(forward.pieces for forward, *_ in encoded):
+            return None
+        choices = self._choices(encoded)
+        doubts: list[str] = []
+        for n, direction in enumerate(self.directions):
+            doubts += direction.doubts([directions[n] for directions in encoded], choices[n], self._terms[n])
+        return Chosen(choices, doubts)
+
+    def _align(
+        self, encoded: Sequence[tuple[Encoded, ...]], choices: tuple[Choice, ...], on_batch: OnBatch | None
+    ) -> list[Found]:
+        forward = [directions[0] for directions in encoded]
+        links: dict[int, LinkScores] = {}
+        if choices and self.reverse:
+            reverse = [directions[1] for directions in encoded]
+            links = self._two_way_links(self.reverse, forward, reverse, [c.place for c in choices], on_batch)
+        elif choices:
+            links = _links(self.forward.reader, forward, choices[0].place, self.batch_tokens, on_batch)
+        return [(links.get(n, {}), one.skipped) for n, one in enumerate(forward)]
+
+    def _two_way_links(
+        self,
+        reverse: Direction,
+        forward_encoded: Sequence[Encoded],
+        reverse_encoded: Sequence[Encoded],
+        places: Sequence[Place],
+        on_batch: OnBatch | None,
+    ) -> dict[int, LinkScores]:
+        """Return the links of a buffer by number, from both models."""
+        combine = self._soft_links if self.method == SOFT else self._symmetrised_links
+        links: dict[int, LinkScores] = {}
+        for group in chunks(cut(forward_encoded, self.batch_tokens), GROUP):
+            numbers = [n for of_batch, _ in group for n in of_batch]
+            batches = cut([reverse_encoded[n] for n in numbers], self.batch_tokens)
+            renumbered = [([numbers[n] for n in of_batch], batch) for of_batch, batch in batches]
+            links |= combine(reverse, group, renumbered, places, on_batch)
+        return links
+
+    def _soft_links(
+        self,
+        reverse: Direction,
+        forward_batches: Sequence[Numbered],
+        reverse_batches: Sequence[Numbered],
+        places: Sequence[Place],
+        on_batch: OnBatch | None,
+    ) -> dict[int, LinkScores]:
+        """Link words whose soft score, of the scores of both directions, exceeds the threshold."""
+        rows: dict[int, NDArray[np.float32]] = {}  # [J, I] of each pair; numpy is faster for many small slices
+        for numbers, batch in tell(forward_batches, on_batch):
+            shares = self.forward.reader.shares(batch, places[0]).cpu().numpy()  # [B, J, I]
+            for n, pieces, row in zip(numbers, batch, shares, strict=True):
+                rows[n] = row[: pieces.words[1], : pieces.words[0]]
+        links: dict[int, LinkScores] = {}
+        for numbers, batch in tell(reverse_batches, on_batch):
+            of_reverse = reverse.reader.shares(batch, places[1])  # [B, I, J]
+            of_forward = np.zeros((len(numbers), *of_reverse.shape[:0:-1]), dtype=np.float32)  # [B, J, I]
+            for b, n in enumerate(numbers):
+                of_forward[b, : rows[n].shape[0], : rows[n].shape[1]] = rows[n]
+            scores = soft_scores(torch.from_numpy(of_forward).to(of_reverse), of_reverse)  # [B, J, I]
+            links |= zip(numbers, links_above(scores, self.threshold), strict=True)
+        return links
+
+    def _symmetrised_links(
+        self,
+        reverse: Direction,
+        forward_batches: Sequence[Numbered],
+        reverse_batches: Sequence[Numbered],
+        places: Sequence[Place],
+        on_batch: OnBatch | None,
+    ) -> dict[int, LinkScores]:
+        """Combine the links of both directions by a heuristic, or keep those of one."""
+        of_forward: dict[int, LinkScores] = {}
+        of_reverse: dict[int, LinkScores] = {}
+        for numbers, batch in tell(forward_batches if self.method != "reverse" else (), on_batch):
+            of_forward |= zip(numbers, self.forward.reader.links(batch, places[0]), strict=True)
+        for numbers, batch in tell(reverse_batches if self.method != "forward" else (), on_batch):
+            for n, links in zip(numbers, reverse.reader.links(batch, places[1]), strict=True):
+                of_reverse[n] = {link[::-1]: score for link, score in links.items()}
+        numbers = [n for of_batch, _ in forward_batches for n in of_batch]
+        return {n: self._symmetrise(of_forward.get(n, {}), of_reverse.get(n, {})) for n in numbers}
+
+    def _symmetrise(self, forward: LinkScores, reverse: LinkScores) -> LinkScores:
+        """Combine the links of one pair in both directions."""
+        if self.method in DIRECTIONS:
+            return forward or reverse
+        links = symmetrize(frozenset(forward), frozenset(reverse), self.method)
+        return {link: (forward.get(link, 0.0) + reverse.get(link, 0.0)) / 2 for link in links}
 
 
-def choose_for(aligner: Aligner, encoded: Sequence[Encoded]) -> Choice:
-    """Where an aligner reads a text that begins with these pairs; aligns nothing."""
-    if aligner.choice:
-        return aligner.choice
-    return choose(aligner.reader, encoded, aligner.settings, aligner.calibration, aligner.batch_tokens)
+def align_encoded(
+    reader: Reader,
+    encoded: Sequence[Encoded],
+    place: Place,
+    batch_tokens: int = BATCH_TOKENS,
+    on_batch: OnBatch | None = None,
+) -> Iterator[Alignment]:
+    """Align a buffer of encoded pairs with one model: yield one alignment for each, in order.
+
+    Args:
+        reader: of the model's attention.
+        encoded: the buffer.
+        place: layer and head to read.
+        batch_tokens: pieces in a batch, padding included.
+        on_batch: receives the number of pairs of each batch.
+    """
+    links = _links(reader, encoded, place, batch_tokens, on_batch)
+    for n, one in enumerate(encoded):
+        yield Alignment(one.pair, links.get(n, {}), one.skipped)
+
+
+def _links(
+    reader: Reader, encoded: Sequence[Encoded], place: Place, batch_tokens: int, on_batch: OnBatch | None
+) -> dict[int, LinkScores]:
+    """Return the links of those pairs that have pieces, by number."""
+    links: dict[int, LinkScores] = {}
+    for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):
+        links |= zip(numbers, reader.links(batch, place), strict=True)
+    return links

@@ -30,6 +30,11 @@ def shorten(text: str, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def printable(text: str) -> str:
+    """Return text that cannot move a terminal's cursor or change its colours: other characters become their escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def one_line(error: BaseException, most: int = 120) -> str:
     """A library's message, which may quote a file, as one line that is not too long."""
     return shorten(" ".join(str(error).split()), most)

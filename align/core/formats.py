@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from align.core.errors import shorten, show_value
-from align.core.foreign_formats import recognise_links
 from align.core.text import split_words
 from align.core.types import Alignment, Gold, Links
 
@@ -184,7 +183,7 @@ def _visible(match: re.Match[str]) -> str:
 def to_json(record: Any, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
     """JSON, with all scripts as they are, and what is invisible or acts on a terminal escaped: the same value.
 
-    That is what `align.core.escape` escapes everywhere else, except spaces and joiners, which are part of words.
+    Unlike `align.core.errors.printable`, it keeps spaces and joiners, which are part of words.
 
     Raises:
         ValueError: a number is infinite or none at all, for which JSON has no form.
@@ -312,3 +311,51 @@ WITH_LINES = ("jsonl", "offsets")
 
 WITH_WORDS = ("giza", *WITH_LINES)
 """Those that take more of a pair than its number."""
+
+
+_PHARAOH = r"[0-9]+-[0-9]+(?:[ \t]+[0-9]+-[0-9]+)*"
+_TO_PAIRS = r"`sed -E 's/[^0-9]+/ /g; s/([0-9]+) ([0-9]+)/\1-\2/g'` writes them as 0-0 1-1"
+_WITHOUT_NONE = r"`sed -E 's/[[(]([0-9]+|None), ?None[])]|[[(]None, ?[0-9]+[])]//g'` removes these"
+_WITHOUT_NULL = "leave them out (`sed -E 's/NULL-[0-9]+|[0-9]+-NULL//g'`)"
+
+_FOREIGN = tuple(
+    (re.compile(pattern), name, advice)
+    for pattern, name, advice in (
+        (r"[STHDPA]-[0-9]+\t", "fairseq's output (A-0 TAB links)", "`grep ^A- | sort -V | cut -f 2` leaves the links"),
+        (
+            rf"[0-9]+\t(?:{_PHARAOH})?$",
+            "a running number and a TAB before the links",
+            "`cut -f 2` leaves the links",
+        ),
+        (r"\[?[(\[].*None", "pairs of numbers in brackets, some of them None", _WITHOUT_NONE),
+        (r"\[?[(\[][0-9]+, ?[0-9]+[)\]]", "pairs of numbers in brackets", _TO_PAIRS),
+        (r"(?:[0-9]+ [0-9]+(?: |$))+$", "pairs of numbers between spaces", _TO_PAIRS),
+        (rf"{_PHARAOH}, ?[0-9]", "links between commas", "`tr , ' '` replaces these"),
+        (r"(?:.* )?(?:NULL-[0-9]+|[0-9]+-NULL)(?: |$)", "links to NULL", _WITHOUT_NULL),
+        (r"[SP] [0-9]+ [0-9]+$", "no number of a sentence before the link", "write `1 1 1 S`, the mark last"),
+        (r"[0-9]+-[0-9]+/[0-9.]+(?: |$)", "scores after a slash", "`tr / :` writes them as 0-0:0.5"),
+        (r"<?[0-9]*\.[0-9]+[ ,]", "soft alignments", "write links, as Marian does for hard alignments"),
+        (r"<[/?!a-zA-Z]", "XML", "write a line such as 0-0 1-1 for each sentence pair"),
+    )
+)
+
+
+def recognise_links(line: str) -> str:
+    """Return the format of a line that cannot be read as links, and what to do; nothing if the format is unknown."""
+    line = line.strip(" ")
+    if "|||" in line:
+        return _between_bars([field.strip(" \t") for field in line.split("|||")])
+    return next((f"{name}: {advice}" for pattern, name, advice in _FOREIGN if pattern.match(line)), "")
+
+
+def _between_bars(fields: list[str]) -> str:
+    """Tell links with their score, translations with links, and text from one another by their fields between bars."""
+    if len(fields) == 2 and re.fullmatch(r"-?[0-9.]+(?:e-?[0-9]+)?|-?inf|nan", fields[1]):
+        name, field = "links and their score between |||", 1
+    else:
+        field = next((n for n, text in enumerate(fields, 1) if re.fullmatch(_PHARAOH, text)), 0)
+        name = "links among fields between |||"
+    if not field:
+        return "text with |||, not links: give the file of its links"
+    best = "!n[$1]++ " if fields[0].isdigit() else ""  # of the translations of a sentence the first
+    return f"{name}: `awk -F ' *[|][|][|] *' '{best}{{print ${field}}}'` leaves the links"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from align.core.batching import SHARED_BUFFER, SLICE_WORDS, OnBatch, chunks, slices
+from align.core.batching import SLICE_WORDS, OnBatch, chunks, slices
 from align.core.errors import PairError
 from align.core.extraction import LinkScores
 from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
-from align.io.pool import Job, Workers
 
 T = TypeVar("T")
 
@@ -30,27 +31,94 @@ class Chosen(NamedTuple):
     doubts: Sequence[str]
 
 
-class Steps(NamedTuple):
-    """What an aligner of one model or two does to a buffer of pairs.
+Task = Callable[..., list[Any]]
+"""Processes a slice of the text: takes what was submitted and, as its last argument, `on_batch`."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A task with its arguments, and its outcomes once it is done."""
+
+    task: str
+    arguments: tuple[Any, ...]
+    outcomes: list[Any] = field(default_factory=list)
+    error: Exception | None = None
+    done: bool = False
+
+
+class Pool(Protocol):
+    """Runs jobs, in this process or in others.
 
     Attributes:
-        encode: a pair to its pieces.
-        choose: encoded pairs, the first of a text, to where it is read; None where they have no pieces.
-        align: encoded pairs to what was found in each.
+        shared: whether other processes run the jobs.
+        busy: whether it has enough jobs; one process always has.
+        max_buffers: buffers that may be under way at a time.
+    """
+
+    shared: bool
+
+    @property
+    def busy(self) -> bool: ...  # noqa: D102
+    @property
+    def max_buffers(self) -> int: ...  # noqa: D102
+
+    def share(self) -> None:
+        """Run all jobs from here on in other processes, if there are any."""
+
+    def submit(self, task: str, *arguments: Any) -> Job:
+        """Take a job, which is run before `finish` returns its outcomes."""
+
+    def finish(self, job: Job) -> list[Any]:
+        """Return the outcomes of a job, or raise its exception."""
+
+    def hear(self) -> None:
+        """Wait for a message of another process."""
+
+
+OpenPool = Callable[[Mapping[str, Task], OnBatch | None], AbstractContextManager[Pool]]
+"""Opens a pool for tasks by name, those named first being run first, and passes `on_batch` on to them."""
+
+
+class OneProcess(nullcontext[Any]):
+    """Runs each job in this process, when its outcomes are asked for."""
+
+    shared, busy, max_buffers = False, True, 2
+
+    def __init__(self, tasks: Mapping[str, Task], on_batch: OnBatch | None) -> None:
+        super().__init__(self)
+        self._tasks, self._on_batch = tasks, on_batch
+
+    def share(self) -> None:
+        """Do nothing: there is no other process."""
+
+    def submit(self, task: str, *arguments: Any) -> Job:
+        """Return a job, which is not run yet."""
+        return Job(task, arguments)
+
+    def finish(self, job: Job) -> list[Any]:
+        """Run a job and return its outcomes."""
+        return self._tasks[job.task](*job.arguments, self._on_batch)
+
+    def hear(self) -> None:
+        """Do nothing: there is no other process."""
+
+
+class Steps(NamedTuple):
+    """What an aligner does with a buffer of pairs.
+
+    Attributes:
+        encode: returns a pair with its pieces.
+        choose: returns layer and head for encoded pairs, the first of a text; None where no pair has pieces.
+        align: returns links and status of encoded pairs.
         buffer: pairs to read ahead.
-        workers: processes to share larger buffers among.
+        pool: opens what runs the steps.
     """
 
     encode: Callable[[Pair], Any]
     choose: Callable[[Sequence[Any]], Chosen | None]
     align: Callable[[Sequence[Any], tuple[Choice, ...], OnBatch | None], list[Found]]
     buffer: int
-    workers: int
-
-    @property
-    def processes(self) -> int:
-        """How many processes share the text; small buffers are for whoever waits for each answer."""
-        return self.workers if self.buffer >= SHARED_BUFFER else 1
+    pool: OpenPool
 
 
 def align_stream(
@@ -58,7 +126,7 @@ def align_stream(
     pairs: Iterable[Pair],
     on_choice: OnChoice | None,
     on_batch: OnBatch | None,
-    workers: Workers | None = None,
+    pool: Pool | None = None,
 ) -> Generator[Alignment, None, None]:
     """Align pairs: one alignment for each, in order; see `Aligner.__call__`.
 
@@ -67,15 +135,15 @@ def align_stream(
         pairs: of any number.
         on_choice: is told where they are read.
         on_batch: is told of each batch.
-        workers: with a task that `aligning` makes of the same steps; None for workers of its own.
+        pool: has the task `aligning(steps)` under the name "align"; None opens the pool of the steps.
     """
-    if workers is None:
-        with Workers(steps.processes, {"align": aligning(steps)}, on_batch) as workers:
-            yield from align_stream(steps, pairs, on_choice, on_batch, workers)
+    if pool is None:
+        with steps.pool({"align": aligning(steps)}, on_batch) as pool:
+            yield from align_stream(steps, pairs, on_choice, on_batch, pool)
         return
     choices: tuple[Choice, ...] = ()
     encoded = ((pair, pair if choices else steps.encode(pair)) for pair in pairs)
-    queue = InOrder(workers, "align", SLICE_WORDS)
+    queue = InOrder(pool, "align", SLICE_WORDS)
     for chunk in error_last(chunks(encoded, steps.buffer, lambda item: item[0].memory())):
         if isinstance(chunk, Exception):
             queue.put_error(chunk)
@@ -124,16 +192,16 @@ def error_last(items: Iterator[T]) -> Iterator[T | Exception]:
 
 
 class InOrder:
-    """Buffers of which workers do a slice at a time; what comes out for each pair comes in the pairs' order.
+    """Cuts buffers into slices, has a pool process them, and yields the outcomes in the order of the pairs.
 
     Args:
-        workers: who do them.
-        task: the name of what they do.
-        words: in a slice, about.
+        pool: runs the task.
+        task: its name.
+        words: approximate number of words in a slice.
     """
 
-    def __init__(self, workers: Workers, task: str, words: int) -> None:
-        self._workers, self._task, self._words = workers, task, words
+    def __init__(self, pool: Pool, task: str, words: int) -> None:
+        self._pool, self._task, self._words = pool, task, words
         self._waiting: deque[tuple[Sequence[Pair], list[tuple[list[int], Job]]]] = deque()
         self._parts = 0
         self._error: Exception | None = None
@@ -149,9 +217,9 @@ class InOrder:
         parts = slices(pairs, self._words)
         self._parts += len(parts)
         if self._parts > 1:  # what is shorter than that is done before a process has started
-            self._workers.share()
-        given = pairs if self._workers.shared else items
-        jobs = [(part, self._workers.submit(self._task, [given[n] for n in part], *more)) for part in parts]
+            self._pool.share()
+        arguments = pairs if self._pool.shared else items
+        jobs = [(part, self._pool.submit(self._task, [arguments[n] for n in part], *more)) for part in parts]
         self._waiting.append((pairs, jobs))
 
     def put_error(self, error: Exception) -> None:
@@ -164,10 +232,10 @@ class InOrder:
         Raises:
             PairError: what came out is this.
         """
-        while self._waiting and (self._workers.busy or len(self._waiting) > self._workers.most):
+        while self._waiting and (self._pool.busy or len(self._waiting) > self._pool.max_buffers):
             _, jobs = self._waiting[0]
-            if self._workers.shared and not all(job.done for _, job in jobs):
-                self._workers.hear()
+            if self._pool.shared and not all(job.done for _, job in jobs):
+                self._pool.hear()
             else:
                 yield from self._first()
 
@@ -182,7 +250,7 @@ class InOrder:
         pairs, jobs = self._waiting.popleft()
         outcomes: dict[int, Any] = {}
         for part, job in jobs:
-            outcomes |= zip(part, self._workers.finish(job), strict=True)
+            outcomes |= zip(part, self._pool.finish(job), strict=True)
         for n, pair in enumerate(pairs):
             if isinstance(outcomes[n], PairError):
                 raise outcomes[n]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from align.core.errors import printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -188,7 +191,7 @@ class Choice:
 class Alignment:
     """A pair and its links, with the share of its target word's total score that each link holds.
 
-    `str()` is the Pharaoh line, `to_dict()` what `-f jsonl` writes, and a notebook shows a picture. `skipped` says why
+    `str()` is the Pharaoh line, `to_dict()` what `-f jsonl` writes, and a notebook shows a table. `skipped` says why
     a pair that has words, or a line that could not be read, got no links.
     """
 
@@ -236,10 +239,23 @@ class Alignment:
         return {**record, "skipped": self.skipped} if self.skipped else record
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the links between the words, and their matrix."""
-        from align.view.notebook import as_html
+        """Return what a notebook shows: a table of source words by target words, ■ where two are linked.
 
-        return as_html(self)
+        Without words on a side, or with more than 100, it is the Pharaoh line.
+        """
+        source, target = self.pair.source, self.pair.target
+        if not source or not target or max(len(source), len(target)) > MAX_TABLE_WORDS:
+            return f"<code>{self}</code>"
+        head = "".join(f'<th style="{_TURNED}">{_table_word(word)}</th>' for word in target)
+        rows = [f"<tr><td></td>{head}</tr>"]
+        for i, word in enumerate(source):
+            cells = []
+            for j in range(len(target)):
+                score = self.scores.get((i, j))
+                linked = "></td>" if score is None else f' title="{score:.2f}">■</td>'
+                cells.append(f'<td style="{_CELL}"{linked}')
+            rows.append(f'<tr><th style="{_SIDE}">{_table_word(word)}</th>{"".join(cells)}</tr>')
+        return f'<table style="border-collapse:collapse">{"".join(rows)}</table>'
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(sorted(self.scores))
@@ -249,3 +265,15 @@ class Alignment:
 
     def __str__(self) -> str:
         return " ".join(f"{i}-{j}" for i, j in self)
+
+
+MAX_TABLE_WORDS = 100
+"""Words of a side that a notebook shows in a table, whose size in the notebook's file is their product."""
+
+_SIDE = "text-align:right;font-weight:normal"
+_TURNED = "writing-mode:vertical-rl;transform:rotate(180deg);text-align:left;font-weight:normal;padding:6px 0"
+_CELL = "border:1px solid #8886;width:1.4em;height:1.4em;padding:0;text-align:center"
+
+
+def _table_word(word: str) -> str:
+    return html.escape(shorten(printable(word), 24))

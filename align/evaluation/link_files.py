@@ -11,8 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from align.core.errors import Argument, LinksError, Remedy, plural
-from align.core.foreign_formats import recognise_links
-from align.core.formats import make_gold, parse_a3, parse_jsonl, parse_marked, parse_naacl, parse_pharaoh, renumber
+from align.core.formats import (
+    make_gold,
+    parse_a3,
+    parse_jsonl,
+    parse_marked,
+    parse_naacl,
+    parse_pharaoh,
+    recognise_links,
+    renumber,
+)
 from align.core.types import Gold
 
 MOST_SILENT = 100_000

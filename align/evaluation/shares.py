@@ -33,7 +33,7 @@ def shares_of_cells(aligner: Aligner, pairs: Sequence[Pair], position: Position)
     Warns:
         TextWarning: the text does not look like what the model was trained on.
     """
-    recorder, null = aligner.recorder, aligner.settings.null
+    recorder, null = aligner.forward.recorder, aligner.forward.settings.null
     cells = all_cells(recorder)
     encoded = [encode(recorder, pair, "blank") for pair in pairs]
     for doubt in doubts_about_text(recorder, encoded):

@@ -72,8 +72,8 @@ class _Tally:
     """Sums over a text, for all settings; what they are, `Sweep` says."""
 
     def __init__(self, aligner: Aligner, gold: Sequence[Gold] | None, reverse: Aligner | None) -> None:
-        self._cells = all_cells(aligner.recorder)
-        self._reverse_cells = all_cells(reverse.recorder) if reverse else []
+        self._cells = all_cells(aligner.forward.recorder)
+        self._reverse_cells = all_cells(reverse.forward.recorder) if reverse else []
         self._gold = gold
         self._shape = (len(SCORES), len(POSITIONS), len(self._cells))
         self._counts: list[NDArray[np.int64]] = []
@@ -169,9 +169,9 @@ class _Agreement:
 
 def _encode(aligner: Aligner, pairs: Sequence[Pair], check: bool) -> list[Encoded]:
     """A buffer of pairs with their pieces; `check` says whether to look at what text this is."""
-    encoded = [encode(aligner.recorder, pair, aligner.too_long) for pair in pairs]
+    encoded = [encode(aligner.forward.recorder, pair, aligner.too_long) for pair in pairs]
     if check:
-        for doubt in doubts_about_text(aligner.recorder, encoded):
+        for doubt in doubts_about_text(aligner.forward.recorder, encoded):
             warnings.warn(doubt, TextWarning, stacklevel=3)  # whoever sweeps
     return encoded
 
@@ -190,17 +190,17 @@ def link_all(aligner: Aligner, encoded: Sequence[Encoded]) -> Iterator[Linked | 
 
 def _link(aligner: Aligner, batch: Sequence[Pieces]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The best words of B pairs in every setting `[B, 2, 2, C, J]`, and sums of norms `[B, 2, C]`."""
-    cells = all_cells(aligner.recorder)
+    cells = all_cells(aligner.forward.recorder)
     longest = max(pieces.words[1] for pieces in batch)
     words = np.zeros((len(batch), len(SCORES), len(POSITIONS), len(cells), longest), dtype=np.int64)
     norms = np.zeros((len(batch), len(POSITIONS), len(cells)))
     pieces_of_words = np.stack([np.bincount(pieces.target_words, minlength=longest) for pieces in batch])  # [B, J]
     wanted = dict.fromkeys(POSITIONS, cells)
-    for part in each_cell(aligner.recorder, batch, wanted, SCORES, aligner.settings.null):
+    for part in each_cell(aligner.forward.recorder, batch, wanted, SCORES, aligner.forward.settings.null):
         s, p = SCORES.index(part.score), POSITIONS.index(part.position)
         first = cells.index(part.cells[0])
         where = slice(first, first + len(part.cells))
-        words[:, s, p, where] = best_words(part.words, aligner.settings.null)[0].cpu().numpy()
+        words[:, s, p, where] = best_words(part.words, aligner.forward.settings.null)[0].cpu().numpy()
         if (
             part.score == "norm"
         ):  # of words the mean over their pieces, so here their sum again; words of no piece have -1

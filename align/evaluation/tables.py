@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tabulate import DataRow, Line, TableFormat, tabulate
 from wcwidth import wcswidth, wrap
 
-from align.core.escape import printable
+from align.core.errors import printable
 from align.core.formats import to_json
 
 WIDTH = 80

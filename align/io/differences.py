@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from align.core.errors import shorten
-from align.core.escape import printable
+from align.core.errors import printable, shorten
 
 MOST_NAMED = 8
 """Differences between two runs that a message names."""

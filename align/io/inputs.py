@@ -13,8 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import BinaryIO, NamedTuple, TextIO
 
-from align.core.errors import LineError, PairError, Remedy, plural
-from align.core.escape import printable
+from align.core.errors import LineError, PairError, Remedy, plural, printable
 from align.core.formats import WITH_LINES
 from align.core.text import LinePair, MakePair, make_pair
 from align.core.types import Pair, TextWarning

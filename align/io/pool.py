@@ -10,9 +10,10 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count as numbers
 from multiprocessing.connection import Connection, wait
@@ -24,6 +25,7 @@ from typing import Any
 import torch
 
 from align.core.batching import OnBatch
+from align.core.stream import Job, OpenPool, Task
 from align.io.children import no_current_folder
 
 METHOD = "fork" if sys.platform == "linux" else "spawn"
@@ -33,20 +35,6 @@ AT_ONCE = 2
 """Slices that a worker has at a time, so that it never waits for the next one."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-Task = Callable[..., list[Any]]
-"""Does something to a slice: takes what it was submitted with and, at the end, what to tell of batches."""
-
-
-@dataclass(eq=False)
-class Job:
-    """A slice to do, and what came out."""
-
-    task: str
-    arguments: tuple[Any, ...]
-    outcomes: list[Any] = field(default_factory=list)
-    error: Exception | None = None
-    done: bool = False
 
 
 @dataclass(eq=False)
@@ -103,8 +91,8 @@ class Workers:
         return not self.shared or unfinished >= AT_ONCE * self._count
 
     @property
-    def most(self) -> int:
-        """The most buffers that may be under way."""
+    def max_buffers(self) -> int:
+        """Buffers that may be under way at a time."""
         return AT_ONCE * self._count
 
     def submit(self, task: str, *arguments: Any) -> Job:
@@ -177,6 +165,11 @@ class Workers:
         theirs.close()
         self._workers.append(_Worker(process, ours))
         return self._workers[-1]
+
+
+def processes(count: int) -> OpenPool:
+    """Return what opens a pool of this number of worker processes; 1 is this process."""
+    return partial(Workers, count)
 
 
 def _ended(process: BaseProcess) -> ChildProcessError:

@@ -10,7 +10,6 @@ from align.core.aligner import Aligner
 from align.core.batching import BUFFER, chunks
 from align.core.consistency import CHOOSING_PAIRS
 from align.core.errors import DataError
-from align.core.two_way import TwoWayAligner
 from align.core.types import Choice, Pair, TextWarning
 from align.jobs.files import InputFile
 from align.jobs.readers import Columns, open_rows
@@ -46,7 +45,7 @@ def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
             continue
 
 
-def choose(aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair]) -> tuple[Choice, ...]:
+def choose(aligner: Aligner, pairs: Iterator[Pair]) -> tuple[Choice, ...]:
     """Where a text like these pairs is read, in each direction.
 
     Args:
@@ -60,7 +59,7 @@ def choose(aligner: Aligner | TwoWayAligner, pairs: Iterator[Pair]) -> tuple[Cho
     first = next(chunks(pairs, BUFFER, lambda pair: pair.memory()), [])
     chosen = steps.choose([steps.encode(pair) for pair in first])
     if not chosen:
-        return tuple(one.choice for one in aligner.fixed().directions if one.choice)
+        return aligner.fixed().choices
     for doubt in chosen.doubts:
         warnings.warn(doubt, TextWarning, stacklevel=2)
     return chosen.choices

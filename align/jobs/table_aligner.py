@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from align.core.settings import THRESHOLD
 from align.core.symmetrize import SOFT
-from align.core.two_way import TwoWayAligner
 from align.jobs.arrow import LinksAs
-from align.jobs.tables import AnyAligner, align_table, check_links, for_rows
+from align.jobs.tables import align_table, check_links, for_rows
 from align.models.folder import DEFAULT_MODEL
-from align.models.load import load
+from align.models.load import load, two_way
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from align.core.aligner import Aligner
 
 MOST_LOADED = 4
 """Aligners that a process keeps for the `TableAligner`s that come to it."""
@@ -38,8 +39,8 @@ class TableAligner:
         target: column of their translations.
         id: column to repeat in what comes out.
         links: "structs" or "pharaoh".
-        reverse: model that translates target to source, for a `TwoWayAligner`; None for one direction.
-        method: of the `TwoWayAligner`.
+        reverse: model that translates target to source, for `two_way`; None for one direction.
+        method: of `two_way`.
         options: other arguments of `load`, for both models; but `options` itself is for the first one only.
 
     Raises:
@@ -78,23 +79,23 @@ class _Models(NamedTuple):
     method: str
     options: dict[str, Any]
 
-    def load(self) -> AnyAligner:
+    def load(self) -> Aligner:
         forward = load(self.model, **self.options)
         if self.reverse is None:
             return for_rows(forward)
-        options = ModelOptions(reverse_of=forward.recorder.languages)
+        options = ModelOptions(reverse_of=forward.forward.recorder.languages)
         reverse = load(self.reverse, **{**self.options, "options": options})
         threshold = self.options.get("threshold", THRESHOLD) if self.method == SOFT else THRESHOLD
-        return for_rows(TwoWayAligner(forward, reverse, self.method, threshold=threshold))
+        return for_rows(two_way(forward, reverse, self.method, threshold=threshold))
 
 
-_loaded: deque[tuple[_Models, AnyAligner]] = deque(maxlen=MOST_LOADED)
+_loaded: deque[tuple[_Models, Aligner]] = deque(maxlen=MOST_LOADED)
 """Of the process, not of a `TableAligner`: Spark and datasets send a new copy with each task."""
 
 _loading = Lock()
 
 
-def _loaded_once(models: _Models) -> AnyAligner:
+def _loaded_once(models: _Models) -> Aligner:
     """The aligner that this process has of the same models, or a new one."""
     with _loading:
         for known, aligner in _loaded:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TYPE_CHECKING, get_args
 
 from align.core.aligner import Aligner
 from align.core.batching import chunks
 from align.core.text import make_pair
-from align.core.two_way import TwoWayAligner
-from align.core.types import Pair, TextWarning
+from align.core.types import Pair
 from align.jobs.arrow import (
     LinksAs,
     Named,
@@ -28,14 +26,13 @@ from align.jobs.arrow import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-AnyAligner: TypeAlias = Aligner | TwoWayAligner
 ROWS = 2000
 """Rows whose links are Python's objects at one time, which take several times the room of Arrow's."""
 
 
 def align_table(
     table: pa.Table | pa.RecordBatch,
-    aligner: AnyAligner,
+    aligner: Aligner,
     source: str = "source",
     target: str = "target",
     id: str | None = None,
@@ -92,16 +89,11 @@ def align_table(
     return found if id is None else found.add_column(0, field_of(table.schema, id), column_of(table, id))
 
 
-def for_rows(aligner: AnyAligner) -> AnyAligner:
-    """The same aligner, but one that reads every text at the same place, and stops at no row."""
-    if all(one.choice and one.too_long == "blank" for one in aligner.directions):
+def for_rows(aligner: Aligner) -> Aligner:
+    """Return the same aligner, but one that reads every text at the same layer and head, and stops at no row."""
+    if aligner.choices and aligner.too_long == "blank":
         return aligner
-    forward, *reverse = (replace(one, too_long="blank").fixed() for one in aligner.directions)
-    if not isinstance(aligner, TwoWayAligner):
-        return forward
-    with warnings.catch_warnings():  # which came when this one was made
-        warnings.simplefilter("ignore", TextWarning)
-        return replace(aligner, forward=forward, reverse=reverse[0])
+    return replace(aligner, too_long="blank").fixed()
 
 
 def check_links(links: str) -> None:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Literal, NamedTuple, NoReturn
 
 import torch
 
-from align.core.aligner import Aligner
+from align.core.aligner import Aligner, Direction
 from align.core.backend import Recorder
 from align.core.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.choice import all_cells
 from align.core.errors import Argument, ModelError, Remedy, plural
 from align.core.settings import THRESHOLD, Null, PositionChoice, Settings
-from align.core.types import DTYPES, Dtype, Head, Score
+from align.core.symmetrize import SOFT
+from align.core.types import DTYPES, Dtype, Head, Score, TextWarning
+from align.io.pool import processes
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, find_model
 from align.models.huggingface.files import FILES as HUGGING_FACE_FILES
 from align.models.huggingface.model import load_huggingface
+from align.models.languages import is_group, same_language
 from align.models.model_toml import ModelOptions
 
 _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
@@ -134,15 +138,46 @@ def load(
     _check_recorder(recorder, folder)
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS
+    if workers < 1:
+        raise ValueError(f"workers is a number from 1; not {workers}")
+    if workers > 1 and recorder.device != "cpu":
+        raise ValueError(f"{workers} workers are for a model on the CPU; {recorder.device} takes one")
     return Aligner(
-        recorder,
-        settings,
-        calibration=folder.calibration,
+        Direction(recorder, settings, calibration=folder.calibration),
         buffer=buffer,
         batch_tokens=batch_tokens,
         too_long=too_long,
-        workers=workers,
+        pool=processes(workers),
     )
+
+
+def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold: float = THRESHOLD) -> Aligner:
+    """Combine the models of two aligners: one that translates source to target, and one that translates back.
+
+        aligner = two_way(load("de-en"), load("en-de"))
+
+    Args:
+        forward: aligner of the forward model, whose buffer, batches, policy and pool are kept.
+        reverse: aligner of the reverse model.
+        method: how links are combined; see `Aligner`.
+        threshold: of the method "soft".
+
+    Raises:
+        ValueError: an unknown method, or a threshold outside 0 to 1.
+
+    Warns:
+        TextWarning: the reverse model does not translate between the same languages.
+    """
+    source, target = forward.forward.recorder.languages
+    back = reverse.forward.recorder.languages
+    if not all(same_language(*pair) or any(map(is_group, pair)) for pair in zip(back, (target, source), strict=True)):
+        warnings.warn(
+            f"{forward.forward.recorder.name} translates {source} to {target}, but the reverse model is "
+            f"{reverse.forward.recorder.name}: does it translate {target} to {source}?",
+            TextWarning,
+            stacklevel=2,
+        )
+    return replace(forward, reverse=reverse.forward, method=method, threshold=threshold)
 
 
 def _check_recorder(recorder: Recorder, folder: ModelFolder) -> None:

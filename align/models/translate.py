@@ -11,16 +11,14 @@ from align.core.batching import BLANK, LONGEST_PIECE, OnBatch, chunks, encode, e
 from align.core.errors import PairError, Remedy
 from align.core.merging import NULL
 from align.core.settings import Search
-from align.core.stream import InOrder, OnChoice, align_stream, aligning, attempt, error_last
+from align.core.stream import InOrder, OnChoice, Pool, Task, align_stream, aligning, attempt, error_last
 from align.core.text import number_sentences
 from align.core.types import Alignment, Choice, Pair, Pieces, Place
-from align.io.pool import Task, Workers
 from align.models.detokenize import UNKNOWN
 from align.models.unknown import replace_unknown, unknown_part
 
 if TYPE_CHECKING:
-    from align.core.aligner import Aligner
-    from align.core.two_way import TwoWayAligner
+    from align.core.aligner import Aligner, Direction
 
 Sentence = Pair | str | Sequence[str]
 """A string, whose words are between spaces, or words; of a pair the source and the number."""
@@ -33,19 +31,36 @@ TOGETHER = 100
 
 
 def translate(
-    aligner: Aligner | TwoWayAligner,
+    aligner: Aligner,
     sentences: Iterable[Sentence],
     search: Search | None = None,
     on_choice: OnChoice | None = None,
     on_batch: OnBatch | None = None,
 ) -> Generator[Alignment, None, None]:
-    """Translate with the (forward) model of an aligner, and align; see `Aligner.translate`."""
+    """Translate with the forward model, and align: yield an alignment with its translation for each sentence, in order.
+
+        for alignment in translate(load("de-en"), ["Das Haus ist alt."], Search(beam=1)):
+            print(" ".join(alignment.pair.target), "|||", alignment)
+
+    The translations are text, Moses' tokens joined, in the model's case. A blank sentence stays blank.
+
+    Args:
+        aligner: of one model or two.
+        sentences: any number of sentences.
+        search: how to search; by default with a beam of 5, and fairseq's other defaults, whatever the model.
+        on_choice: receives the layers and heads that are read.
+        on_batch: receives the number of sentences translated, some at a time, and the number of pairs aligned.
+
+    Raises:
+        TypeError, ValueError: an item is not a sentence.
+        PairError: a sentence, or its translation, is longer than the model takes, unless the aligner's `too_long` is
+            "blank". Those before it come out first.
+    """
     return _translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
 
 
-def _translating(aligner: Aligner | TwoWayAligner, search: Search) -> _Translating:
-    forward = aligner.directions[0]
-    return _Translating(aligner, forward.recorder.translator(search, forward.batch_tokens))
+def _translating(aligner: Aligner, search: Search) -> _Translating:
+    return _Translating(aligner, aligner.forward.recorder.translator(search, aligner.batch_tokens))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +69,10 @@ class _Translating:
 
     Attributes:
         aligner: aligns each sentence with its translation; its links are those of the same text read from a file.
-        translator: of the aligner's own model; in two directions, of the forward one's.
+        translator: of the forward model.
     """
 
-    aligner: Aligner | TwoWayAligner
+    aligner: Aligner
     translator: Translator
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -76,8 +91,8 @@ class _Translating:
                 on_choice(choices)
 
         tasks: dict[str, Task] = {"align": aligning(steps), "translate": self._translate}
-        with Workers(steps.processes, tasks, on_batch) as workers:
-            for alignment in align_stream(steps, self._translated(sentences, workers), note_choice, on_batch, workers):
+        with steps.pool(tasks, on_batch) as pool:
+            for alignment in align_stream(steps, self._translated(sentences, pool), note_choice, on_batch, pool):
                 alignment = replace_unknown(alignment, lambda pair: self._scores(pair, places), self._unknown_part)
                 pair = alignment.pair
                 if pair.source and not pair.target and self._is_too_long(pair):
@@ -98,13 +113,13 @@ class _Translating:
         return unknown_part(word, lambda token: recorder.unk not in recorder.encode(Pair((token,), (), 1)).source)
 
     @property
-    def _forward(self) -> Aligner:
-        return self.aligner.directions[0]
+    def _forward(self) -> Direction:
+        return self.aligner.forward
 
-    def _translated(self, sentences: Iterable[Pair], workers: Workers) -> Iterator[Pair]:
+    def _translated(self, sentences: Iterable[Pair], pool: Pool) -> Iterator[Pair]:
         """Sentences with their translations, blank for those that are blank or too long."""
-        queue = InOrder(workers, "translate", SEARCH_WORDS)
-        for chunk in error_last(chunks(sentences, self._forward.buffer, lambda pair: pair.memory())):
+        queue = InOrder(pool, "translate", SEARCH_WORDS)
+        for chunk in error_last(chunks(sentences, self.aligner.buffer, lambda pair: pair.memory())):
             if isinstance(chunk, Exception):
                 queue.put_error(chunk)
                 break
@@ -164,10 +179,10 @@ class _Translating:
         Raises:
             PairError: says how long the sentence is.
         """
-        if self._forward.too_long == "blank":
+        if self.aligner.too_long == "blank":
             return
         forward = f"the forward model ({self._forward.recorder.name})"
-        name = "the model" if len(self.aligner.directions) == 1 else forward
+        name = "the model" if self.aligner.reverse is None else forward
         raise PairError(
             f"source has {length}, {name} takes {limit:,}",
             line=pair.id,

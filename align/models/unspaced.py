@@ -18,7 +18,6 @@ from align.models.divide import CUTS, Division, divide
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
     from align.core.backend import Recorder
-    from align.core.two_way import TwoWayAligner
 
 
 class _Divided(NamedTuple):
@@ -30,7 +29,7 @@ class _Divided(NamedTuple):
 
 
 def align_unspaced(
-    aligner: Aligner | TwoWayAligner,
+    aligner: Aligner,
     pairs: Iterable[Pair],
     words: str,
     on_choice: OnChoice | None = None,
@@ -55,13 +54,13 @@ def align_unspaced(
     """
     if words not in CUTS[1:]:
         raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")
-    if len(aligner.directions) > 1:
+    if aligner.reverse:
         raise ModelError(f"words that are {words} need one model: two have different pieces")
     divided: deque[_Divided] = deque()
 
     def given() -> Iterator[Pair]:
         for pair in pairs:
-            divided.append(_divide(aligner.directions[0].recorder, pair, words))
+            divided.append(_divide(aligner.forward.recorder, pair, words))
             yield divided[-1].given
 
     with closing(aligner(given(), on_choice, on_batch)) as found:

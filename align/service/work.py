@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,8 +9,7 @@ from align.core.aligner import Aligner
 from align.core.errors import PairError
 from align.core.stream import aligning
 from align.core.symmetrize import SOFT
-from align.core.two_way import TwoWayAligner
-from align.core.types import Alignment, Pair, TextWarning
+from align.core.types import Alignment, Pair
 from align.service.rounds import Align
 from align.transfer.windows import FLOOR
 
@@ -33,7 +31,7 @@ class Work:
     signature: str
 
 
-def work_of(aligner: Aligner | TwoWayAligner, signature: str) -> Work:
+def work_of(aligner: Aligner, signature: str) -> Work:
     """The work of an aligner.
 
     Args:
@@ -44,19 +42,19 @@ def work_of(aligner: Aligner | TwoWayAligner, signature: str) -> Work:
     return Work(_align(aligner), _align(for_tags(aligner)), models, signature)
 
 
-def for_tags(aligner: Aligner | TwoWayAligner) -> Aligner | TwoWayAligner:
+def for_tags(aligner: Aligner) -> Aligner:
     """The same models, read at the same places, with the links that `transfer-align` places tags by."""
-    if isinstance(aligner, Aligner):
-        return replace(aligner, settings=replace(aligner.settings, threshold=FLOOR))
-    forward, reverse = (replace(one, settings=replace(one.settings, threshold=None)) for one in aligner.directions)
-    with warnings.catch_warnings():  # which came when the other one was made
-        warnings.simplefilter("ignore", TextWarning)
-        return replace(aligner, forward=forward, reverse=reverse, method=SOFT, threshold=FLOOR)
+    threshold = None if aligner.reverse else FLOOR  # of one direction; `aligner.threshold` is that of both
+    forward, *reverse = (
+        replace(direction, settings=replace(direction.settings, threshold=threshold))
+        for direction in aligner.directions
+    )
+    return replace(aligner, forward=forward, reverse=reverse[0] if reverse else None, method=SOFT, threshold=FLOOR)
 
 
-def _align(aligner: Aligner | TwoWayAligner) -> Align:
+def _align(aligner: Aligner) -> Align:
     """What aligns pairs, and says nothing of texts: a round is none."""
-    task, choices = aligning(aligner.steps), tuple(one.choice for one in aligner.directions if one.choice)
+    task, choices = aligning(aligner.steps), aligner.choices
 
     def align(pairs: Sequence[Pair]) -> list[Alignment]:
         alignments = []

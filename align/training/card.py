@@ -58,7 +58,7 @@ def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Ce
         [split_words(line) for line in (prepared / f"valid.{language}").read_text(encoding="utf-8").split("\n")[:-1]]
         for language in languages
     ]
-    recorder = load(str(folder)).recorder
+    recorder = load(str(folder)).forward.recorder
     encoded = [encode(recorder, pair, "blank") for pair in number_pairs(zip(*sides, strict=True))]
     if sum(sentence.pieces is not None for sentence in encoded) < MIN_PAIRS:
         return {}

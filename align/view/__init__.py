@@ -1,1 +1,1 @@
-"""Draw links: in the terminal, in a notebook, as a page and as figures."""
+"""Draw links: in the terminal, as a page and as figures."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from align.core.errors import Argument, as_argument
-from align.core.escape import printable
+from align.core.errors import Argument, as_argument, printable
 from align.core.types import Pair
 from align.evaluation.metrics import METRICS, estimate, worst
 from align.evaluation.report import Report, System

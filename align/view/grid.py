@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from wcwidth import wcswidth, wcwidth
 
-from align.core.escape import printable
+from align.core.errors import printable
 from align.core.types import Alignment, Gold, Links, Pair
 
 SHADES = " ░▒▓█"

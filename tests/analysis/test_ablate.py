@@ -64,8 +64,8 @@ def naive_loss(recorder: Any, pieces: Pieces) -> float:
 @pytest.mark.parametrize("kind", ["fairseq", "marian", "mbart-50", "fsmt", "t5"])
 def test_losses_are_those_of_each_step(kind: str, tmp_path: Path) -> None:
     aligner = load(str(toy.save_model(tmp_path))) if kind == "fairseq" else hugging_aligner(kind, tmp_path)
-    found = sentence_losses(aligner.recorder, pieces_of(aligner.recorder))  # type: ignore[arg-type]
-    expected = [naive_loss(aligner.recorder, pieces) for pieces in pieces_of(aligner.recorder)]
+    found = sentence_losses(aligner.forward.recorder, pieces_of(aligner.forward.recorder))  # type: ignore[arg-type]
+    expected = [naive_loss(aligner.forward.recorder, pieces) for pieces in pieces_of(aligner.forward.recorder)]
     assert found.tolist() == pytest.approx(expected, rel=1e-4)
 
 
@@ -104,8 +104,8 @@ def test_what_is_read_is_the_masked_module_of_transformers(kind: str, tmp_path: 
                 if head[:2] == (block.part, block.layer):
                     block.columns[:, head.head - 1] = 0
 
-    recorder: Any = hugging_aligner(kind, tmp_path / "whole").recorder
-    expected: Any = hugging_aligner(kind, tmp_path / "masked", fill=fill).recorder
+    recorder: Any = hugging_aligner(kind, tmp_path / "whole").forward.recorder
+    expected: Any = hugging_aligner(kind, tmp_path / "masked", fill=fill).forward.recorder
     assert_same_attention(gate_heads(recorder.transformer, HEADS), expected.transformer, recorder)
 
 
@@ -119,7 +119,7 @@ def test_importance_is_of_finite_differences(tmp_path: Path) -> None:
             kept, losses = block.columns[:, n].clone(), []
             for gate in (1 + step, 1 - step):
                 block.columns[:, n] = gate * kept
-                each = [sentence_losses(ablation.recorder, [pieces]) for pieces in pieces_of(aligner.recorder)]
+                each = [sentence_losses(ablation.recorder, [pieces]) for pieces in pieces_of(aligner.forward.recorder)]
                 losses.append(torch.cat(each))
             block.columns[:, n] = kept
             expected.append(float((losses[0] - losses[1]).abs().sum() / (2 * step)) / ablation.pieces.sum())
@@ -165,7 +165,7 @@ def assert_same_counts(one: Measured, other: Measured) -> None:
 
 
 def test_all_tables_of_a_model_that_translates(trained: Aligner) -> None:
-    translator = trained.recorder.translator(Search(beam=1), 100)
+    translator = trained.forward.recorder.translator(Search(beam=1), 100)
     ablation = Ablation(trained, [*PAIRS, Pair((), (), 4)], [*GOLD, GOLD[0]], translator, 2)
     found = study(ablation, PARTS)
     assert [len(one.translations) for one in (found.whole, *found.masked)] == [2] * 13

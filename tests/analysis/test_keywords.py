@@ -192,7 +192,7 @@ def test_an_encoder_gives_what_our_own_pass_gives(
         recorder: Any = toy_recorder()
     else:
         hugging.save_model(kind, tmp_path / "hf")
-        recorder = load(str(tmp_path / "hf"), device="cpu").recorder
+        recorder = load(str(tmp_path / "hf"), device="cpu").forward.recorder
     encoder = own_encoder(TranslationModel(recorder))
     texts = [("das", "haus", "ist", "alt"), ("wir",)]
     ids = [pieces for pieces, _ in filter(None, map(encoder.read, texts))]

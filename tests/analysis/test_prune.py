@@ -86,7 +86,7 @@ def test_links_and_translations_are_the_masked_models(tmp_path: Path) -> None:
     sources = [whole.encode(pair).source for pair in PAIRS]
     translated = small.translator(Search(), 100)(sources)
     links = [[str(alignment) for alignment in found(TEXT)]]
-    recorder: Any = expected.recorder
+    recorder: Any = expected.forward.recorder
     with without_heads(recorder, attention_blocks(recorder.own_model()), heads):
         links.append([str(alignment) for alignment in expected(TEXT)])
         assert translated == recorder.translator(Search(), 100)(sources)
@@ -103,7 +103,7 @@ def test_the_bundled_model_becomes_smaller(tmp_path: Path) -> None:
     calibrated = find_model(str(tmp_path / "small"), ModelOptions()).calibration
     assert len(calibrated) == 4
     pair = Pair(("Das", "Haus", "ist", "alt", "."), ("The", "house", "is", "old", "."), 1)
-    assert small.encode(pair) == load("de-en", device="cpu").recorder.encode(pair)
+    assert small.encode(pair) == load("de-en", device="cpu").forward.recorder.encode(pair)
 
 
 def test_a_calibrated_head_that_is_gone_is_calibrated_no_more(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Pair, Search, load
+from align import Aligner, Pair, Search, load, translate
 from align.cli import extract
 from align.models.model_toml import ModelOptions
 from tests import hugging
@@ -42,29 +42,31 @@ def with_tasks(folder: Path) -> None:
 
 def test_pieces_are_those_of_the_whole_text_and_links_count_the_users_words(t5: Path) -> None:
     aligner = open_model(t5, source_prefix=PREFIX)
-    pieces = aligner.recorder.encode(PAIR)
+    pieces = aligner.forward.recorder.encode(PAIR)
     tokenize, _ = own_tokenizers("t5", t5)
     expected = tokenize(PREFIX + " ".join(PAIR.source), add_special_tokens=False)["input_ids"]
     assert list(pieces.source) == [*expected, 2]
-    plain = open_model(t5).recorder.encode(PAIR)
+    plain = open_model(t5).forward.recorder.encode(PAIR)
     own = [(piece, word) for piece, word in zip(pieces.source, pieces.source_words, strict=True) if word >= 0]
     assert own == list(zip(plain.source, plain.source_words, strict=True))[:-1]
     assert all(0 <= i < 4 for i, _ in aligner.align(*["das haus ist alt", "the house is old"]))
     assert len(aligner.word_scores(PAIR.source, PAIR.target)[0]) == 5
-    assert "after 'see das the now:'" in aligner.recorder.text
+    assert "after 'see das the now:'" in aligner.forward.recorder.text
 
 
 def test_where_it_comes_from(t5: Path) -> None:
     with_tasks(t5)
     plain = open_model(t5)
     given = open_model(t5, source_prefix=PREFIX)
-    assert given.recorder.name != plain.recorder.name
+    assert given.forward.recorder.name != plain.forward.recorder.name
     configured = open_model(t5, source_lang="en", target_lang="de")
-    assert configured.recorder.encode(PAIR) == given.recorder.encode(PAIR)
+    assert configured.forward.recorder.encode(PAIR) == given.forward.recorder.encode(PAIR)
     for other in ({"source_lang": "de", "target_lang": "en"}, {"source_lang": "en", "target_lang": "de"}):
-        assert open_model(t5, source_prefix="", **other).recorder.encode(PAIR) == plain.recorder.encode(PAIR)
+        assert open_model(t5, source_prefix="", **other).forward.recorder.encode(PAIR) == plain.forward.recorder.encode(
+            PAIR
+        )
     (t5 / "model.toml").write_text(f'source = "de"\ntarget = "en"\n\n[text]\nsource_prefix = "{PREFIX}"\n')
-    assert open_model(t5).recorder.encode(PAIR) == given.recorder.encode(PAIR)
+    assert open_model(t5).forward.recorder.encode(PAIR) == given.forward.recorder.encode(PAIR)
     (t5 / "model.toml").write_text('source = "de"\ntarget = "en"\n\n[text]\nsource_prefix = 1\n')
     with pytest.raises(ValueError, match=r"model\.toml: source_prefix is a text; not 1"):
         open_model(t5)
@@ -72,7 +74,7 @@ def test_where_it_comes_from(t5: Path) -> None:
 
 def test_a_blank_line_is_not_translated_for_its_prefix(t5: Path) -> None:
     aligner = open_model(t5, source_prefix=PREFIX)
-    found = list(aligner.translate(["", "das haus", " "], Search(beam=1, max_len_a=0, max_len_b=3)))
+    found = list(translate(aligner, ["", "das haus", " "], Search(beam=1, max_len_a=0, max_len_b=3)))
     assert [alignment.pair.target == () for alignment in found] == [True, False, True]
 
 
@@ -88,4 +90,4 @@ def test_by_option(run_main: Callable[..., Result], t5: Path) -> None:
 def test_fairseq_models_read_none() -> None:
     with pytest.raises(ValueError, match="only Hugging Face models read a prefix: leave out source_prefix"):
         load("de-en", options=ModelOptions(source_prefix=PREFIX))
-    assert load("de-en", options=ModelOptions(source_prefix="")).recorder.languages == ("de", "en")
+    assert load("de-en", options=ModelOptions(source_prefix="")).forward.recorder.languages == ("de", "en")

@@ -71,7 +71,7 @@ def test_a_models_pieces_in_place_of_words(run: Callable[..., Result], write: Ca
     write(test=f"{source} ||| {target}\n\n ||| the\n")
     result = run("test", *APART[1:], "--append-test", "--pieces", "de-en", "--symmetrize", "union")
     assert result.code == 0
-    recorder = align.load("de-en").recorder
+    recorder = align.load("de-en").forward.recorder
     pairs = [*align.read_text("train.de", "train.en"), Pair(tuple(source.split()), tuple(target.split()), 201)]
     cut = [recorder.encode(pair) for pair in pairs]
     as_words = [Pair(tuple(map(str, one.source[:-1])), tuple(map(str, one.target)), 1) for one in cut]

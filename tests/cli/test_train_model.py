@@ -85,7 +85,7 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path) -> None:
     pairs = example_pairs()
     alignments = list(aligner(pairs))
     assert len(alignments) == len(pairs)
-    assert aligner.recorder.name.startswith("fairseq:de-en@")
+    assert aligner.forward.recorder.name.startswith("fairseq:de-en@")
 
 
 def test_a_full_disk_is_reported_and_the_same_command_begins_again(folder: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_model_is_trained_on_with_its_pieces_and_weights(folder: Path, run_mai
         torch.testing.assert_close(new[name], weight, atol=1e-3, rtol=1e-2)
     assert any(not torch.equal(new[name], weight) for name, weight in old.items())
     assert os.fsencode(folder) not in zipfile.ZipFile(model / "checkpoint.pt").read("archive/data.pkl")
-    name = load(str(first)).recorder.name
+    name = load(str(first)).forward.recorder.name
     assert f"| begun with | `{name}`, its weights and pieces |" in (model / "README.md").read_text(encoding="utf-8")
 
     without: Result = run_main(main, *command[:-2])  # type: ignore[operator]
@@ -167,7 +167,7 @@ def test_a_model_of_another_language_begins_with_what_both_have(folder: Path, ru
     first: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
     assert first.code == 0, first.err
     parent = (folder / "model").rename(folder / "parent")
-    name = load(str(parent)).recorder.name
+    name = load(str(parent)).forward.recorder.name
     slow = tiny_recipe(2).replace("lr = 0.01", "lr = 0.00001").replace('"average"', '"last"')
     for flag, old, kept, tables in (
         ("--source-lang", "de", "en", {"encoder.embed_tokens.weight"}),
@@ -205,7 +205,7 @@ def test_a_model_of_another_language_begins_with_what_both_have(folder: Path, ru
                     weights[table][4 + side.index(piece)] for weights, side in zip((before, after), pieces, strict=True)
                 )
                 torch.testing.assert_close(now, was, atol=1e-3, rtol=1e-2)
-        assert load(str(child)).recorder.name.startswith("fairseq:fr-en@" if old == "de" else "fairseq:de-fr@")
+        assert load(str(child)).forward.recorder.name.startswith("fairseq:fr-en@" if old == "de" else "fairseq:de-fr@")
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_formats(run: Callable[..., Result], trained: Path) -> None:
     assert records[4]["links"] == [[0, 0], [1, 1], [2, 2]]
     aligner = align.load(trained, layer=1, head="all", position="output", device="cpu")
     kept = [align.LinePair.of(line, "", number) for number, line in enumerate(TEXT.splitlines(), 1)]
-    assert [alignment.to_dict() for alignment in aligner.translate(kept)] == records
+    assert [alignment.to_dict() for alignment in align.translate(aligner, kept)] == records
     scored = run("-q", "text", "--scores").out.decode().splitlines()
     assert scored[2].startswith("and ||| 0-0:1.00")
     giza = run("-q", "text", "-f", "giza").out.decode().splitlines()

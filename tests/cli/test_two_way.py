@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import align
-from align import Pair, TwoWayAligner
+from align import Pair, two_way
 from align.cli import extract
 from align.cli.combine import main as combine_main
 from tests import corpora, toy
@@ -62,9 +62,9 @@ def test_the_bytes_of_two_runs_and_combine(
 
 @pytest.mark.filterwarnings("ignore::align.core.types.TextWarning")
 def test_soft_is_the_default_and_what_the_library_does(run: Callable[..., Result], tmp_path: Path) -> None:
-    two_way = TwoWayAligner(align.load(FORWARD, device="cpu"), align.load(REVERSE, device="cpu"))
+    both = two_way(align.load(FORWARD, device="cpu"), align.load(REVERSE, device="cpu"))
     pairs = [line.split("|||") for line in (tmp_path / "text").read_text(encoding="utf-8").splitlines()]
-    found = list(two_way((source, target) for source, target in pairs))
+    found = list(both((source, target) for source, target in pairs))
     assert sum(len(alignment.links) for alignment in found) > 30
     for options in (
         (),

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from align import Aligner, Settings, load
-from align.core.aligner import choose_for
 from align.core.batching import encode
 from align.core.choice import all_cells
 from align.evaluation.sweep import link_all
@@ -33,12 +32,16 @@ def test_what_is_picked_and_the_best_there_is(data: Path, command: Callable[...,
     assert list(dict.fromkeys(row["model"] for row in rows)) == ["one", "back", "two"]
     text = corpora.word_by_word(360)[:60]
     aligner = load(data / "models" / "one", device="cpu")
-    cells = all_cells(aligner.recorder)
+    cells = all_cells(aligner.forward.recorder)
     rates = [
         rate(
-            replace(aligner, settings=Settings(layer=a.layer, head=a.head, output_layer=b.layer, output_head=b.head))(
-                text
-            )
+            replace(
+                aligner,
+                forward=replace(
+                    aligner.forward,
+                    settings=Settings(layer=a.layer, head=a.head, output_layer=b.layer, output_head=b.head),
+                ),
+            )(text)
         )
         for a, b in product(cells, cells)
     ]
@@ -53,6 +56,6 @@ def test_what_is_picked_and_the_best_there_is(data: Path, command: Callable[...,
 def test_a_place_is_picked_as_an_aligner_picks_it(data: Path, door: Any) -> None:
     choosing = importlib.import_module("choosing")
     aligner: Aligner = load(data / "models" / "two", device="cpu")
-    encoded = [encode(aligner.recorder, pair) for pair in corpora.word_by_word(80)]
+    encoded = [encode(aligner.forward.recorder, pair) for pair in corpora.word_by_word(80)]
     linked = [one for one in link_all(aligner, encoded) if one]
-    assert choosing.pick(linked, all_cells(aligner.recorder)) == choose_for(aligner, encoded).place
+    assert choosing.pick(linked, all_cells(aligner.forward.recorder)) == aligner.forward.choose(encoded).place

@@ -46,7 +46,7 @@ def test_table(data: Path, command: Callable[..., Result], huggingface: Any) -> 
 @pytest.mark.parametrize("name", ["marian", "nllb"])
 def test_both_sides_run_the_same(name: str, huggingface: Any, tmp_path: Path) -> None:
     module, start = huggingface.save_model(huggingface.SHAPES[name], tmp_path)
-    recorder = load(tmp_path, device="cpu").recorder
+    recorder = load(tmp_path, device="cpu").forward.recorder
     pieces = [one.pieces for pair in example_pairs()[:4] if (one := encode(recorder, pair)).pieces]
     inputs = huggingface.module_inputs(pieces, recorder.pad, start)
     module.set_attn_implementation("eager")

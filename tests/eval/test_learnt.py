@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Pair, TwoWayAligner, load
+from align import Aligner, Pair, load, two_way
 from align.core.merging import NULL, PAD, collate
 from align.core.types import Cell, Place
 from align.models.fairseq.dictionary import EOS
@@ -41,7 +41,7 @@ def models(data: Path) -> tuple[Aligner, Aligner]:
 
 @pytest.fixture
 def directions(models: tuple[Aligner, Aligner], learnt: Any) -> list[Any]:
-    return [learnt.Direction(model.recorder, PLACE) for model in models]
+    return [learnt.LearntDirection(model.forward.recorder, PLACE) for model in models]
 
 
 def test_its_table_has_the_default_and_each_seed(
@@ -58,7 +58,7 @@ def test_its_table_has_the_default_and_each_seed(
     assert [(row["models"], row["links"]) for row in rows] == [(n, link) for n in ("one", "two") for link in links]
     text = corpora.word_by_word(360)[:60]
     assert rows[0]["aer_toy"] == rate(models[0](text))
-    assert rows[3]["aer_toy"] == rate(TwoWayAligner(*models)(text))
+    assert rows[3]["aer_toy"] == rate(two_way(*models)(text))
 
 
 def test_no_pair_that_is_measured_is_learnt_from(data: Path, learnt: Any) -> None:
@@ -80,7 +80,7 @@ def test_no_pair_that_is_measured_is_learnt_from(data: Path, learnt: Any) -> Non
 
 
 def test_states_and_attention_are_the_model_s_own(models: tuple[Aligner, Aligner], learnt: Any) -> None:
-    recorder: Any = models[0].recorder
+    recorder: Any = models[0].forward.recorder
     pairs = corpora.word_by_word(5)
     batch = collate([recorder.encode(pair) for pair in pairs], recorder.pad)
     states = learnt.States(recorder)

@@ -57,7 +57,7 @@ def test_rates_are_the_library_s_own(data: Path, command: Callable[..., Result])
 
 
 def test_a_copied_head_predicts_as_another_reads(data: Path, heads: Any) -> None:
-    recorder = load(data / "models" / "one", device="cpu").recorder
+    recorder = load(data / "models" / "one", device="cpu").forward.recorder
     pairs = corpora.word_by_word(5)
     read = recorded(recorder, pairs, 1)[:, 1, 1:]
     last = recorded(recorder, pairs, recorder.layers)
@@ -71,7 +71,7 @@ def test_a_copied_head_predicts_as_another_reads(data: Path, heads: Any) -> None
 
 def test_a_trained_head_attends_to_what_it_was_shown(data: Path, heads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "EPOCHS", 200)
-    recorder = load(data / "models" / "one", device="cpu").recorder
+    recorder = load(data / "models" / "one", device="cpu").forward.recorder
     pairs = corpora.word_by_word(200)
     links = [frozenset((0, j) for j in range(len(pair.target))) for pair in pairs]
     before = recorded(recorder, pairs[:1], recorder.layers)

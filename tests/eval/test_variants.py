@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Alignment, Pair, Settings, TwoWayAligner, load
+from align import Aligner, Alignment, Direction, Pair, Settings, load, two_way
 from align.core.symmetrize import METHODS
 from align.core.types import Gold
 from align.evaluation.metrics import aer, count_all
@@ -63,11 +63,11 @@ def test_variants_that_the_library_has_are_its_own(
     assert sign[2:] in result.out
     rates = {(row["part"], row["variant"], row["threshold"]): row["aer_toy"] for row in rows}
     assert len(rates) == len(rows) == 98 + len(METHODS)
-    ours = TwoWayAligner(*models)
+    ours = two_way(*models)
     assert rates["soft", "reference", "0.5"] == rate(ours(text))
     assert next(row["p"] for row in rows if row["variant"] == "reference") == "1.0000"
     for method in METHODS:
-        assert rates["heuristics", method, ""] == rate(TwoWayAligner(*models, method)(text))
+        assert rates["heuristics", method, ""] == rate(two_way(*models, method)(text))
     forward, reverse = (settings_at(cell) for cell in sign.split("|")[3].removeprefix("forward:").split(", reverse:"))
     directions = (models[0], forward), (models[1], reverse)
     changes: dict[tuple[str, str], Callable[[Settings], Settings]] = {
@@ -77,8 +77,8 @@ def test_variants_that_the_library_has_are_its_own(
         ("NULL", "none"): lambda settings: replace(settings, null="none"),
     }
     for (part, variant), change in changes.items():
-        one, two = (Aligner(model.recorder, change(settings)) for model, settings in directions)
-        assert rates[part, variant, "0.5"] == rate(TwoWayAligner(one, two)(text)), variant
+        one, two = (Aligner(Direction(model.forward.recorder, change(settings))) for model, settings in directions)
+        assert rates[part, variant, "0.5"] == rate(two_way(one, two)(text)), variant
     for direction in ("", ", forward"):
         same = rates["both positions", f"output position of the next layer to the power of 0.5{direction}", "0.5"]
         assert rates["neighbours, both positions", f"eight, 0.1, to the power of 0.5{direction}", "0.5"] == same
@@ -92,7 +92,7 @@ def test_a_reference_that_is_not_what_the_variants_change_is_refused(
     variants = importlib.import_module("variants")
     scores = importlib.import_module("variants_scores")
     common = importlib.import_module("common")
-    reference = list(TwoWayAligner(*models)(text))
+    reference = list(two_way(*models)(text))
     shares = [scores.Way(models[0], text).shares(), scores.Way(models[1], common.swapped(text)).shares()]
     soft = scores.soft(*shares)
     variants.check_same(reference, soft)
@@ -124,5 +124,7 @@ def test_calibration_draws_choose_and_are_judged(
         assert row["share"] == "100"
         assert row["mean"] == row["worst"]
         settings = map(settings_at, row["most"].split("; "))
-        forward, reverse = (Aligner(model.recorder, some) for model, some in zip(models, settings, strict=True))
-        assert row["mean"] == rate(TwoWayAligner(forward, reverse)(text))
+        forward, reverse = (
+            Aligner(Direction(model.forward.recorder, some)) for model, some in zip(models, settings, strict=True)
+        )
+        assert row["mean"] == rate(two_way(forward, reverse)(text))

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from align.cli import combine, evaluate, transfer
-from align.core.escape import printable
+from align.core.errors import printable
 from tests.hostile.link_cases import Case, load, make
 
 PROGRAMS: dict[str, Callable[[], int]] = {

@@ -16,7 +16,7 @@ import numpy
 import pytest
 import torch
 
-from align import Aligner, ModelOptions, Settings
+from align import Aligner, Direction, ModelOptions, Settings
 from align.models.fairseq.compat import evaluate_literal
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import BUNDLED, find_model
@@ -42,7 +42,7 @@ def test_no_variant_runs(places: tuple[Path, Path, Path], monkeypatch: pytest.Mo
         outcomes["refused"] += 1
         with suppress(ValueError):
             recorder = load_fairseq(find_model(str(folder), ModelOptions(source_lang="de", target_lang="en")))
-            str(Aligner(recorder, Settings(layer=1, head=1)).align("das haus", "the house"))
+            str(Aligner(Direction(recorder, Settings(layer=1, head=1))).align("das haus", "the house"))
             outcomes["refused"] -= 1
         tried.append(name)
         if mark.exists():

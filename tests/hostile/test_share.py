@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, ModelOptions, Pair, Settings, TwoWayAligner
+from align import Aligner, Direction, ModelOptions, Pair, Settings, translate, two_way
 from align.core.settings import Search
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
@@ -22,19 +22,19 @@ TOY_PAIRS += [("haus ist gross und", "old is house big"), ("das ist es", "it is 
 
 
 def test_threads_that_share_an_aligner_get_their_own_links(toy_recorder: Callable[..., Any], one_thread: None) -> None:
-    aligner = Aligner(toy_recorder(), Settings(layer=1, head=1))
+    aligner = Aligner(Direction(toy_recorder(), Settings(layer=1, head=1)))
     assert share.run(aligner.align, 800, 8, 1, TOY_PAIRS) == (0, [])
 
 
 def test_threads_that_share_two_models_and_translate_get_their_own(tmp_path: Path, one_thread: None) -> None:
     folders = toy.save_trained_model(tmp_path / "forward"), toy.save_reverse_model(tmp_path / "reverse")
     recorders = [load_fairseq(find_model(str(folder), ModelOptions())) for folder in folders]
-    forward, reverse = (Aligner(recorder, Settings(layer=1, head=1)) for recorder in recorders)
-    both = TwoWayAligner(forward, reverse)
+    forward, reverse = (Aligner(Direction(recorder, Settings(layer=1, head=1))) for recorder in recorders)
+    both = two_way(forward, reverse)
 
     def translate_or_align(source: str, target: str) -> Any:
         if len(source) % 2:
-            return next(both.translate([source], Search(beam=3))).pair.target
+            return next(translate(both, [source], Search(beam=3))).pair.target
         return both.align(source, target)
 
     assert share.run(translate_or_align, 160, 8, 1, TOY_PAIRS) == (0, [])
@@ -76,7 +76,7 @@ def test_a_child_aligns_after_a_fork(busy: bool) -> None:
 
 
 def test_an_aligner_survives_calls_that_are_given_up(toy_recorder: Callable[..., Any]) -> None:
-    aligner = Aligner(toy_recorder(), Settings(layer=1, head=1), buffer=1)
+    aligner = Aligner(Direction(toy_recorder(), Settings(layer=1, head=1)), buffer=1)
     expected = str(aligner.align(*TOY_PAIRS[0]))
     for _ in range(20):
         next(aligner(Pair(tuple(s.split()), tuple(t.split()), 1) for s, t in TOY_PAIRS))  # and never asked again

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Settings, __version__
+from align import Aligner, Direction, Settings, __version__
 from align.core.choice import Calibration
 from align.core.scores import both_positions
 from align.core.signature import describe, signature
@@ -27,10 +27,10 @@ def shares(row: list[float]) -> list[float]:
 def test_scores_are_shares_of_both_positions_by_hand(toy_recorder: Callable[..., Any], null: Any, score: Any) -> None:
     recorder = toy_recorder()
     calibration: Calibration = {(score, "input"): Cell(1, 2), (score, "output"): Cell(2, "all")}
-    aligner = Aligner(recorder, plain(score, "both", null=null), calibration=calibration)
+    aligner = Aligner(Direction(recorder, plain(score, "both", null=null), calibration=calibration))
     apart = [
-        Aligner(recorder, plain(score, "input", 1, 2, null)),
-        Aligner(recorder, plain(score, "output", 2, "all", null)),
+        Aligner(Direction(recorder, plain(score, "input", 1, 2, null))),
+        Aligner(Direction(recorder, plain(score, "output", 2, "all", null))),
     ]
     for source, target in (("das haus ist alt", "the house is old"), ("und das", "and it is the")):
         expected = [
@@ -58,12 +58,12 @@ def test_rows_without_scores() -> None:
 
 def test_each_position_is_calibrated_as_apart_and_batches_do_not_matter(recorder: Any) -> None:
     pairs = [pair for pair in example_pairs() if not pair.blank] * 3
-    aligner = Aligner(recorder, Settings(position="both"))
+    aligner = Aligner(Direction(recorder, Settings(position="both")))
     found, (choice,) = align_and_choose(aligner, pairs)
-    _, (at_input,) = align_and_choose(Aligner(recorder, Settings(position="input")), pairs)
-    _, (at_output,) = align_and_choose(Aligner(recorder, Settings(position="output")), pairs)
+    _, (at_input,) = align_and_choose(Aligner(Direction(recorder, Settings(position="input"))), pairs)
+    _, (at_output,) = align_and_choose(Aligner(Direction(recorder, Settings(position="output"))), pairs)
     assert choice == Choice(Place(at_input.place.input, at_output.place.output), at_input.reason)
-    one_by_one = Aligner(recorder, Settings(position="both"), batch_tokens=1)
+    one_by_one = Aligner(Direction(recorder, Settings(position="both")), batch_tokens=1)
     assert [alignment.links for alignment in one_by_one(pairs)] == [alignment.links for alignment in found]
 
 
@@ -75,10 +75,10 @@ def test_layer_and_head_are_the_input_positions_and_the_default_is_a_layer_above
         (Settings(position="both", layer=1, head=3), Cell(1, 3)),
         (Settings(position="both", layer=2, head="all"), Cell(2, "all")),
     ):
-        _, (choice,) = align_and_choose(Aligner(toy_recorder(), asked), [("das haus", "the house")])
+        _, (choice,) = align_and_choose(Aligner(Direction(toy_recorder(), asked)), [("das haus", "the house")])
         assert choice.place == Place(expected, Cell(2, "all"))
     calibration: Calibration = {("norm", "output"): Cell(7, "all")}  # of a larger model
-    aligner = Aligner(toy_recorder(), Settings(position="both"), calibration=calibration)
+    aligner = Aligner(Direction(toy_recorder(), Settings(position="both"), calibration=calibration))
     _, (choice,) = align_and_choose(aligner, [("das haus", "the house")])
     assert choice.place == Place(Cell(1, "all"), Cell(2, "all"))
 

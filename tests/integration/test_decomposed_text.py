@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from align import Alignment, Choice, TwoWayAligner, load
+from align import Alignment, Choice, load, two_way
 from align.core.text import LinePair
 from align.io.reader import read_bitext
 from tests.conftest import EXAMPLES, example_pairs, shared_pairs
@@ -39,7 +39,7 @@ CHANGES = {
 
 @pytest.fixture(scope="module", params=["one direction", "two directions"])
 def aligner(request: pytest.FixtureRequest) -> Any:
-    return load("de-en") if request.param == "one direction" else TwoWayAligner(load("de-en"), load("en-de"))
+    return load("de-en") if request.param == "one direction" else two_way(load("de-en"), load("en-de"))
 
 
 def scores_of(alignments: Iterator[Alignment]) -> list[dict[tuple[int, int], float]]:

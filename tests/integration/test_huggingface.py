@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 import shutil
@@ -15,8 +16,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from align import Aligner, Pair, Search, load, read_text
+from align import Aligner, Pair, Search, load, read_text, translate
 from align.core.errors import ModelError
+from align.models.huggingface.tokenizer_json import read_tokenizer
 from align.models.model_toml import ModelOptions
 from align.training.to_hugging_face import convert
 from tests import hugging
@@ -77,7 +79,7 @@ def test_links_do_not_depend_on_neighbours(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
 def test_no_word_of_a_text_becomes_a_special_piece(tmp_path: Path, kind: str) -> None:
     hugging.save_model(kind, tmp_path)
-    recorder = open_model(tmp_path).recorder
+    recorder = open_model(tmp_path).forward.recorder
     plain = recorder.encode(Pair(("das",), ("the",), 1))
     hostile = recorder.encode(Pair(("das", "</s>", "<pad>", "deu_Latn", "<s>"), ("the", "</s>", "eng_Latn"), 1))
     around = [n for n, word in zip(plain.source, plain.source_words, strict=True) if word < 0]
@@ -229,7 +231,7 @@ def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None
 
 def test_languages_of_the_tokenizer(tmp_path: Path) -> None:
     hugging.save_model("fsmt", tmp_path)
-    assert load(tmp_path).recorder.languages == ("de", "en")
+    assert load(tmp_path).forward.recorder.languages == ("de", "en")
     for wrong in (["../../de", "en"], ["de", 1], ["\x1b[31m", "en"]):
         change(tmp_path, "tokenizer_config.json", langs=wrong)
         with pytest.raises(ValueError, match=r"tokenizer_config\.json: .* is not a language code"):
@@ -242,13 +244,13 @@ def test_mbart_50_is_known_by_its_languages(tmp_path: Path, code: str) -> None:
 
     hugging.save_model("mbart-50", tmp_path, size=100)
     pair = Pair(*WORDS, 1)
-    named = open_model(tmp_path).recorder
+    named = open_model(tmp_path).forward.recorder
     (tmp_path / "tokenizer_config.json").unlink()
-    assert open_model(tmp_path).recorder.encode(pair) != named.encode(pair)
+    assert open_model(tmp_path).forward.recorder.encode(pair) != named.encode(pair)
     tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     tokenizer.add_special_tokens([code])
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    assert open_model(tmp_path).recorder.encode(pair) == named.encode(pair)
+    assert open_model(tmp_path).forward.recorder.encode(pair) == named.encode(pair)
 
 
 @pytest.mark.parametrize("kind", ["bart", "mbart"])
@@ -263,12 +265,14 @@ def test_a_version_among_the_weights(tmp_path: Path, kind: str) -> None:
 
 
 REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
+LONG = base64.b64encode(b"\0\0\0\0" + b"a" * 5000 + b"\0").decode()
 DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, r"not a tokenizer \(.*UNK"),
     ({"model": {"type": "Unigram", "vocab": [], "unk_id": 0}}, r"not a tokenizer \(.*EmptyVocabulary"),
     ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, r"not a tokenizer \(chunk size must be non-zero"),
     ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, r"not a tokenizer \("),
     ({"normalizer": {"type": "Sequence", "normalizers": [REPLACE] * 9}}, "texts thousands of times as long"),
+    ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": LONG}}, "texts thousands of times as long"),
     ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**6}}, "texts thousands of times as long"),
     ({"decoder": {"type": "Sequence", "decoders": [REPLACE] * 4}}, "its decoder would make texts thousands of times"),
     ({"decoder": {"type": "Sequence", "decoders": [{"suffix": ""}] * 13}}, "its decoder would"),
@@ -286,6 +290,16 @@ def test_a_damaged_tokenizer(tmp_path: Path, changed: dict[str, Any], message: s
         load(tmp_path)
 
 
+def test_dropout_of_training_is_off(tmp_path: Path) -> None:
+    hugging.save_model("t5", tmp_path)
+    letters = {letter: n for n, letter in enumerate("abcdefgh")}
+    merges = [("a", "b"), ("ab", "c"), ("abc", "d")]
+    model = {"type": "BPE", "vocab": letters | {"ab": 8, "abc": 9, "abcd": 10}, "merges": merges, "dropout": 0.9}
+    change(tmp_path, "tokenizer.json", model=model, added_tokens=[], pre_tokenizer={"type": "Whitespace"})
+    pieces = read_tokenizer(tmp_path / "tokenizer.json").pieces
+    assert {tuple(pieces("abcd")) for _ in range(50)} == {("abcd",)}
+
+
 def test_a_tokenizer_that_is_cut_short(tmp_path: Path) -> None:
     hugging.save_model("t5", tmp_path)
     cut(tmp_path / "tokenizer.json")
@@ -298,14 +312,14 @@ def test_a_word_over_which_the_tokenizer_fails_is_unknown(tmp_path: Path) -> Non
     vocabulary = {"a": 0, "b": 1, "</s>": 2, "<unk>": 3}
     change(tmp_path, "tokenizer.json", added_tokens=[], pre_tokenizer={"type": "Whitespace"})
     change(tmp_path, "tokenizer.json", model={"type": "WordLevel", "vocab": vocabulary, "unk_token": "missing"})
-    recorder = load(tmp_path).recorder
+    recorder = load(tmp_path).forward.recorder
     assert list(recorder.encode(Pair(("a", "x"), ("x", "b"), 1)).target) == [recorder.unk, 1]
 
 
 def test_pieces_over_which_the_decoder_fails_are_unknown(tmp_path: Path) -> None:
     hugging.save_model("t5", tmp_path)
     change(tmp_path, "tokenizer.json", decoder={"type": "Strip", "content": "x", "start": 0, "stop": 2})
-    recorder: Any = load(tmp_path).recorder
+    recorder: Any = load(tmp_path).forward.recorder
     join = recorder.prepared.join
     assert (join(["\u2581das"]), join(["x"])) == ("\u2581das", "<unk>")
 
@@ -329,10 +343,10 @@ def test_translating_needs_transformers(marian: Path, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patched:
         patched.setattr(transformers, "__version__", "4.57.1")
         with pytest.raises(ModuleNotFoundError, match=r"transformers 4\.57\.1 is .* needs 5 or later"):
-            open_model(marian).translate(["das haus"])
+            translate(open_model(marian), ["das haus"])
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ModuleNotFoundError, match=r"transformers is not installed.*: pip install 'transformers>=5'"):
-        open_model(marian).translate(["das haus"])
+        translate(open_model(marian), ["das haus"])
 
 
 def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_path: Path) -> None:
@@ -343,15 +357,15 @@ def test_translating_is_as_careful_with_a_folder_as_aligning(marian: Path, tmp_p
     own = {"AutoConfig": "modeling_own.C", "AutoModelForSeq2SeqLM": "modeling_own.M"}
     change(marian, "config.json", auto_map=own, **settings)
     search = Search(max_len_b=3)
-    assert len(list(open_model(marian).translate(["das haus"], search))) == 1
+    assert len(list(translate(open_model(marian), ["das haus"], search))) == 1
     assert not mark.exists()
     untied = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
     change(marian, "config.json", **untied, decoder_vocab_size=10**9)
     with pytest.raises(ValueError, match=r"its decoder_vocab_size is 1000000000, not a whole number from 1 to \d\d"):
-        open_model(marian).translate(["das haus"])
+        translate(open_model(marian), ["das haus"])
     change(marian, "config.json", decoder_vocab_size=20)
     with pytest.raises(ValueError, match="transformers cannot build this model"):
-        open_model(marian).translate(["das haus"])
+        translate(open_model(marian), ["das haus"])
 
 
 def test_what_only_translating_needs(tmp_path: Path) -> None:
@@ -364,16 +378,16 @@ def test_what_only_translating_needs(tmp_path: Path) -> None:
         metadata={"format": "pt"},
     )
     with pytest.raises(ValueError, match=r"no model\.decoder\.output_projection\.weight, which translating needs"):
-        open_model(tmp_path).translate(["das haus"])
+        translate(open_model(tmp_path), ["das haus"])
 
 
 def test_too_long_a_sentence_and_a_blank_one(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     hugging.save_model("m2m_100", tmp_path)
-    found = list(open_model(tmp_path, too_long="blank").translate(["", "das " * 100, "das"], Search(max_len_b=3)))
+    found = list(translate(open_model(tmp_path, too_long="blank"), ["", "das " * 100, "das"], Search(max_len_b=3)))
     assert [(alignment.pair.target, alignment.skipped) for alignment in found[:2]] == [((), ""), ((), "too long")]
     with pytest.raises(ValueError, match="source has 102 pieces with </s>, the model takes 40"):
-        list(open_model(tmp_path).translate(["das " * 100]))
+        list(translate(open_model(tmp_path), ["das " * 100]))
 
 
 def in_cache(name: str, folder: Path, cache: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from align import ModelOptions, Pair, Search, TextWarning, load
+from align import ModelOptions, Pair, Search, TextWarning, load, translate
 from align.core.errors import ModelError
 from tests.hub_models import find_model, write_model
 from tests.integration.test_huggingface import change, in_cache
@@ -54,7 +54,7 @@ def write_adapter(folder: Path, base: Path, by_root: bool = False, **more: Any) 
 def attention(folder: Path | str, **more: Any) -> list[torch.Tensor]:
     from align.core.merging import collate
 
-    recorder = load(folder, options=OPTIONS, **more).recorder
+    recorder = load(folder, options=OPTIONS, **more).forward.recorder
     recorded = recorder.record(collate([recorder.encode(PAIR)], recorder.pad), (1, 2, 3))
     return [layer.weights for layer in recorded]
 
@@ -72,10 +72,10 @@ def test_it_is_merged_into_the_model_beside_it(base: Path, tmp_path: Path, by_ro
     found, expected = attention(tmp_path / "adapter"), attention(whole)
     assert all(map(torch.equal, found, expected))
     assert not all(map(torch.equal, found, attention(base)))
-    names = {load(folder, options=OPTIONS).recorder.name for folder in (base, tmp_path / "adapter")}
+    names = {load(folder, options=OPTIONS).forward.recorder.name for folder in (base, tmp_path / "adapter")}
     assert len(names) == 2  # a fingerprint each
     sentence = ["das ist ein Satz"]
-    one, other = ([a.pair.target for a in load(f, options=OPTIONS).translate(sentence, Search(beam=1, max_len_b=5))]
+    one, other = ([a.pair.target for a in translate(load(f, options=OPTIONS), sentence, Search(beam=1, max_len_b=5))]
                   for f in (tmp_path / "adapter", whole))  # fmt: skip
     assert one == other
 
@@ -121,7 +121,7 @@ def test_a_larger_table_of_pieces_and_a_tokenizer_with_another_language(base: Pa
         shutil.copyfile(base / name, tmp_path / "adapter" / name)
     (tmp_path / "adapter" / "added_tokens.json").write_text(json.dumps({"tyv_Cyrl": len(table) + 3}))
     options = ModelOptions(source_lang="tyv_Cyrl", target_lang="eng_Latn")
-    recorder: Any = load(tmp_path / "adapter", options=options).recorder
+    recorder: Any = load(tmp_path / "adapter", options=options).forward.recorder
     assert recorder.encode(PAIR).source[0] == len(table) + 3
     assert len(recorder.transformer.encoder.embedding.pieces) == len(larger)
 

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from align import ModelOptions, Pair, TextWarning, TwoWayAligner, load
+from align import ModelOptions, Pair, TextWarning, load, translate, two_way
 from align.cli import extract, sweep
 from align.core.errors import ModelError
 from align.jobs.table_aligner import TableAligner
@@ -55,7 +55,7 @@ def copied(hub: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Path]:
 
 
 def encode(folder: Path, source: str, **options: Any) -> Any:
-    recorder = load(folder, options=ModelOptions(**options)).recorder
+    recorder = load(folder, options=ModelOptions(**options)).forward.recorder
     return recorder.encode(Pair(tuple(source.split(" ")), ("x",), 1))
 
 
@@ -98,7 +98,7 @@ def test_one_model_for_both_directions(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TextWarning)
         pairs: list[Any] = [line.split(" ||| ") for line in TEXT.splitlines()]
-        expected = [str(alignment) for alignment in TwoWayAligner(forward, reverse)(pairs)]
+        expected = [str(alignment) for alignment in two_way(forward, reverse)(pairs)]
     assert result.out.decode().splitlines() == expected
 
 
@@ -207,7 +207,7 @@ def test_a_tag_in_the_source_is_the_target_language_of_its_line(hub: Callable[[s
         assert (list(glued.source), list(glued.source_words)) == (list(expected.source), list(expected.source_words))
     inside = encode(folder, f"{words} >>fra<<", target_lang="por")
     assert plain["fra"].source[0] not in inside.source
-    recorder = load(folder, options=ModelOptions(target_lang="por")).recorder
+    recorder = load(folder, options=ModelOptions(target_lang="por")).forward.recorder
     with pytest.warns(TextWarning, match="the model has no language >>xyz<<: this tag is read as a word"):
         unknown = recorder.encode(Pair((">>xyz<<", "the"), ("x",), 1))
     assert 0 in unknown.source_words
@@ -216,9 +216,9 @@ def test_a_tag_in_the_source_is_the_target_language_of_its_line(hub: Callable[[s
 
 def test_tags_are_taken_to_translate_too(hub: Callable[[str], Path]) -> None:
     aligner = load(hub(OPUS_EN_PT), options=ModelOptions(target_lang="por"))
-    tagged, plain = (aligner.recorder.encode(Pair(s, (), 1)).source for s in ((">>por<<", "the"), ("the",)))
+    tagged, plain = (aligner.forward.recorder.encode(Pair(s, (), 1)).source for s in ((">>por<<", "the"), ("the",)))
     assert list(tagged) == list(plain)
-    assert len(list(aligner.translate([">>fra<< the cat", "the cat"]))) == 2
+    assert len(list(translate(aligner, [">>fra<< the cat", "the cat"]))) == 2
 
 
 @pytest.mark.parametrize(
@@ -280,10 +280,10 @@ def write_tokenizer_json(folder: Path) -> None:
 
 
 def test_small100_reads_the_target_language_and_starts_with_an_end(hub: Callable[[str], Path]) -> None:
-    recorder: Any = load(hub(SMALL100), options=ModelOptions(target_lang="en")).recorder
+    recorder: Any = load(hub(SMALL100), options=ModelOptions(target_lang="en")).forward.recorder
     pieces = recorder.encode(Pair(("das",), ("the",), 1))
     assert recorder.start == (2,)
-    published: Any = load(hub(M2M100), options=ModelOptions(source_lang="de", target_lang="en")).recorder
+    published: Any = load(hub(M2M100), options=ModelOptions(source_lang="de", target_lang="en")).forward.recorder
     assert (pieces.source[0], pieces.source[-1]) == (published.start[1], 2)
 
 

@@ -41,6 +41,6 @@ def test_as_many_positions_as_the_settings_say_within_reason(
     weights = load_file(tmp_path / "model.safetensors")
     kept = {name: weight for name, weight in weights.items() if "embed_positions" not in name}  # computed for 40
     save_file(kept, tmp_path / "model.safetensors")
-    recorder: Any = open_model(tmp_path).recorder
+    recorder: Any = open_model(tmp_path).forward.recorder
     assert recorder.max_positions == (most, most + 1 - len(recorder.start))
     assert recorder.own_model().config.max_position_embeddings == most  # which is what translates

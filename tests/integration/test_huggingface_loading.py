@@ -195,7 +195,9 @@ def test_positions_are_counted_from_the_id_of_padding(name: str, pad: int, tmp_p
     other: Any = AutoModelForSeq2SeqLM.from_config(config).eval()
     state = {name: weight for name, weight in module.state_dict().items() if "embed_positions" not in name}
     other.load_state_dict(state, strict=False)
-    recorder: Any = load(tmp_path, options=ModelOptions(source_lang=model.source, target_lang=model.target)).recorder
+    recorder: Any = load(
+        tmp_path, options=ModelOptions(source_lang=model.source, target_lang=model.target)
+    ).forward.recorder
     pieces = recorder.encode(Pair(("das", "ist", "ein", "Satz"), ("a", "sentence"), 1))
     steps = torch.tensor([[*recorder.start, *pieces.target]])
     with torch.inference_mode():

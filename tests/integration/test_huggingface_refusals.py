@@ -176,7 +176,7 @@ def test_a_tokenizer_json_that_surrounds_a_source_differently(tmp_path: Path) ->
     model = find_model("google/mt5-small").with_pieces(1200)
     write_model(model, tmp_path)
     change(tmp_path, "tokenizer_config.json", tokenizer_class="AlbertTokenizer")
-    recorder = load(tmp_path).recorder
+    recorder = load(tmp_path).forward.recorder
     assert recorder.languages == ("source", "target")
     content = json.loads((tmp_path / "tokenizer.json").read_text())
     end = {"SpecialToken": {"id": "</s>", "type_id": 0}}

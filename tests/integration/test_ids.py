@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from align import Aligner, IdPair, Pair, TwoWayAligner, load, words_of_offsets, words_of_pieces
-from align.core.aligner import choose_for
+from align import Aligner, IdPair, Pair, load, translate, two_way, words_of_offsets, words_of_pieces
+from align.core.aligner import Direction
 from align.core.types import Pieces
+from align.io.pool import processes
 from align.training.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import example_pairs, plain
@@ -39,7 +40,7 @@ def test_links_are_those_of_the_text(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     hugging.save_model(kind, tmp_path)
     aligner = load(tmp_path, options=options(kind), **AT)
-    recorder: Any = aligner.recorder
+    recorder: Any = aligner.forward.recorder
     for pair in PAIRS:
         expected = aligner.align(pair.source, pair.target)
         end = 0 if kind == "marian" else 2
@@ -63,7 +64,7 @@ def test_what_generate_has_put_out_of_a_tiny_model(tmp_path: Path) -> None:
         first = target.tolist().index(own[0])
         read = [n for n in source.tolist() if n != model.config.pad_token_id]
         pieces = Pieces(read, [*range(len(read) - 1), -1], own, range(len(own)), (len(read) - 1, len(own)))
-        (expected,) = aligner.reader.links([pieces], choose_for(aligner, []).place)
+        (expected,) = aligner.forward.reader.links([pieces], aligner.forward.choose([]).place)
         assert {(i, j - first): score for (i, j), score in found.scores.items()} == pytest.approx(expected, abs=1e-6)
 
 
@@ -90,16 +91,16 @@ def test_what_generate_has_put_out_of_a_real_model(tmp_path: Path) -> None:
 def test_many_in_a_stream_with_the_bundled_model() -> None:
     aligner = load("de-en", device="cpu", batch_tokens=200)
     pairs = [pair for pair in example_pairs() if not pair.blank] * 20
-    given = [as_ids(aligner.recorder, pair, [2], 2) for pair in pairs]
+    given = [as_ids(aligner.forward.recorder, pair, [2], 2) for pair in pairs]
     expected = [alignment.links for alignment in aligner(pairs)]
     assert [alignment.links for alignment in aligner(given)] == expected
     assert pickle.loads(pickle.dumps(given)) == given
-    shared = replace(aligner, workers=2)
+    shared = replace(aligner, pool=processes(2))
     assert [alignment.links for alignment in shared(given)] == expected
 
 
 def test_without_words_links_count_the_ids() -> None:
-    aligner = Aligner(KnownRecorder(), plain(layer=2, head=3))
+    aligner = Aligner(Direction(KnownRecorder(), plain(layer=2, head=3)))
     alignment = aligner.align_ids(torch.tensor([13, 14, 15, 2, 1]), np.array([2, 15, 13, 2, 14, 2]))
     assert str(alignment) == "0-2 1-4 2-1"
     assert alignment.pair.target == ("2", "15", "13", "2", "14", "2")
@@ -122,7 +123,7 @@ def test_without_words_links_count_the_ids() -> None:
     ],
 )
 def test_what_is_no_pair_of_this_model(arguments: Any, message: str) -> None:
-    aligner = Aligner(KnownRecorder(), plain(layer=2, head=3))
+    aligner = Aligner(Direction(KnownRecorder(), plain(layer=2, head=3)))
     if not message:
         assert str(aligner.align_ids(*arguments)) == "0-0"
         return
@@ -137,15 +138,15 @@ def test_what_is_no_list_of_ids(ids: Any) -> None:
 
 
 def test_two_models_have_no_ids_in_common() -> None:
-    aligner = Aligner(KnownRecorder(), plain(layer=2, head=3))
+    aligner = Aligner(Direction(KnownRecorder(), plain(layer=2, head=3)))
     with pytest.raises(TypeError, match="ids are those of one model"):
-        list(TwoWayAligner(aligner, aligner)([IdPair.of([13, 2], [13])]))
+        list(two_way(aligner, aligner)([IdPair.of([13, 2], [13])]))
 
 
 def test_ids_are_not_translated() -> None:
-    aligner = Aligner(KnownRecorder(), plain(layer=2, head=3))
+    aligner = Aligner(Direction(KnownRecorder(), plain(layer=2, head=3)))
     with pytest.raises(TypeError, match="sentence 2 is given in ids"):
-        list(aligner.translate(["1 2", IdPair.of([13, 2], [13])]))
+        list(translate(aligner, ["1 2", IdPair.of([13, 2], [13])]))
 
 
 def test_words_of_pieces_and_of_offsets() -> None:

@@ -46,7 +46,7 @@ def test_options_and_a_path_in_place_of_its_name(tmp_path: Path) -> None:
     checkpoint = toy.save_model(tmp_path / "toy")
     aligner = load(checkpoint, layer=1, head=1, device="cpu", options=ModelOptions(case="lower"))
     assert str(aligner.align("HAUS", "HOUSE")) == str(load(str(checkpoint), layer=1, head=1).align("haus", "house"))
-    assert "lower case" in aligner.recorder.text
+    assert "lower case" in aligner.forward.recorder.text
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ USE = """
 import warnings, align
 aligner = align.load(device="cpu")
 list(aligner.translate(["das haus"], align.Search(beam=1)))
-align.TwoWayAligner(aligner, align.load("en-de", device="cpu")).align("das haus", "the house")
+align.two_way(aligner, align.load("en-de", device="cpu")).align("das haus", "the house")
 align.evaluate, align.heat_grid
 warnings.warn("mine")
 """

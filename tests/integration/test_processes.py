@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Cell, Choice, ModelError, ModelOptions, Place, Settings, load
+from align import Aligner, Cell, Choice, Direction, ModelError, ModelOptions, Place, Settings, load
 from tests import hugging, toy
 from tests.conftest import ROOT
 from tests.known import KnownRecorder
@@ -68,13 +68,21 @@ def forget() -> None:
 
 
 def test_pickled_is_the_path_and_the_same_process_has_the_model_already(either_model: Path) -> None:
-    aligner = replace(load_toy(either_model, threshold=0.2), buffer=7, choice=Choice(Place(Cell(1, 1)), "mine"))
+    aligner = replace(
+        load_toy(either_model, threshold=0.2),
+        forward=replace(load_toy(either_model, threshold=0.2).forward, choice=Choice(Place(Cell(1, 1)), "mine")),
+        buffer=7,
+    )
     expected = aligner.align(*PAIR)
     pickled = pickle.dumps(aligner)
     assert len(pickled) < 2000
     for same in (pickle.loads(pickled), copy.deepcopy(aligner), pickle.loads(pickle.dumps(aligner.align)).__self__):
-        assert same.recorder is aligner.recorder
-        assert (same.settings, same.buffer, same.choice) == (aligner.settings, 7, aligner.choice)
+        assert same.forward.recorder is aligner.forward.recorder
+        assert (same.forward.settings, same.buffer, same.forward.choice) == (
+            aligner.forward.settings,
+            7,
+            aligner.forward.choice,
+        )
         assert same.align(*PAIR) == expected
 
 
@@ -83,7 +91,7 @@ def test_where_the_model_is_not_loaded_yet_it_is_loaded_once(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     aligner = load_toy("toy", options=ModelOptions(case="lower", dictionaries=Path("toy")))
-    name, expected, pickled = aligner.recorder.name, aligner.align(*PAIR), pickle.dumps(aligner)
+    name, expected, pickled = aligner.forward.recorder.name, aligner.align(*PAIR), pickle.dumps(aligner)
     del aligner
     forget()
     (tmp_path / "other").mkdir()
@@ -107,7 +115,7 @@ def test_another_model_in_the_same_place_is_refused(either_model: Path) -> None:
 
 def test_a_backend_of_ones_own_may_be_pickled_as_it_likes() -> None:
     known = pickle.loads(
-        pickle.dumps(Aligner(KnownRecorder(), Settings(position="input", layer=2, head=3, threshold=None)))
+        pickle.dumps(Aligner(Direction(KnownRecorder(), Settings(position="input", layer=2, head=3, threshold=None))))
     )
     assert str(known.align("1 2", "2 1")) == "0-1 1-0"
 
@@ -117,7 +125,7 @@ import sys
 from functools import partial
 from multiprocessing import get_context
 
-from align import TwoWayAligner, load
+from align import two_way, load
 
 def use(shared):
     global aligner
@@ -131,7 +139,7 @@ def align_with(aligner, pair):
 
 if __name__ == "__main__":
     forward, reverse = (load(model, layer=1, head=1, device="cpu") for model in sys.argv[2:])
-    both = TwoWayAligner(forward, reverse)
+    both = two_way(forward, reverse)
     pairs = [("das haus ist alt", "the house is old"), ("wir sehen das haus", "we see the house")]
     with get_context(sys.argv[1]).Pool(1, use, [both]) as pool:
         links = pool.map(align, pairs, chunksize=1)

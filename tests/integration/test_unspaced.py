@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sentencepiece import SentencePieceProcessor
 
-from align import Aligner, LinePair, ModelError, TwoWayAligner, load
+from align import Aligner, LinePair, ModelError, load, two_way
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import sentencepiece_pieces
 from align.models.unspaced import align_unspaced
@@ -92,6 +92,6 @@ def test_links_are_those_of_the_same_ids(aligner: Aligner, tmp_path: Path) -> No
 
 def test_what_cannot_be_done_is_refused(aligner: Aligner) -> None:
     with pytest.raises(ModelError, match="words that are pieces need one model: two have different pieces"):
-        list(align_unspaced(TwoWayAligner(aligner, aligner), [], "pieces"))
+        list(align_unspaced(two_way(aligner, aligner), [], "pieces"))
     with pytest.raises(ValueError, match="words are one of characters, pieces, icu; not 'spaces'"):
         list(align_unspaced(aligner, [], "spaces"))

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align import Aligner, Alignment, Pair, PairError, Search, Settings, TwoWayAligner, load
+from align import Aligner, Alignment, Direction, Pair, PairError, Search, Settings, load, two_way
 from align.core import stream
 from align.core.batching import chunks, slices
 from align.core.stream import InOrder, error_last
 from align.core.types import Batch, CrossAttention, TextWarning
 from align.io import pool as workers
-from align.io.pool import Workers
+from align.io.pool import Workers, processes
 from align.models import translate as translating
 from tests import toy
 from tests.known import RIGHT, KnownRecorder
@@ -70,10 +70,7 @@ def both_ways(aligner: Any, align: Callable[[Any, Told], Iterator[Alignment]]) -
     found = []
     for count in (1, 2):
         told = Told()
-        if isinstance(aligner, TwoWayAligner):
-            one: Any = replace(aligner, forward=replace(aligner.forward, workers=count))
-        else:
-            one = replace(aligner, workers=count)
+        one = replace(aligner, pool=processes(count))
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             alignments = list(align(one, told))
@@ -86,13 +83,15 @@ def both_ways(aligner: Any, align: Callable[[Any, Told], Iterator[Alignment]]) -
 @pytest.mark.parametrize("layer", [RIGHT.layer, "auto"])
 @pytest.mark.parametrize("buffer", [2000, 150])
 def test_workers_find_what_one_process_does(layer: Any, buffer: int) -> None:
-    aligner = Aligner(KnownRecorder(), replace(KNOWN, layer=layer, head="auto", threshold=0.1), buffer=buffer)
+    aligner = Aligner(
+        Direction(KnownRecorder(), replace(KNOWN, layer=layer, head="auto", threshold=0.1)), buffer=buffer
+    )
     text = [("-7 -7 -7 -7 -7 -7", "-7 -7"), *numbers(400)]  # unknown pieces, which are warned about where they are many
     found = both_ways(aligner, lambda one, told: one(text, told.choice, told.batch))
     assert [one.pair.id for one in found] == list(range(1, 402))
     odd = both_ways(aligner, lambda one, told: one([("-7 -7 -7", "-7 -7")] * 200, told.choice, told.batch))
     assert len(odd) == 200
-    two = TwoWayAligner(aligner, aligner, "grow-diag")
+    two = two_way(aligner, aligner, "grow-diag")
     both_ways(two, lambda one, told: one(text, told.choice, told.batch))
     both_ways(replace(two, method="soft"), lambda one, told: one(text, told.choice, told.batch))
     sentences = [source for source, _ in numbers(300)]
@@ -110,22 +109,22 @@ def test_a_pair_that_is_too_long_comes_after_those_before_it(too_long: Any) -> N
         raise ValueError("no more")
 
     for buffer in (2000, 100):
-        one = Aligner(KnownRecorder(), KNOWN, buffer=buffer, too_long=too_long)
-        for aligner in (one, TwoWayAligner(one, one)):
+        one = Aligner(Direction(KnownRecorder(), KNOWN), buffer=buffer, too_long=too_long)
+        for aligner in (one, two_way(one, one)):
             expected: list[Alignment] = []
             with pytest.raises(ValueError, match=r"(200|201) pieces|no more") as stopped:
                 expected.extend(aligner(text()))
-            shared = replace(one, workers=2)
+            shared = replace(one, pool=processes(2))
             found: list[Alignment] = []
             with pytest.raises(type(stopped.value), match=str(stopped.value).replace("(", ".").replace(")", ".")):
-                found.extend((shared if aligner is one else TwoWayAligner(shared, one))(text()))
+                found.extend((shared if aligner is one else two_way(shared, one))(text()))
             assert len(found) == (370 if too_long == "stop" else 432)
             assert found == expected
 
 
 def test_short_texts_are_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Workers, "_start", None)
-    aligner = Aligner(KnownRecorder(), KNOWN, workers=2)
+    aligner = Aligner(Direction(KnownRecorder(), KNOWN), pool=processes(2))
     assert len(list(aligner(numbers(30)))) == 30
     assert str(aligner.align("1 2", "2 1")) == "0-1 1-0"
     assert len(list(replace(aligner, buffer=1)(numbers(300)))) == 300
@@ -143,7 +142,7 @@ class Failing(KnownRecorder):
 
 
 def test_a_worker_that_is_killed_or_fails_ends_the_call() -> None:
-    aligner = Aligner(Failing(), KNOWN, workers=2, buffer=200)
+    aligner = Aligner(Direction(Failing(), KNOWN), pool=processes(2), buffer=200)
     with pytest.raises(ChildProcessError, match=r"^a worker process was killed \(SIGKILL\); if memory is short, fewer"):
         list(aligner([*numbers(500), ("1000", "1"), *numbers(500)]))
     found: list[Alignment] = []
@@ -179,7 +178,7 @@ def test_of_an_error_that_cannot_be_sent_its_name_and_words_come(error: Exceptio
 
 
 def test_workers_end_where_nobody_wants_more() -> None:
-    with closing(Aligner(KnownRecorder(), KNOWN, workers=2, buffer=100)(numbers(5000))) as found:
+    with closing(Aligner(Direction(KnownRecorder(), KNOWN), pool=processes(2), buffer=100)(numbers(5000))) as found:
         assert next(found).pair.id == 1
         assert multiprocessing.active_children()
     assert not multiprocessing.active_children()
@@ -190,7 +189,7 @@ def align_here(aligner: Aligner) -> list[str]:
 
 
 def test_a_process_that_may_have_no_children_does_it_all_itself() -> None:
-    aligner = Aligner(KnownRecorder(), KNOWN, workers=2)
+    aligner = Aligner(Direction(KnownRecorder(), KNOWN), pool=processes(2))
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply(align_here, (aligner,)) == align_here(aligner)
 
@@ -206,11 +205,11 @@ def test_started_anew_workers_load_the_model_again(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(("sizes", "message"), [({"workers": 0}, "workers is a number from 1; not 0")])
 def test_what_cannot_be_is_refused(sizes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Aligner(KnownRecorder(), **sizes)
+        Aligner(Direction(KnownRecorder()), **sizes)
     recorder = KnownRecorder()
     recorder.device = "cuda"
     with pytest.raises(ValueError, match="2 workers are for a model on the CPU; cuda takes one"):
-        Aligner(recorder, workers=2)
+        Aligner(Direction(recorder), pool=processes(2))
 
 
 def double(items: Sequence[Pair], on_batch: Any) -> list[Any]:

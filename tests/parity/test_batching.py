@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Alignment, Cell, Pair, PairError, Place, Settings, heat_grid
+from align import Aligner, Alignment, Cell, Direction, Pair, PairError, Place, Settings, heat_grid
 from align.core.choice import Calibration
 from align.core.types import TextWarning
 from tests.conftest import align_and_choose, assert_same_links, example_pairs, plain, shared_pairs
@@ -18,7 +18,7 @@ FIXED = plain(layer=1, head=1)
 
 
 def aligned(recorder: Any, pairs: list[Pair], **options: Any) -> list[Alignment]:
-    return list(Aligner(recorder, FIXED, **options)(pairs))
+    return list(Aligner(Direction(recorder, FIXED), **options)(pairs))
 
 
 @pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"buffer": 1}, {"buffer": 7, "batch_tokens": 100}])
@@ -30,7 +30,7 @@ def test_batch_of_one_equals_batch_of_many(recorder: Any, options: dict[str, int
 
 def test_real_pairs_in_any_batches_buffers_and_order(recorder: Any) -> None:
     pairs = shared_pairs(200)
-    aligner, expected = Aligner(recorder, FIXED), aligned(recorder, pairs)
+    aligner, expected = Aligner(Direction(recorder, FIXED)), aligned(recorder, pairs)
     assert_same_links(aligner, aligned(recorder, pairs, batch_tokens=300), expected)
     assert_same_links(aligner, aligned(recorder, pairs, buffer=37), expected)
     order = list(range(len(pairs)))
@@ -40,14 +40,14 @@ def test_real_pairs_in_any_batches_buffers_and_order(recorder: Any) -> None:
 
 def test_one_comes_out_for_each_in_order_blank_ones_too(recorder: Any) -> None:
     pairs = [("", ""), ("haus", ""), ("das haus", "the house"), ("", "house")]
-    found = list(Aligner(recorder, FIXED)(pairs))
+    found = list(Aligner(Direction(recorder, FIXED))(pairs))
     assert [str(alignment) for alignment in found] == ["", "", "0-0 1-1", ""]
     assert [alignment.pair.id for alignment in found] == [1, 2, 3, 4]
 
 
 def test_results_come_a_buffer_at_a_time(recorder: Any) -> None:
     pairs = iter([("das haus", "the house")] * 12)
-    results = Aligner(recorder, FIXED, buffer=5)(pairs)
+    results = Aligner(Direction(recorder, FIXED), buffer=5)(pairs)
     next(results)
     assert len(list(pairs)) == 7
 
@@ -57,14 +57,16 @@ def test_too_long_stops_with_the_line_after_what_came_before(toy_recorder: Calla
     pairs = [("das haus", "the house"), ("das " * 39, "the"), ("das " * 40, "the")]
     found = []
     with pytest.raises(PairError, match="line 3: source has 41 pieces with </s>, the model takes 40"):
-        found.extend(Aligner(recorder, FIXED)(pairs))
+        found.extend(Aligner(Direction(recorder, FIXED))(pairs))
     assert len(found) == 2
     with pytest.raises(PairError, match="line 1: target has 41 pieces"):
-        Aligner(recorder, FIXED).align("das", "the " * 40)
+        Aligner(Direction(recorder, FIXED)).align("das", "the " * 40)
 
 
 def test_too_long_left_blank(toy_recorder: Callable[..., Any]) -> None:
-    found = list(Aligner(toy_recorder(), FIXED, too_long="blank")([("das " * 50, "the"), ("das", "the " * 39)]))
+    found = list(
+        Aligner(Direction(toy_recorder(), FIXED), too_long="blank")([("das " * 50, "the"), ("das", "the " * 39)])
+    )
     assert [alignment.skipped for alignment in found] == ["too long", ""]
     assert found[0].links == frozenset()
 
@@ -75,7 +77,7 @@ def test_too_long_left_blank(toy_recorder: Callable[..., Any]) -> None:
 ])  # fmt: skip
 def test_layers_and_heads_out_of_range_are_refused(recorder: Any, settings: Settings, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Aligner(recorder, settings)
+        Aligner(Direction(recorder, settings))
 
 
 def test_auto_with_few_pairs_takes_what_is_stored_else_a_third_of_the_depth(recorder: Any) -> None:
@@ -86,13 +88,13 @@ def test_auto_with_few_pairs_takes_what_is_stored_else_a_third_of_the_depth(reco
         (plain(head=2), Cell(1, 2)),
         (plain(score="weight", position="output"), Cell(1, "all")),  # what is stored is out of range
     ]:
-        aligner = Aligner(recorder, settings, calibration=stored)
+        aligner = Aligner(Direction(recorder, settings, calibration=stored))
         _, (choice,) = align_and_choose(aligner, example_pairs())
         assert list(choice.place.cells().values()) == [expected]
 
 
 def test_every_text_is_chosen_for_by_itself(recorder: Any) -> None:
-    aligner = Aligner(recorder, plain(), calibration={("norm", "input"): Cell(3, 4)})
+    aligner = Aligner(Direction(recorder, plain(), calibration={("norm", "input"): Cell(3, 4)}))
     for _ in range(2):
         _, (choice,) = align_and_choose(aligner, [("das haus", "the house")])
         assert choice.place == Place(Cell(3, 4))
@@ -103,30 +105,30 @@ def test_every_text_is_chosen_for_by_itself(recorder: Any) -> None:
 
 @pytest.mark.parametrize(("position", "layer"), [("input", 1), ("output", 2)])
 def test_auto_takes_the_layer_that_is_right_for_the_position(recorder: Any, position: str, layer: int) -> None:
-    aligner = Aligner(recorder, plain(position=position), buffer=150)
+    aligner = Aligner(Direction(recorder, plain(position=position)), buffer=150)
     pairs = shared_pairs(200)
     found, (choice,) = align_and_choose(aligner, pairs)
     (cell,) = choice.place.cells().values()
     assert cell.layer == layer  # as measured with gold
     assert "150 pairs" in choice.reason
     # the first buffer's links are those of the cell that was taken, as if it had been asked for
-    asked = Aligner(recorder, plain(position=position, layer=layer, head=cell.head), buffer=150)
+    asked = Aligner(Direction(recorder, plain(position=position, layer=layer, head=cell.head)), buffer=150)
     assert_same_links(asked, found, asked(pairs))
 
 
 @pytest.mark.parametrize("wrong", [{"buffer": 0}, {"batch_tokens": 0}, {"too_long": "skip"}])
 def test_sizes_and_words_that_make_no_sense_are_refused(recorder: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        Aligner(recorder, FIXED, **wrong)
+        Aligner(Direction(recorder, FIXED), **wrong)
 
 
 def test_words_without_pieces_keep_their_place_at_the_end_too(recorder: Any) -> None:
     source, target = "das haus \x07", "the house \x07 \x0b"
     for settings in (FIXED, plain()):
-        found = list(Aligner(recorder, settings)([(source, target)] * 60))
+        found = list(Aligner(Direction(recorder, settings))([(source, target)] * 60))
         assert {alignment.links for alignment in found} == {frozenset({(0, 0), (1, 1)})}
         assert found[0].null == [2, 3]
-    aligner = Aligner(recorder, FIXED)
+    aligner = Aligner(Direction(recorder, FIXED))
     scores = aligner.word_scores(source, target)
     assert [len(row) for row in scores] == [4] * 4
     picture = heat_grid(aligner.align(source, target), scores).split("\n")
@@ -136,14 +138,14 @@ def test_words_without_pieces_keep_their_place_at_the_end_too(recorder: Any) -> 
 def test_much_unknown_text_is_warned_about(recorder: Any) -> None:
     strange = [("სახლი დგას მთაზე " * 7, "the house is on the hill " * 5)] * 4
     with pytest.warns(TextWarning, match="of the source pieces in the first 4 pairs are unknown"):
-        list(Aligner(recorder, FIXED)(strange))
+        list(Aligner(Direction(recorder, FIXED))(strange))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        list(Aligner(recorder, FIXED)(example_pairs()))
+        list(Aligner(Direction(recorder, FIXED))(example_pairs()))
 
 
 def test_word_scores_are_what_links_are_read_off(recorder: Any) -> None:
-    aligner = Aligner(recorder, FIXED)
+    aligner = Aligner(Direction(recorder, FIXED))
     source, target = "Der Zug fährt um acht Uhr ab.", "The train leaves at eight o'clock."
     scores = aligner.word_scores(source, target)
     assert [len(row) for row in scores] == [8] * 6

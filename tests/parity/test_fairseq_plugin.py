@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Pair, Settings
+from align import Aligner, Direction, Pair, Settings
 from align.core.types import Pieces, TextWarning
 from align.training.plugin import FOLDER
 from tests import toy
@@ -138,7 +138,11 @@ def test_generate_prints_the_links_of_the_words_of_what_it_prints(
         in_pieces = generate("--nbest", "2")
     told = InPieces(recorder)
     settings = plain("norm", "input", LAYER, HEAD)
-    of_text, of_words, of_pieces = Aligner(recorder, settings), Aligner(told, settings), Aligner(told, settings)
+    of_text, of_words, of_pieces = (
+        Aligner(Direction(recorder, settings)),
+        Aligner(Direction(told, settings)),
+        Aligner(Direction(told, settings)),
+    )
     found, as_pieces = lines(in_words, "A"), lines(in_pieces, "A")
     assert sorted(found) == list(range(7))
     usual = 0
@@ -192,7 +196,7 @@ def test_validate_writes_the_links_of_the_references(
     for source, target in list(zip(*texts, strict=True))[:-1]:
         sides = zip((source, target), dictionaries, strict=True)
         pairs.append(told.tell(*(sentencepiece_words(side, dictionary) for side, dictionary in sides)))
-    alignments = Aligner(told, plain("weight", "input", LAYER, HEAD))(pairs)
+    alignments = Aligner(Direction(told, plain("weight", "input", LAYER, HEAD)))(pairs)
     expected = [f"A-{n}\t{alignment}" for n, alignment in enumerate(alignments)]
     written = out.read_text(encoding="utf-8").splitlines()
     assert sorted(written) == [*expected, "A-6\t"]
@@ -294,7 +298,7 @@ def expected_links(task: Any, model: Any, source: Any, tokens: Any, settings: Se
     written = words_of(task, tokens.tolist()[:-1])
     if not any(word >= 0 for _, word in written):
         return []
-    return list(next(Aligner(recorder, settings)([recorder.tell(read, written)])))
+    return list(next(Aligner(Direction(recorder, settings))([recorder.tell(read, written)])))
 
 
 @pytest.mark.parametrize("score", ["norm", "weight"])
@@ -344,7 +348,10 @@ def test_words_of_subword_nmt(make: Callable[..., Any], tmp_path: Path) -> None:
         )
         for text, words in zip(texts, owners, strict=True)
     ]
-    expected = [f"A-{n}\t{links}" for n, links in enumerate(Aligner(recorder, plain("norm", "input", 2, "all"))(pairs))]
+    expected = [
+        f"A-{n}\t{links}"
+        for n, links in enumerate(Aligner(Direction(recorder, plain("norm", "input", 2, "all")))(pairs))
+    ]
     assert sorted(written.read_text().splitlines()) == expected
 
 

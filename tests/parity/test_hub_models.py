@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from align import Aligner, Alignment, ModelOptions, Pair, load
+from align import Aligner, Alignment, Direction, ModelOptions, Pair, load
 from align.core.merging import collate
 from align.core.text import normalize, split_words
 from tests import naive_hugging
@@ -106,7 +106,7 @@ def test_attention_and_links(saved: Saved) -> None:
             cell = score, position, 2, "all" if head is None else head + 1
             expected.setdefault(cell, []).append(Alignment(pair, dict.fromkeys(links, 1.0)))
     for cell, alignments in expected.items():
-        chosen = Aligner(recorder, plain(*cell))
+        chosen = Aligner(Direction(recorder, plain(*cell)))
         assert_same_links(chosen, chosen(PAIRS), alignments)
     assert any(alignment.links for alignments in expected.values() for alignment in alignments)
 
@@ -144,7 +144,7 @@ def test_real_tokenizers(name: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({**content, **sizes, **heads}), encoding="utf-8")
     AutoModelForSeq2SeqLM.from_config(AutoConfig.from_pretrained(tmp_path)).save_pretrained(tmp_path)
     own: Any = MarianTokenizer.from_pretrained(tmp_path)
-    recorder = load(tmp_path).recorder
+    recorder = load(tmp_path).forward.recorder
     texts = [normalize(" ".join(split_words(text))) for text in SENTENCES]
     assert ids_of(recorder, "source") == [own(text)["input_ids"] for text in texts]
     assert ids_of(recorder, "target") == [own(text_target=text)["input_ids"][:-1] for text in texts]
@@ -166,7 +166,9 @@ def test_shards_and_half_precision_give_the_same_links(tmp_path: Path) -> None:
         else:
             half.save_pretrained(folder, max_shard_size="60KB" if name == "shards" else "5GB")
         aligner = Saved(model, folder, None, ids).load()
-        links.append([alignment.links for alignment in Aligner(aligner.recorder, plain("norm", "input", 2, 1))(PAIRS)])
+        links.append(
+            [alignment.links for alignment in Aligner(Direction(aligner.recorder, plain("norm", "input", 2, 1)))(PAIRS)]
+        )
     assert (tmp_path / "shards" / "model.safetensors.index.json").is_file()
     assert links[0] == links[1] == links[2]
     assert any(links[0])

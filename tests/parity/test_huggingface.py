@@ -47,7 +47,7 @@ def reference(kind: str, model: Any, sentence: naive_hugging.Sentence) -> list[d
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
 def test_weighted_vectors_and_bias_add_up_to_the_modules_output(kind: str, tmp_path: Path) -> None:
     model = hugging.save_model(kind, tmp_path)
-    recorder = load(tmp_path, options=hugging.options(kind)).recorder
+    recorder = load(tmp_path, options=hugging.options(kind)).forward.recorder
     layers = range(1, recorder.layers + 1)
     pieces = [recorder.encode(pair) for pair in PAIRS]
     recorded = list(recorder.record(collate(pieces, recorder.pad), layers))
@@ -74,7 +74,7 @@ def test_pieces_are_those_of_transformers(kind: str, header: str, tmp_path: Path
     if header:
         merges = tmp_path / "merges.txt"
         merges.write_text(header + merges.read_text())
-    recorder = load(tmp_path).recorder
+    recorder = load(tmp_path).forward.recorder
     for pair in [
         *PAIRS,
         Pair(("Das", "große", "Häuschen", ",", "s'ist"), ("The", "don't", "well-known", "x²", "."), 4),
@@ -105,7 +105,7 @@ def test_languages_of_m2m100_are_those_of_transformers(tmp_path: Path) -> None:
         str(folder / "vocab.json"), str(tmp_path / "marian" / "source.spm"), src_lang="de", tgt_lang="en"
     )
     own.save_pretrained(folder)
-    recorder: Any = load(folder, options=ModelOptions(source_lang="de", target_lang="en")).recorder
+    recorder: Any = load(folder, options=ModelOptions(source_lang="de", target_lang="en")).forward.recorder
     pieces = recorder.encode(PAIRS[0])
     expected = own(" ".join(PAIRS[0].source))["input_ids"]
     assert list(pieces.source)[:-1] == expected[:-1]  # this vocabulary's </s> is not the model's
@@ -127,7 +127,7 @@ def test_what_surrounds_a_source_of_nllb_is_as_in_transformers(legacy: bool, tmp
         legacy_behaviour=legacy,
     )
     own.save_pretrained(tmp_path)
-    recorder: Any = load(tmp_path).recorder
+    recorder: Any = load(tmp_path).forward.recorder
     source = recorder.encode(PAIRS[0]).source
     assert list(source) == own(" ".join(PAIRS[0].source))["input_ids"]
     assert source[-1] == (own.convert_tokens_to_ids("deu_Latn") if legacy else 2)

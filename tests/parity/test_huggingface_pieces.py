@@ -37,7 +37,7 @@ def save(kind: str, folder: Path) -> Any:
         config = json.loads((folder / "config.json").read_text())
         config |= {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
         (folder / "config.json").write_text(json.dumps(config))
-    return load(folder, options=ModelOptions(source_lang=source or None, target_lang=target or None)).recorder
+    return load(folder, options=ModelOptions(source_lang=source or None, target_lang=target or None)).forward.recorder
 
 
 def test_languages_are_those_of_transformers() -> None:
@@ -107,4 +107,4 @@ def test_mbart_50_is_known_by_any_of_its_files(tmp_path: Path) -> None:
     ):
         (tmp_path / "tokenizer_config.json").write_text("{}")
         (tmp_path / name).write_text(json.dumps(content))
-        assert load(tmp_path, options=languages).recorder.encode(PAIR) == first
+        assert load(tmp_path, options=languages).forward.recorder.encode(PAIR) == first

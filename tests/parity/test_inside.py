@@ -85,7 +85,7 @@ def test_fairseq(toy_recorder: Callable[..., Any], name: str) -> None:
 def test_transformers(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     model = hugging.save_model(kind, tmp_path)
-    recorder: Any = load(tmp_path, options=hugging.options(kind)).recorder
+    recorder: Any = load(tmp_path, options=hugging.options(kind)).forward.recorder
     for pair, reading in zip(PAIRS, TranslationModel(recorder).read(PAIRS, PARTS), strict=True):
         sentence = naive_hugging.encode(kind, tmp_path, model, pair)
         found = naive_hugging.forward(kind, model, sentence)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Cell, Pair
+from align import Aligner, Cell, Direction, Pair
 from align.core.merging import collate
 from align.core.types import Batch, CrossAttention, Head
 from tests import naive
@@ -40,7 +40,7 @@ def compare(recorder: Any, pairs: list[Pair]) -> tuple[int, int]:
     found = {}
     remembering = Remembering(recorder)  # the cells of a layer are read off one pass
     for score, position, layer, head in product(scores, positions, layers, heads):
-        aligner = Aligner(remembering, plain(score, position, layer, head))
+        aligner = Aligner(Direction(remembering, plain(score, position, layer, head)))
         found[score, position, layer, head] = [alignment.links for alignment in aligner(pairs)]
     compared = close = 0
     for number, pair in enumerate(pairs):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from align import Aligner, Alignment, Pair, load
+from align import Aligner, Alignment, Direction, Pair, load
 from tests import hugging, naive_hugging
 from tests.conftest import assert_same_links, plain
 from tests.parity.test_naive import Remembering
@@ -42,12 +42,12 @@ def naive_links(kind: str, folder: Path, model: Any, pairs: list[Pair]) -> dict[
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
 def test_same_links_in_every_cell(kind: str, tmp_path: Path) -> None:
     model = hugging.save_model(kind, tmp_path)
-    recorder = load(tmp_path, options=hugging.options(kind)).recorder
+    recorder = load(tmp_path, options=hugging.options(kind)).forward.recorder
     expected = naive_links(kind, tmp_path, model, PAIRS)
     assert len(expected) == 2 * 2 * recorder.layers * (recorder.heads + 1)
     remembering: Any = Remembering(recorder)  # the cells of a layer are read off one pass
     for cell, alignments in expected.items():
-        aligner = Aligner(remembering, plain(*cell))
+        aligner = Aligner(Direction(remembering, plain(*cell)))
         assert_same_links(aligner, aligner(PAIRS), alignments)
     read, predicted = ([a.links for c in expected if c[1] == p for a in expected[c]] for p in ("input", "output"))
     differ = sum(one != other for one, other in zip(read, predicted, strict=True))

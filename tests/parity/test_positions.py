@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner
+from align import Aligner, Direction
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
@@ -58,7 +58,7 @@ PREVIOUS = {(3, 1), (0, 2), (2, 3)}  # the first word is predicted by the step t
 def test_a_word_is_aligned_by_the_step_that_reads_or_predicts_it(
     copier: Any, score: str, position: str, expected: set[tuple[int, int]]
 ) -> None:
-    aligner = Aligner(copier, plain(score, position, 1, "all"))
+    aligner = Aligner(Direction(copier, plain(score, position, 1, "all")))
     assert aligner.align(SOURCE, TARGET).links == expected
     padded = [(SOURCE, TARGET), ("haus", "haus"), (SOURCE + " und gross", TARGET)]
     assert next(aligner(padded)).links == expected
@@ -66,6 +66,6 @@ def test_a_word_is_aligned_by_the_step_that_reads_or_predicts_it(
 
 def test_null_words_are_linked_where_eos_may_not_win(copier: Any) -> None:
     for null in ("mask", "none"):
-        alignment = Aligner(copier, plain("weight", "output", 1, "all", null)).align(SOURCE, TARGET)
+        alignment = Aligner(Direction(copier, plain("weight", "output", 1, "all", null))).align(SOURCE, TARGET)
         assert alignment.links >= PREVIOUS
         assert alignment.null == []

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Pair, load
+from align import Aligner, Direction, Pair, load
 from tests import hugging, naive_hugging
 from tests.conftest import plain
 
@@ -79,13 +79,13 @@ def expected(position: str, layer: int, head: int) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("kind", hugging.VOCABULARIES)
 def test_a_word_is_aligned_by_the_step_that_reads_or_predicts_it(kind: str, tmp_path: Path) -> None:
     model = hugging.save_model(kind, tmp_path, fill=partial(force, tmp_path))
-    recorder = load(tmp_path, options=hugging.options(kind)).recorder
+    recorder = load(tmp_path, options=hugging.options(kind)).forward.recorder
     sentence = naive_hugging.encode(kind, tmp_path, model, PAIR)
     own = naive_hugging.layers_of(kind, model, sentence)
     for layer, head, score, position in product((1, 2, 3), (1, 2, 3, 4), ("weight", "norm"), ("input", "output")):
         known = expected(position, layer, head)
         pharaoh = " ".join(f"{i}-{j}" for i, j in sorted(known))
-        aligner = Aligner(recorder, plain(score, position, layer, head))
+        aligner = Aligner(Direction(recorder, plain(score, position, layer, head)))
         assert str(aligner.align(PAIR.source, PAIR.target)) == pharaoh
         assert str(next(aligner([PAIR, *NEIGHBOURS]))) == pharaoh
         assert naive_hugging.links(own[layer - 1], sentence, (3, 3), score, position, head - 1) == known

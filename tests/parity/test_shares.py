@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from align import Aligner, Pair
+from align import Aligner, Direction, Pair
 from align.core.choice import all_cells
 from align.core.types import Position
 from align.evaluation.shares import shares_of_cells
@@ -21,12 +21,12 @@ PAIRS = example_pairs()[::4]
 @pytest.mark.parametrize("position", ["input", "output"])
 def test_shares_are_those_of_each_cell_alone(recorder: Any, position: Position) -> None:
     cells = all_cells(recorder)
-    found = shares_of_cells(Aligner(recorder, batch_tokens=200), PAIRS, position)
+    found = shares_of_cells(Aligner(Direction(recorder), batch_tokens=200), PAIRS, position)
     for pair, packed in zip(PAIRS, found, strict=True):
         shape = (len(SCORES), len(cells), len(pair.target), len(pair.source) + 1)
         shares = np.frombuffer(packed, dtype=np.uint8).reshape(shape)
         for (s, score), (c, cell) in itertools.product(enumerate(SCORES), enumerate(cells)):
-            aligner = Aligner(recorder, plain(score, position, cell.layer, cell.head))
+            aligner = Aligner(Direction(recorder, plain(score, position, cell.layer, cell.head)))
             rows = np.array(aligner.word_scores(pair.source, pair.target)).clip(min=0)
             expected = 100 * rows / rows.sum(-1, keepdims=True)
             assert np.abs(shares[s, c] - expected).max() <= 0.501
@@ -35,5 +35,5 @@ def test_shares_are_those_of_each_cell_alone(recorder: Any, position: Position) 
 def test_blank_and_too_long_pairs_have_none(recorder: Any) -> None:
     long = Pair(("haus",) * 3000, ("house",) * 3000, 3)
     pairs = [Pair((), ("x",), 1), Pair(("haus",), ("house",), 2), long]
-    found = shares_of_cells(Aligner(recorder), pairs, "input")
+    found = shares_of_cells(Aligner(Direction(recorder)), pairs, "input")
     assert [len(packed) for packed in found] == [0, 2 * len(all_cells(recorder)) * 2, 0]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from align import Aligner, Pair
+from align import Aligner, Direction, Pair
 from align.core.consistency import Vocabulary, lexical_consistency
 from align.core.formats import make_gold
 from align.core.merging import collate
@@ -31,7 +31,7 @@ def links_of(recorder: Any, pairs: list[Pair], null: str = "eos") -> dict[tuple[
     cells = product(range(1, recorder.layers + 1), (None, *range(1, recorder.heads + 1)))
     for c, (layer, head) in enumerate(cells):
         for (s, score), (p, position) in product(enumerate(SCORES), enumerate(POSITIONS)):
-            aligner = Aligner(recorder, plain(score, position, layer, head or "all", null))
+            aligner = Aligner(Direction(recorder, plain(score, position, layer, head or "all", null)))
             found[s, p, c] = [alignment.links for alignment in aligner(pairs)]
     return found
 
@@ -45,7 +45,7 @@ def links(recorder: Any) -> dict[tuple[int, int, int], list[Links]]:
 def found(recorder: Any, links: dict[tuple[int, int, int], list[Links]]) -> Sweep:
     """A sweep whose gold is one setting's links (norm, input, layer 1, head 3), every third only possible."""
     gold = [make_gold((link for link in some if sum(link) % 3), some) for some in links[1, 0, 3]]
-    return sweep(Aligner(recorder, buffer=3), PAIRS, gold)
+    return sweep(Aligner(Direction(recorder), buffer=3), PAIRS, gold)
 
 
 def test_counts_are_those_of_an_aligner_for_each_setting(
@@ -90,12 +90,12 @@ def test_mean_norm_is_over_all_pairs_of_pieces(recorder: Any, found: Sweep) -> N
 @pytest.mark.parametrize("null", ["mask", "none"])
 def test_hidden_ends_of_sentences_never_win(recorder: Any, null: str) -> None:
     few = PAIRS[:3]
-    without_gold = sweep(Aligner(recorder, plain(null=null)), few)
+    without_gold = sweep(Aligner(Direction(recorder, plain(null=null))), few)
     assert not without_gold.null.any()
     assert without_gold.counts is None
     expected = links_of(recorder, few, null)
     gold = [make_gold(links) for links in expected[0, 1, 7]]
-    with_gold = sweep(Aligner(recorder, plain(null=null)), few, gold)
+    with_gold = sweep(Aligner(Direction(recorder, plain(null=null))), few, gold)
     assert with_gold.counts is not None
     assert aer(with_gold.counts.sum(0))[0, 1, 7] == 0
 
@@ -107,7 +107,7 @@ def test_blank_and_long_pairs(toy_recorder: Callable[..., Any]) -> None:
         Pair(("das", "haus"), ("the", "house"), 3),
     ]
     gold = [make_gold([(0, 0)]), make_gold([(0, 0)]), make_gold([(0, 0), (1, 1)])]
-    found = sweep(Aligner(toy_recorder(), too_long="blank"), pairs, gold)
+    found = sweep(Aligner(Direction(toy_recorder()), too_long="blank"), pairs, gold)
     assert found.counts is not None
     assert (found.pairs, found.target_words, found.skipped) == (3, 2, 1)
     assert (found.null <= 2).all()
@@ -119,13 +119,13 @@ def test_another_number_of_gold_pairs_is_refused(toy_recorder: Callable[..., Any
     pairs = [Pair(("das",), ("the",), n) for n in (1, 2)]
     for gold in ([make_gold([])], [make_gold([])] * 3):
         with pytest.raises(ValueError, match=f"the text has 2 sentence pairs, the gold {len(gold)}"):
-            sweep(Aligner(toy_recorder()), pairs, gold)
+            sweep(Aligner(Direction(toy_recorder())), pairs, gold)
 
 
 def test_agreement_is_the_dice_of_two_directions(recorder: Any, links: dict[tuple[int, int, int], list[Links]]) -> None:
     """The model itself, with its sides exchanged, stands in for a reverse model: any model does for counting."""
     turned = [Pair(pair.target, pair.source, pair.id) for pair in PAIRS]
-    found = sweep(Aligner(recorder, buffer=4), PAIRS, reverse=Aligner(recorder))
+    found = sweep(Aligner(Direction(recorder), buffer=4), PAIRS, reverse=Aligner(Direction(recorder)))
     assert found.reverse_cells == found.cells
     reverse_links = links_of(recorder, turned)
     for s, p, c, reverse_cell in ((0, 0, 3, 3), (1, 0, 3, 0), (1, 1, 5, 8), (0, 1, 14, 14)):

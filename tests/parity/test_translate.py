@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from align import Aligner, Pair, PairError, TwoWayAligner, load
+from align import Aligner, Direction, Pair, PairError, load, translate, two_way
 from align.core.settings import Search
 from align.models.detokenize import UNKNOWN
 from align.models.fairseq.own_model import load_own_model
@@ -29,7 +29,7 @@ SEARCHES = [Search(), Search(beam=2, length_penalty=0.3, max_len_a=0.5, max_len_
 @pytest.fixture(scope="module")
 def bundled() -> Any:
     """A recorder of the bundled model that no other test has: fairseq's generator may change a model."""
-    return load(device="cpu").recorder
+    return load(device="cpu").forward.recorder
 
 
 def sentences() -> list[tuple[str, ...]]:
@@ -97,7 +97,7 @@ def test_layers_in_bfloat16_are_left_alone() -> None:
 def test_links_are_those_of_the_same_text_from_a_file(bundled: Any) -> None:
     lines = [" ".join(words) for words in sentences()]
     lines[2] = ""
-    found = list(Aligner(bundled, FIXED).translate(lines, Search(allow_unk=True)))
+    found = list(translate(Aligner(Direction(bundled, FIXED)), lines, Search(allow_unk=True)))
     read = [(line, " ".join(alignment.pair.target)) for line, alignment in zip(lines, found, strict=True)]
     again = load(device="cpu", position="input", layer=1, head=3, threshold=None)(read)
     for alignment, expected in zip(found, again, strict=True):
@@ -110,17 +110,17 @@ def test_links_are_those_of_the_same_text_from_a_file(bundled: Any) -> None:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A toy that translates word by word, with room for 40 pieces."""
-    return load(str(toy.save_trained_model(tmp_path_factory.mktemp("trained"))), device="cpu").recorder
+    return load(str(toy.save_trained_model(tmp_path_factory.mktemp("trained"))), device="cpu").forward.recorder
 
 
 def aligner_of(recorder: Any, **options: Any) -> Aligner:
-    return Aligner(recorder, plain(layer=1, head="all"), **options)
+    return Aligner(Direction(recorder, plain(layer=1, head="all")), **options)
 
 
 def test_order_and_number_are_kept_in_any_buffers(trained: Any) -> None:
     numbers = random.Random(1)
     lines = [" ".join(numbers.choices(toy.SOURCE_WORDS, k=numbers.randrange(7))) for _ in range(30)]
-    found = [list(aligner_of(trained, buffer=buffer).translate(lines)) for buffer in (1, 7, 2000)]
+    found = [list(translate(aligner_of(trained, buffer=buffer), lines)) for buffer in (1, 7, 2000)]
     assert [" ".join(alignment.pair.source) for alignment in found[0]] == lines
     written = [[alignment.pair.target for alignment in some] for some in found]
     assert written[1:] == [written[0]] * 2
@@ -129,7 +129,7 @@ def test_order_and_number_are_kept_in_any_buffers(trained: Any) -> None:
 
 def test_results_come_a_buffer_at_a_time(trained: Any) -> None:
     lines = iter(["das haus"] * 12)
-    results = aligner_of(trained, buffer=5).translate(lines)
+    results = translate(aligner_of(trained, buffer=5), lines)
     next(results)
     assert len(list(lines)) == 7
     assert len(list(results)) == 4
@@ -139,9 +139,9 @@ def test_too_long_a_sentence_stops_after_those_before_it(trained: Any) -> None:
     lines = ["das haus", "das " * 39, "das " * 40, "und"]
     found = []
     with pytest.raises(PairError, match=r'line 3: source has 41 pieces .* takes 40: .*too_long="blank"'):
-        found.extend(aligner_of(trained).translate(lines))
+        found.extend(translate(aligner_of(trained), lines))
     assert len(found) == 2
-    blank = list(aligner_of(trained, too_long="blank").translate(lines))
+    blank = list(translate(aligner_of(trained, too_long="blank"), lines))
     assert [alignment.skipped for alignment in blank] == ["", "", "too long", ""]
     assert [len(alignment.pair.source) for alignment in blank] == [2, 39, 40, 1]
     assert blank[2].pair.target == ()
@@ -155,34 +155,34 @@ def test_what_came_before_an_error_of_the_input_comes_out(trained: Any, error: t
 
     found = []
     with pytest.raises(error, match="file, line 2"):
-        found.extend(aligner_of(trained).translate(broken()))
+        found.extend(translate(aligner_of(trained), broken()))
     assert [str(alignment.pair.target) for alignment in found] == ["('the', 'house')"]
 
 
 def test_no_translation_has_more_than_the_model_has_positions_for(toy_recorder: Callable[..., Any]) -> None:
     for shape in ({}, {"decoder_learned_pos": True, "encoder_learned_pos": True}):
         recorder = toy_recorder(shape)
-        (alignment,) = aligner_of(recorder).translate(
-            ["das haus"], Search(max_len_a=10, max_len_b=1000, allow_unk=True)
+        (alignment,) = translate(
+            aligner_of(recorder), ["das haus"], Search(max_len_a=10, max_len_b=1000, allow_unk=True)
         )
         assert len(alignment.pair.target) == 39  # a model with random weights goes on for ever
-        (alignment,) = aligner_of(recorder).translate(["das haus"], Search(max_len_a=1, max_len_b=2, allow_unk=True))
+        (alignment,) = translate(aligner_of(recorder), ["das haus"], Search(max_len_a=1, max_len_b=2, allow_unk=True))
         assert len(alignment.pair.target) == 3 + 2
 
 
 @pytest.mark.parametrize("beam", [1, 15, 1000])
 def test_beams_wider_than_the_dictionary(trained: Any, beam: int) -> None:
-    (alignment,) = aligner_of(trained).translate(["wir sehen das haus"], Search(beam=beam))
+    (alignment,) = translate(aligner_of(trained), ["wir sehen das haus"], Search(beam=beam))
     assert " ".join(alignment.pair.target) == "we see the house"
 
 
 def test_in_two_directions(bundled: Any, recwarn: pytest.WarningsRecorder) -> None:
     """The links of a translation are those of two aligners that read it, whatever the second one is."""
-    two_way = TwoWayAligner(Aligner(bundled, FIXED), Aligner(bundled, FIXED), "union")
+    both = two_way(Aligner(Direction(bundled, FIXED)), Aligner(Direction(bundled, FIXED)), "union")
     lines = [" ".join(words) for words in sentences()[:3]]
-    found = list(two_way.translate(lines))
+    found = list(translate(both, lines))
     read = [(alignment.pair.source, alignment.pair.target) for alignment in found]
-    assert [alignment.links for alignment in two_way(read)] == [alignment.links for alignment in found]
+    assert [alignment.links for alignment in both(read)] == [alignment.links for alignment in found]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from align import Pair, TwoWayAligner, load
+from align import Pair, load, translate, two_way
 from align.core.settings import Search
+from align.io.pool import processes
 from align.models.huggingface.translator import HuggingFaceTranslator
 from align.training.to_hugging_face import convert
 from tests import hugging
@@ -61,7 +62,7 @@ def test_pieces_are_those_of_generate(kind: str, tmp_path: Path, monkeypatch: py
     model = hugging.save_model(kind, tmp_path)
     end = model.config.eos_token_id
     monkeypatch.setattr(HuggingFaceTranslator, "_words", lambda self, ids: tuple(ids[: ids.index(end)]))
-    recorder: Any = load(tmp_path, options=options(kind)).recorder
+    recorder: Any = load(tmp_path, options=options(kind)).forward.recorder
     sources = [list(recorder.encode(Pair(tuple(line.split()), (), 1)).source) for line in SENTENCES]
     for search in SEARCHES:
         expected = [tuple(generated(kind, model, source, search)) for source in sources]
@@ -83,7 +84,7 @@ def test_a_later_t5_does_not_scale_what_its_decoder_puts_out(
     model: Any = T5ForConditionalGeneration.from_pretrained(tmp_path)
     assert not model.config.scale_decoder_outputs
     monkeypatch.setattr(HuggingFaceTranslator, "_words", lambda self, ids: tuple(ids[: ids.index(2)]))
-    recorder: Any = load(tmp_path).recorder
+    recorder: Any = load(tmp_path).forward.recorder
     assert not recorder.own_model().config.scale_decoder_outputs
     source = list(recorder.encode(Pair(("das", "haus"), (), 1)).source)
     for search in SEARCHES:
@@ -103,7 +104,7 @@ def test_translations_of_the_same_weights_are_those_of_fairseq(moved: Path) -> N
     lines = [" ".join(pair.source) for pair in example_pairs() if 0 < len(pair.source) < 12][:5]
     lines[2:2] = ["", "漢字 haus !"]
     for search in (Search(), Search(beam=2, length_penalty=0.3)):
-        ours, theirs = (list(load(model, device="cpu").translate(lines, search)) for model in (moved, "de-en"))
+        ours, theirs = (list(translate(load(model, device="cpu"), lines, search)) for model in (moved, "de-en"))
         assert [(one.pair, one.links) for one in ours] == [(one.pair, one.links) for one in theirs]
         assert ours[2].pair.target == ()
 
@@ -112,9 +113,9 @@ def test_order_is_kept_by_workers_and_pickles(moved: Path) -> None:
     lines = [f"das haus hat {n} türen ." for n in range(500)]
     search = Search(beam=1, max_len_a=0, max_len_b=3)
     aligner = load(moved, device="cpu", position="input", layer=1, head=1)
-    expected = [alignment.pair for alignment in aligner.translate(lines, search)]
+    expected = [alignment.pair for alignment in translate(aligner, lines, search)]
     assert [pair.id for pair in expected] == [*range(1, 501)]
-    shared = pickle.loads(pickle.dumps(replace(aligner, workers=2, buffer=500)))
+    shared = pickle.loads(pickle.dumps(replace(aligner, pool=processes(2), buffer=500)))
     assert [alignment.pair for alignment in shared.translate(lines, search)] == expected
 
 
@@ -122,19 +123,19 @@ def test_in_two_directions(moved: Path, tmp_path: Path) -> None:
     convert("en-de", tmp_path)
     lines = ["das haus ist alt .", "", "wir haben heute zeit ."]
     both, theirs = (
-        TwoWayAligner(load(forward, device="cpu"), load(reverse, device="cpu"))
+        two_way(load(forward, device="cpu"), load(reverse, device="cpu"))
         for forward, reverse in ((moved, tmp_path), ("de-en", "en-de"))
     )
-    found = list(both.translate(lines))
-    assert [(one.pair, one.links) for one in found] == [(one.pair, one.links) for one in theirs.translate(lines)]
+    found = list(translate(both, lines))
+    assert [(one.pair, one.links) for one in found] == [(one.pair, one.links) for one in translate(theirs, lines)]
     assert [bool(one.links) for one in found] == [True, False, True]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_in_other_arithmetic(moved: Path, dtype: Any) -> None:
     aligner = load(moved, device="cpu", dtype=dtype)
-    (found,) = aligner.translate(["das haus ist alt ."])
+    (found,) = translate(aligner, ["das haus ist alt ."])
     assert found.pair.target == ("the", "house", "is", "old.")
     kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
-    recorder: Any = aligner.recorder
+    recorder: Any = aligner.forward.recorder
     assert next(recorder.own_model().parameters()).dtype == kind

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from align import ModelError, ModelOptions, TableAligner, TwoWayAligner, align_table, load
+from align import ModelError, ModelOptions, TableAligner, align_table, load, two_way
 from align.jobs import table_aligner
 from tests import toy
 from tests.conftest import ROOT
@@ -50,7 +50,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_it_aligns_as_align_table_does(models: tuple[Path, Path], options: dict[str, Any]) -> None:
     threshold, method = options["threshold"], options.get("method", "soft")
     forward, reverse = (load(model, threshold=threshold, device="cpu") for model in models)
-    both = TwoWayAligner(forward, reverse, method, threshold=threshold or 0.5)
+    both = two_way(forward, reverse, method, threshold=threshold or 0.5)
     columns = {**COLUMNS, "links": options.get("links", "structs")}
     for batch in (TABLE, TABLE.to_batches()[0]):
         found = TableAligner(models[0], reverse=models[1], device="cpu", **COLUMNS, **options)(batch)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align import Aligner, Alignment, DataError, TextWarning, TwoWayAligner, align_table, load
+from align import Aligner, Alignment, DataError, TextWarning, align_table, load, two_way
 from align.jobs import arrow, readers, tables
 from tests import toy
 from tests.conftest import ROOT
@@ -42,8 +42,8 @@ def one(folder: Path, one_thread: None) -> Aligner:
 
 
 @pytest.fixture(scope="module")
-def both(folder: Path, one: Aligner) -> TwoWayAligner:
-    return TwoWayAligner(one, load(toy.save_reverse_model(folder / "en-de"), device="cpu"), threshold=0.05)
+def both(folder: Path, one: Aligner) -> Aligner:
+    return two_way(one, load(toy.save_reverse_model(folder / "en-de"), device="cpu"), threshold=0.05)
 
 
 @pytest.fixture(params=["one", "both"])
@@ -98,7 +98,7 @@ def expected(aligner: Any, content: list[tuple[str | None, str | None]]) -> list
 
 @settings(max_examples=60)
 @given(made())
-def test_links_are_those_of_the_aligner(one: Aligner, both: TwoWayAligner, case: Any) -> None:
+def test_links_are_those_of_the_aligner(one: Aligner, both: Aligner, case: Any) -> None:
     content, table = case
     for aligner in (one, both):
         wanted = expected(aligner, content)
@@ -157,7 +157,7 @@ def test_what_is_too_long_has_a_status_and_stops_nothing(aligner: Any) -> None:
 
 def test_nothing_is_said_of_the_models_again(one: Aligner) -> None:
     with pytest.warns(TextWarning, match="does it translate en to de"):
-        odd = TwoWayAligner(one, one)
+        odd = two_way(one, one)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         align_table(table_of([("das haus", "the house")]), odd)

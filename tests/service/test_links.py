@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
-from align import Aligner, Settings, TwoWayAligner, load
+from align import Aligner, Direction, Settings, load, two_way
 from align.cli import extract, transfer
 from align.service.limits import Limits
 from align.service.work import Work, work_of
@@ -71,12 +72,15 @@ def test_what_is_too_long_for_the_model(work: Work) -> None:
 @pytest.mark.parametrize("method", ["soft", "grow-diag-final-and"])
 def test_two_models(recorder: Any, method: str) -> None:
     settings = Settings(threshold=None)
-    forward, reverse = Aligner(recorder, settings, too_long="blank"), Aligner(recorder, settings, too_long="blank")
-    both = TwoWayAligner(forward, reverse, method).fixed()
+    forward, reverse = (
+        Aligner(Direction(recorder, settings), too_long="blank"),
+        Aligner(Direction(recorder, settings), too_long="blank"),
+    )
+    both = two_way(forward, reverse, method).fixed()
     found = work_of(both, "signature")
     given = example_pairs()[:3]
     assert [str(one) for one in found.align(given)] == [str(one) for one in both(given)]
-    soft = TwoWayAligner(both.forward, both.reverse, "soft", threshold=0.5)
+    soft = replace(both, method="soft", threshold=0.5)
     scores = [one.scores for one in soft(given)]
     for_tags = [one.scores for one in found.align_for_tags(given)]
     assert [{link: one[link] for link in one if one[link] > 0.5} for one in for_tags] == scores

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from align import Aligner, Cell, Choice, Pair, Place, Search, Settings, TwoWayAligner
+from align import Aligner, Cell, Choice, Direction, Pair, Place, Search, Settings, translate, two_way
 from align.core.types import Batch, CrossAttention, TextWarning
 from align.evaluation.sweep import sweep
 from tests import naive
@@ -36,7 +36,7 @@ def pairs(count: int) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("score", ["weight", "norm"])
 @pytest.mark.parametrize("batch_tokens", [1, 60, 2000])
 def test_auto_finds_the_one_right_head_and_gives_the_first_buffer_its_links(score: str, batch_tokens: int) -> None:
-    aligner = Aligner(KnownRecorder(), plain(score), batch_tokens=batch_tokens, buffer=80)
+    aligner = Aligner(Direction(KnownRecorder(), plain(score)), batch_tokens=batch_tokens, buffer=80)
     text = pairs(200)
     found, (choice,) = align_and_choose(aligner, text)
     assert choice == Choice(Place(RIGHT), "by lexical consistency over 80 pairs")
@@ -59,18 +59,18 @@ class GuidedRecorder(KnownRecorder):
 
 def test_a_head_of_the_last_layer_that_was_trained_to_align_is_found_beside_another() -> None:
     settings = replace(plain(), position="both")
-    _, (choice,) = align_and_choose(Aligner(GuidedRecorder(), settings), pairs(60))
+    _, (choice,) = align_and_choose(Aligner(Direction(GuidedRecorder(), settings)), pairs(60))
     assert choice.place == Place(RIGHT, Cell(3, 1))
 
 
 @pytest.mark.parametrize(("settings", "cell"), [(plain(layer=2), Cell(2, 3)), (plain(head=3), Cell(2, 3))])
 def test_what_is_fixed_stays_fixed(settings: Settings, cell: Cell) -> None:
-    _, (choice,) = align_and_choose(Aligner(KnownRecorder(), settings), pairs(60))
+    _, (choice,) = align_and_choose(Aligner(Direction(KnownRecorder(), settings)), pairs(60))
     assert choice.place == Place(cell)
 
 
 def test_a_first_buffer_of_blank_lines_decides_nothing() -> None:
-    aligner = Aligner(KnownRecorder(), plain(), buffer=60)
+    aligner = Aligner(Direction(KnownRecorder(), plain()), buffer=60)
     found, (choice,) = align_and_choose(aligner, [("", "")] * 60 + pairs(60))
     assert len(found) == 120
     assert choice.place == Place(RIGHT)
@@ -84,7 +84,7 @@ def test_what_came_before_an_error_of_the_input_comes_out(error: type[Exception]
 
     found = []
     with pytest.raises(error, match="line 8"):
-        found.extend(Aligner(KnownRecorder(), plain(), buffer=5)(broken()))
+        found.extend(Aligner(Direction(KnownRecorder(), plain()), buffer=5)(broken()))
     assert len(found) == 7
 
 
@@ -105,15 +105,15 @@ def test_a_bounded_number_of_pairs_chooses_layer_and_head(buffer: int, monkeypat
     monkeypatch.setattr("align.core.choice.CHOOSING_PAIRS", 60)
     monkeypatch.setattr("align.core.checks.BEYOND_DOUBT", 0)  # which would read some pairs again
     recorder = CountingRecorder()
-    aligner = Aligner(recorder, plain(), buffer=buffer)
+    aligner = Aligner(Direction(recorder, plain()), buffer=buffer)
     text = [("", ""), *pairs(50), ("", "1"), *pairs(150)]
     found, (choice,) = align_and_choose(aligner, text)
     assert choice == Choice(Place(RIGHT), "by lexical consistency over 60 pairs")
     assert (recorder.in_all, recorder.in_one) == (60, 200)
     assert [alignment.links for alignment in found] == [
-        alignment.links for alignment in Aligner(KnownRecorder(), plain(layer=2, head=3))(text)
+        alignment.links for alignment in Aligner(Direction(KnownRecorder(), plain(layer=2, head=3)))(text)
     ]
-    list(replace(aligner, choice=choice)(text))
+    list(replace(aligner, forward=replace(aligner.forward, choice=choice))(text))
     assert (recorder.in_all, recorder.in_one) == (60, 400)
 
 
@@ -135,7 +135,7 @@ class ChangingRecorder(KnownRecorder):
 
 def test_a_sweep_and_an_aligner_choose_by_the_same_pairs() -> None:
     later = [(" ".join(map(str, range(50, 60))), " ".join(map(str, range(59, 49, -1))))] * 900
-    aligner = Aligner(ChangingRecorder(), plain("weight"))
+    aligner = Aligner(Direction(ChangingRecorder(), plain("weight")))
     _, (choice,) = align_and_choose(aligner, [*pairs(1000), *later])
     assert choice.place == Place(RIGHT)
     _, (choice,) = align_and_choose(aligner, [*later, *pairs(1000)])
@@ -148,7 +148,7 @@ def test_a_sweep_and_an_aligner_choose_by_the_same_pairs() -> None:
 def test_a_thousand_pairs_choose_layer_and_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("align.core.checks.BEYOND_DOUBT", 0)
     recorder = CountingRecorder()
-    aligner = Aligner(recorder, plain())
+    aligner = Aligner(Direction(recorder, plain()))
     _, (choice,) = align_and_choose(aligner, pairs(1100))
     assert choice.reason == "by lexical consistency over 1,000 pairs"
     assert (recorder.in_all, recorder.in_one) == (1000, 1100)
@@ -156,11 +156,11 @@ def test_a_thousand_pairs_choose_layer_and_head(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_choice_made_before_is_where_it_reads() -> None:
     before = Choice(Place(Cell(1, "all")), "as before")
-    aligner = Aligner(KnownRecorder(), plain(), choice=before)
+    aligner = Aligner(Direction(KnownRecorder(), plain(), choice=before))
     text = [("1 2", "2 1")] * 60
     found, (choice,) = align_and_choose(aligner, text)
     assert choice == before
-    asked = Aligner(KnownRecorder(), plain(layer=1, head="all"))
+    asked = Aligner(Direction(KnownRecorder(), plain(layer=1, head="all")))
     assert [alignment.links for alignment in found] == [alignment.links for alignment in asked(text)]
 
 
@@ -180,17 +180,17 @@ def test_a_choice_made_before_is_where_it_reads() -> None:
 )
 def test_a_choice_that_the_settings_or_the_model_do_not_allow_is_refused(settings: Settings, place: Place) -> None:
     with pytest.raises(ValueError, match="no such place in known, or not as asked"):
-        Aligner(KnownRecorder(), settings, choice=Choice(place, "x"))
-    Aligner(KnownRecorder(), plain(position="both"), choice=Choice(Place(Cell(1, 1), Cell(2, "all")), "x"))
+        Aligner(Direction(KnownRecorder(), settings, choice=Choice(place, "x")))
+    Aligner(Direction(KnownRecorder(), plain(position="both"), choice=Choice(Place(Cell(1, 1), Cell(2, "all")), "x")))
 
 
 def test_each_text_is_chosen_for_and_warned_about_by_itself() -> None:
-    aligner = Aligner(KnownRecorder(), plain())
+    aligner = Aligner(Direction(KnownRecorder(), plain()))
     for count in (80, 60):
         _, (choice,) = align_and_choose(aligner, pairs(count))
         assert choice.reason == f"by lexical consistency over {count} pairs"
     strange = [("-7 -7 -7", "-7 -7 -7")] * 60  # the unknown piece
-    for one in (aligner, aligner, TwoWayAligner(aligner, aligner)):
+    for one in (aligner, aligner, two_way(aligner, aligner)):
         with pytest.warns(TextWarning, match="are unknown to"):
             list(one(strange))
 
@@ -204,7 +204,7 @@ def moved(text: list[tuple[str, str]], by: int) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("count", [100, 300])
 def test_a_text_that_is_shifted_by_a_line_is_recognised(count: int, by: int, where: str) -> None:
     with pytest.warns(TextWarning) as found:
-        align_and_choose(Aligner(KnownRecorder(), plain()), moved(pairs(count), by))
+        align_and_choose(Aligner(Direction(KnownRecorder(), plain())), moved(pairs(count), by))
     (warning,) = found
     assert re.fullmatch(
         rf"the source goes better with the target one line {where} \(lexical consistency (\d\.\d\d) against "
@@ -214,8 +214,8 @@ def test_a_text_that_is_shifted_by_a_line_is_recognised(count: int, by: int, whe
 
 
 def test_sentences_that_are_no_translations_are_doubted_once_for_each_model() -> None:
-    aligner = Aligner(KnownRecorder(), plain())
-    for one, models in ((aligner, ["the model"]), (TwoWayAligner(aligner, aligner), ["forward", "reverse"])):
+    aligner = Aligner(Direction(KnownRecorder(), plain()))
+    for one, models in ((aligner, ["the model"]), (two_way(aligner, aligner), ["forward", "reverse"])):
         with pytest.warns(TextWarning) as found:
             _, choices = align_and_choose(one, moved(pairs(120), 7))
         for warning, model, choice in zip(found, models, choices, strict=True):
@@ -225,10 +225,10 @@ def test_sentences_that_are_no_translations_are_doubted_once_for_each_model() ->
 
 
 def test_nothing_is_doubted_where_nothing_can_be_known(recwarn: pytest.WarningsRecorder) -> None:
-    aligner = Aligner(KnownRecorder(), plain())
+    aligner = Aligner(Direction(KnownRecorder(), plain()))
     for text in (pairs(300), moved(pairs(99), 1), [("1 2", "3 4")] * 300):  # related; too few; one pair again and again
         align_and_choose(aligner, text)
-    align_and_choose(Aligner(KnownRecorder(), BEST), moved(pairs(120), 1))  # told where to read
+    align_and_choose(Aligner(Direction(KnownRecorder(), BEST)), moved(pairs(120), 1))  # told where to read
     assert not recwarn.list
 
 
@@ -237,7 +237,7 @@ def test_nothing_is_doubted_where_nothing_can_be_known(recwarn: pytest.WarningsR
 @pytest.mark.parametrize("threshold", [0, 0.3, 0.6, 1])
 def test_a_threshold_links_all_words_above_it(threshold: float, score: Any, null: Any) -> None:
     settings = plain(score, layer=1, head=2, null=null, threshold=threshold)
-    aligner = Aligner(KnownRecorder(), settings, batch_tokens=1)  # random attention is that of the batch
+    aligner = Aligner(Direction(KnownRecorder(), settings), batch_tokens=1)  # random attention is that of the batch
     count = most = 0
     for alignment in aligner(pairs(20)):
         source, target = alignment.pair.source, alignment.pair.target
@@ -255,17 +255,17 @@ def test_a_threshold_links_all_words_above_it(threshold: float, score: Any, null
 def test_batches_and_buffers_change_no_soft_score() -> None:
     settings = plain(layer=RIGHT.layer, head=RIGHT.head, threshold=0)  # whose attention is not random
     text = [("", ""), *pairs(40), ("1", "")]
-    found = [alignment.scores for alignment in Aligner(KnownRecorder(), settings)(text)]
+    found = [alignment.scores for alignment in Aligner(Direction(KnownRecorder(), settings))(text)]
     some_options: list[dict[str, Any]] = [{"batch_tokens": 1}, {"batch_tokens": 60, "buffer": 9}]
     for options in some_options:
-        again = [alignment.scores for alignment in Aligner(KnownRecorder(), settings, **options)(text)]
+        again = [alignment.scores for alignment in Aligner(Direction(KnownRecorder(), settings), **options)(text)]
         assert again == [pytest.approx(scores, abs=1e-6) for scores in found]
     assert found[0] == found[-1] == {}
 
 
 def test_a_threshold_leaves_the_choice_of_layer_and_head_alone() -> None:
     for threshold in (None, 0.4):
-        aligner = Aligner(KnownRecorder(), plain(threshold=threshold))
+        aligner = Aligner(Direction(KnownRecorder(), plain(threshold=threshold)))
         found, (choice,) = align_and_choose(aligner, pairs(60))
         assert choice.place == Place(RIGHT)
         for alignment in found:
@@ -274,9 +274,9 @@ def test_a_threshold_leaves_the_choice_of_layer_and_head_alone() -> None:
 
 
 def test_two_directions_with_words_without_pieces() -> None:
-    two_way = TwoWayAligner(Aligner(KnownRecorder(), plain()), Aligner(KnownRecorder(), plain()))
+    both = two_way(Aligner(Direction(KnownRecorder(), plain())), Aligner(Direction(KnownRecorder(), plain())))
     text = [("", ""), *pairs(60), ("- -", "1"), ("1", "-")]
-    found, choices = align_and_choose(two_way, text)
+    found, choices = align_and_choose(both, text)
     assert [choice.place for choice in choices] == [Place(RIGHT), Place(RIGHT)]
     for alignment in found:
         source, target = alignment.pair.source, alignment.pair.target
@@ -306,8 +306,8 @@ WRONG_PAIRS: list[tuple[Any, type[Exception], str]] = [
 
 @pytest.mark.parametrize(("wrong", "error", "message"), WRONG_PAIRS)
 def test_what_is_not_a_pair_is_refused_after_those_before_it(wrong: Any, error: type[Exception], message: str) -> None:
-    aligner = Aligner(KnownRecorder(), BEST)
-    for one in (aligner, TwoWayAligner(aligner, aligner)):
+    aligner = Aligner(Direction(KnownRecorder(), BEST))
+    for one in (aligner, two_way(aligner, aligner)):
         found = []
         with pytest.raises(error, match=f"^{message}"):
             found.extend(one([("1", "1"), wrong]))
@@ -315,17 +315,17 @@ def test_what_is_not_a_pair_is_refused_after_those_before_it(wrong: Any, error: 
 
 
 def test_sentences_and_pairs_may_be_arrays_of_words() -> None:
-    aligner = Aligner(KnownRecorder(), BEST)
+    aligner = Aligner(Direction(KnownRecorder(), BEST))
     (alignment,) = aligner(np.array([[["1", "2"], ["2", "1"]]]))
     assert str(alignment) == "0-1 1-0"
 
 
 def test_translations_are_aligned_with_what_they_were_made_from() -> None:
-    aligner = Aligner(KnownRecorder(), BEST, buffer=2)
+    aligner = Aligner(Direction(KnownRecorder(), BEST), buffer=2)
     sentences: list[Any] = ["1 2 3", "", ["4", "-", "5"], Pair(("6",), ("not", "read"), 9)]
-    for one in (aligner, TwoWayAligner(aligner, aligner)):
+    for one in (aligner, two_way(aligner, aligner)):
         told: list[Any] = []
-        found = list(one.translate(sentences, Search(beam=1), told.append))
+        found = list(translate(one, sentences, Search(beam=1), told.append))
         assert [alignment.pair for alignment in found] == [
             Pair(("1", "2", "3"), ("3", "2", "1"), 1),
             Pair((), (), 2),
@@ -339,16 +339,18 @@ def test_translations_are_aligned_with_what_they_were_made_from() -> None:
 @pytest.mark.parametrize("wrong", ["1 2 3", b"1 2 3"])
 def test_one_sentence_in_place_of_several_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="'1 2 3' is one sentence: give a list of sentences"):
-        list(Aligner(KnownRecorder(), plain()).translate(wrong))
+        list(translate(Aligner(Direction(KnownRecorder(), plain())), wrong))
     with pytest.raises(TypeError, match="sentence 2 is None, not a string or a sequence of words"):
-        list(Aligner(KnownRecorder()).translate(["1", None]))  # type: ignore[list-item]
+        list(translate(Aligner(Direction(KnownRecorder())), ["1", None]))  # type: ignore[list-item]
 
 
 def test_a_fixed_aligner_reads_all_texts_alike(recwarn: pytest.WarningsRecorder) -> None:
     aligner = Aligner(
-        KnownRecorder(), Settings(position="input", threshold=None), calibration={("norm", "input"): Cell(1, 2)}
+        Direction(
+            KnownRecorder(), Settings(position="input", threshold=None), calibration={("norm", "input"): Cell(1, 2)}
+        )
     )
-    for one in (aligner, TwoWayAligner(aligner, aligner)):
+    for one in (aligner, two_way(aligner, aligner)):
         for sample, place in (((), Place(Cell(1, 2))), (pairs(49), Place(Cell(1, 2))), (pairs(60), Place(RIGHT))):
             fixed = one.fixed(sample)
             for text in (pairs(1), pairs(80)):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core.escape import printable
+from align.core.errors import printable
 from align.core.formats import (
     FORMATS,
     HIGHEST,

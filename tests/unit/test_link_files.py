@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from align.cli.common import write_links
-from align.core.foreign_formats import recognise_links
-from align.core.formats import FORMATS, make_gold
+from align.core.formats import FORMATS, make_gold, recognise_links
 from align.core.types import Alignment, Pair
 from align.evaluation.link_files import (
     BASES,

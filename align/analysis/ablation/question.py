@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from align.analysis.models.forced import sentence_losses
 from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, gradients_of
 from align.analysis.models.masking import without_heads
-from align.core.aligner import Aligner, align_encoded, choose_for
+from align.core.aligner import Aligner, align_encoded
 from align.core.backend import Translator
 from align.core.batching import cut, encode
 from align.core.errors import DataError
@@ -85,9 +85,9 @@ class Ablation:
         lines: int = 0,
         file: str = "",
     ) -> None:
-        self.recorder: OpenRecorder = aligner.recorder  # type: ignore[assignment]  # of a backend, and so open
+        self.recorder: OpenRecorder = aligner.forward.recorder  # type: ignore[assignment]  # of a backend, and so open
         self._aligner, self._gold, self._translator = aligner, gold, translator
-        self._encoded = [encode(aligner.recorder, pair, "blank") for pair in pairs]
+        self._encoded = [encode(aligner.forward.recorder, pair, "blank") for pair in pairs]
         self._batches = list(cut(self._encoded, aligner.batch_tokens))
         if not self._batches:
             raise DataError("there is no line that the model can read: all are blank, or too long for it", file=file)
@@ -97,7 +97,7 @@ class Ablation:
         sample = readable[:lines] if translator else []
         self._sources = [one.pieces.source for one in sample if one.pieces]
         self.references = [" ".join(one.pair.target) for one in sample]
-        self.choice = choose_for(aligner, self._encoded)
+        self.choice = aligner.forward.choose(self._encoded, aligner.batch_tokens)
 
     def measure(self, heads: Collection[AttentionHead] = (), complete: bool = True) -> Measured:
         """What the model does without some heads.
@@ -111,7 +111,7 @@ class Ablation:
             counts = self._count(self.choice)
             if not complete:
                 return Measured(losses, counts)
-            place = choose_for(self._aligner, self._encoded)
+            place = self._aligner.forward.choose(self._encoded, self._aligner.batch_tokens)
             anew = counts if place.place == self.choice.place else self._count(place)
             spoken = self._translator(self._sources) if self._translator else []
             return Measured(losses, counts, place, anew, [" ".join(words) for words in spoken])
@@ -142,7 +142,7 @@ class Ablation:
     def _count(self, choice: Choice) -> Counts | None:
         if self._gold is None:
             return None
-        links = align_encoded(self._aligner.reader, self._encoded, choice.place, self._aligner.batch_tokens)
+        links = align_encoded(self._aligner.forward.reader, self._encoded, choice.place, self._aligner.batch_tokens)
         return count_all((alignment.links for alignment in links), self._gold)
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from align.analysis.adversary.losses import Sentence, adversarial_loss, distance
 from align.analysis.adversary.tables import Measured, layer_table, model_table, rate_figure
 from align.analysis.recording import split_heads
-from align.core.aligner import Aligner
+from align.core.aligner import Aligner, Direction
 from align.core.batching import cut, encode
 from align.core.errors import DataError
 from align.core.merging import collate
@@ -241,7 +241,7 @@ def moved(
             score: distance(sentences(original, kept_back, score), sentences(model, kept_back, score))
             for score in (SCORES if weight is not None else ())
         }
-        linked = sweep(Aligner(recorder.with_weights(model), too_long="blank"), text, gold)
+        linked = sweep(Aligner(Direction(recorder.with_weights(model)), too_long="blank"), text, gold)
         loss = loss_of(model, kept_back)
         say(f"{name}: loss {loss:.3f}" + (f", JSD {apart[asked.moved].js:.3f}" if apart else ""))
         return Measured(name, weight, loss, apart, linked)

@@ -112,12 +112,12 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     from align.analysis.ablation.question import Ablation, study
     from align.analysis.ablation.tables import effects_of, report
 
-    translator = aligner.recorder.translator(options.search, aligner.batch_tokens) if options.lines else None
+    translator = aligner.forward.recorder.translator(options.search, aligner.batch_tokens) if options.lines else None
     ablation = Ablation(aligner, pairs, gold, translator, options.lines, files_shown(texts.input))
     found = study(ablation, texts.parts or PARTS, Ticker(common.quiet))
     effects = effects_of(ablation, found, options.samples, options.seed)
     parts: Parts = {
-        "model": aligner.recorder.name,
+        "model": aligner.forward.recorder.name,
         "text": names_of(texts.input),
         "n": len(pairs),
         "parts": "+".join(texts.parts) or None,

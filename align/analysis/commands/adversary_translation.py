@@ -120,7 +120,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     from align.analysis.adversary.translation import Asked, moved
     from align.models.fairseq.recorder import FairseqRecorder
 
-    recorder = aligner.recorder
+    recorder = aligner.forward.recorder
     if not isinstance(recorder, FairseqRecorder):
         raise DataError(f"{recorder.name}: only models of fairseq can be trained here")
     asked = Asked(options.lambdas, options.divergence, options.moved, options.updates, seed=options.seed)

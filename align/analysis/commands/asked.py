@@ -86,7 +86,7 @@ def load_inspected(common: Common) -> Layered:
         raise ModelError(error.what, file=error.file, remedy=remedy) from None
     from align.analysis.models.translation import TranslationModel
 
-    recorder: Any = aligner.recorder  # of a backend, and so open
+    recorder: Any = aligner.forward.recorder  # of a backend, and so open
     return TranslationModel(recorder)
 
 
@@ -106,7 +106,7 @@ def load_aligner(common: Common, whole: bool = True) -> Aligner:
     (aligner,) = load_models(PROGRAM, common.models, common.quiet)
     from align.analysis.models.masking import is_pruned
 
-    recorder: Any = aligner.recorder  # of a backend, and so open
+    recorder: Any = aligner.forward.recorder  # of a backend, and so open
     if whole and is_pruned(recorder.transformer):
         what = "heads have been pruned from this model: questions about attention need all of them"
         raise ModelError(what, file=common.models.forward.name)

@@ -82,13 +82,13 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     from align.analysis.pruned_model import write_pruned
     from align.models.fairseq.recorder import FairseqRecorder
 
-    if not isinstance(whole.recorder, FairseqRecorder):
-        raise ModelError(f"{whole.recorder.name}: heads can be taken out of fairseq models only")
+    if not isinstance(whole.forward.recorder, FairseqRecorder):
+        raise ModelError(f"{whole.forward.recorder.name}: heads can be taken out of fairseq models only")
     request = common.models.forward
     folder = find_model(request.name, request.options)
     before = Ablation(whole, pairs, file=files_shown(options.texts.input))
     heads = least_needed(before, options.heads, options.order)
-    write_pruned(folder, whole.recorder, heads, options.output)
+    write_pruned(folder, whole.forward.recorder, heads, options.output)
     smaller = ModelRequest(str(options.output), Settings(), ModelOptions())
     left = load_aligner(replace(common, models=replace(common.models, forward=smaller)), whole=False)
     written = find_model(smaller.name, smaller.options)
@@ -97,10 +97,10 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         "pruned": size_of(Ablation(left, pairs), written.checkpoint),
     }
     parts: Parts = {
-        "model": whole.recorder.name,
+        "model": whole.forward.recorder.name,
         "text": names_of(options.texts.input),
         "n": len(pairs),
         "order": options.order,
-        "pruned": left.recorder.name,
+        "pruned": left.forward.recorder.name,
     }
     return pruning(heads, sizes), parts
