@@ -19,18 +19,19 @@ from align.io.quiet import quietly
 if TYPE_CHECKING:
     from align.core.aligner import Aligner, Direction
     from align.core.errors import DataError, LinksError, ModelError, PairError
-    from align.core.formats import parse_marked, parse_pharaoh
-    from align.core.pieces import IdPair, words_of_offsets, words_of_pieces
+    from align.core.pieces import IdPair
     from align.core.settings import Search, Settings
-    from align.core.symmetrize import symmetrize
     from align.core.text import LinePair
     from align.core.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, TextWarning
+    from align.evaluation.dialects import symmetrize
     from align.evaluation.gold import read_gold, read_hypotheses
+    from align.evaluation.link_formats import parse_marked, parse_pharaoh
     from align.evaluation.metrics import aer, count_all
     from align.evaluation.report import evaluate
     from align.io.reader import read_text
     from align.jobs.table_aligner import TableAligner
     from align.jobs.tables import align_table
+    from align.models.ids import words_of_offsets, words_of_pieces
     from align.models.load import load, two_way
     from align.models.model_toml import ModelOptions
     from align.models.translate import translate
@@ -69,19 +70,19 @@ _HOMES = {
     "grid": "align.view.grid",
     "heat_grid": "align.view.grid",
     "load": "align.models.load",
-    "parse_marked": "align.core.formats",
-    "parse_pharaoh": "align.core.formats",
+    "parse_marked": "align.evaluation.link_formats",
+    "parse_pharaoh": "align.evaluation.link_formats",
     "project_labels": "align.transfer.labels",
     "read_glossary": "align.transfer.terms",
     "read_gold": "align.evaluation.gold",
     "read_hypotheses": "align.evaluation.gold",
     "read_text": "align.io.reader",
-    "symmetrize": "align.core.symmetrize",
+    "symmetrize": "align.evaluation.dialects",
     "transfer_markup": "align.transfer.markup",
     "translate": "align.models.translate",
     "two_way": "align.models.load",
-    "words_of_offsets": "align.core.pieces",
-    "words_of_pieces": "align.core.pieces",
+    "words_of_offsets": "align.models.ids",
+    "words_of_pieces": "align.models.ids",
 }
 
 __all__ = [

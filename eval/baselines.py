@@ -13,8 +13,8 @@ from common import Text, letters, paths_of, read_train
 
 from align.baselines.tools import align_with, describe_tool, lower_case
 from align.core.backend import Recorder
-from align.core.formats import parse_pharaoh
 from align.core.types import Links
+from align.evaluation.link_formats import parse_pharaoh
 
 _THREADS = {"giza": 2}
 """One for each direction of GIZA++; others get a single one, so that links depend on no number of threads."""

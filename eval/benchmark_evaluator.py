@@ -21,7 +21,7 @@ from timing import Row, batches, full_forward, in_turn, ratio, read, write_rows
 from align import Aligner, Pair, load
 from align.core.batching import chunks
 from align.core.choice import all_cells
-from align.core.formats import make_gold
+from align.evaluation.link_formats import make_gold
 from align.evaluation.sweep import sweep
 from align.evaluation.swept import POSITIONS, SCORES
 from align.io.children import module

@@ -39,12 +39,12 @@ from align import Aligner, Pair, two_way
 from align.core.batching import chunks, encode
 from align.core.choice import all_cells
 from align.core.consistency import Vocabulary, lexical_consistency
-from align.core.signature import signature
 from align.core.types import Cell, TextWarning
 from align.evaluation.metrics import SEED, count_all, estimate
 from align.evaluation.sweep import link_all
 from align.evaluation.swept import POSITIONS, SCORES
 from align.evaluation.tables import Column, Value
+from align.io.signature import signature
 
 Ints = NDArray[np.int64]
 SIZES = (20, 50, 100, 200, 500, 1000, 2000, 5000)

@@ -33,13 +33,13 @@ from align.core.consistency import Vocabulary, lexical_consistency
 from align.core.extraction import each_cell
 from align.core.scores import both_positions
 from align.core.settings import THRESHOLD
-from align.core.signature import signature
 from align.core.soft import links_above, sharpen, soft_scores
 from align.core.types import Cell, Place, Position
 from align.evaluation.metrics import SEED, aer, count_all
 from align.evaluation.sweep import Linked, link_all
 from align.evaluation.swept import POSITIONS, SCORES
 from align.evaluation.tables import Column, Value
+from align.io.signature import signature
 
 SIZES = (10, 20, 50, 200, 1000)
 WRONG = (0.0, 0.1, 0.3, 0.5, 0.7)

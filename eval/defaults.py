@@ -32,11 +32,11 @@ from align import Aligner, Pair, Settings
 from align.core.batching import encode
 from align.core.scores import shares
 from align.core.settings import THRESHOLD, PositionChoice
-from align.core.signature import signature
 from align.core.soft import links_above, sharpen, soft_scores
 from align.core.types import Links, Score
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
+from align.io.signature import signature
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
 

@@ -21,9 +21,9 @@ from align import Aligner, Pair
 from align.core.batching import encode
 from align.core.checks import MIN_STRANGERS, RELATED, STRANGERS, consistency_of_neighbours
 from align.core.choice import candidates
-from align.core.signature import signature
 from align.evaluation.metrics import SEED
 from align.evaluation.tables import Column, Value
+from align.io.signature import signature
 from align.models.fairseq.recorder import FairseqAttention, FairseqRecorder
 
 SIZES = (MIN_STRANGERS, STRANGERS)

@@ -26,10 +26,10 @@ from common import (
 )
 
 from align import Aligner, Pair, Settings, two_way
-from align.core.signature import signature
 from align.core.types import DTYPES, Links
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
+from align.io.signature import signature
 from align.models.engine.forward import Layer, Transformer
 from align.models.fairseq.recorder import FairseqRecorder
 

@@ -44,11 +44,11 @@ from align.core.batching import BATCH_TOKENS, cut, encode
 from align.core.extraction import Reader
 from align.core.merging import NULL, collate, merge_targets
 from align.core.settings import THRESHOLD
-from align.core.signature import signature
 from align.core.soft import links_above, soft_scores
 from align.core.types import Batch, CrossAttention, Links, Pieces, Place
 from align.evaluation.metrics import SAMPLES, SEED, count_all
 from align.evaluation.tables import Column, Rows, Value
+from align.io.signature import signature
 from align.models.engine.layers import Layout
 from align.models.recorder import OpenRecorder
 

@@ -36,11 +36,11 @@ from quality import loss_per_word
 from transformers.utils import logging as hf_logging
 
 from align import Aligner, Pair, load
-from align.core.signature import signature
 from align.evaluation.metrics import count_all
 from align.evaluation.sweep import sweep
 from align.evaluation.swept import SCORES, Sweep
 from align.evaluation.tables import Column, Value, percent
+from align.io.signature import signature
 from align.models.model_toml import ModelOptions
 from align.training.corpus import read_pairs
 from align.training.run import Machine

@@ -22,11 +22,11 @@ from baselines import Baselines
 from common import PERMUTATIONS, Text, find_experiment, read_config, read_text, write_table
 from markup_systems import Links, above, links_of, model_scores
 
-from align.core.signature import signature
-from align.core.symmetrize import METHODS
 from align.core.types import Gold, Pair
+from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import SEED, Counts, compare, estimate
 from align.evaluation.tables import Column, Value, interval, percent
+from align.io.signature import signature
 from align.transfer.markup import PUNCTUATION, place_markup
 from align.transfer.tree import read_markup
 from align.transfer.windows import FLOOR, OUTSIDE, Window
@@ -250,7 +250,7 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
     for name, scores in models.items():
         systems[f"{name}, links", "window"] = systems[f"{name}, links", "outermost links"] = links_of(scores)
     baseline = Baselines(data, baseline_links).align(TOOL, settings["train"][about["train"][0]], text)
-    given = [dict.fromkeys(METHODS[SYMMETRIZED](*links), 1.0) for links in baseline.links]
+    given = [dict.fromkeys(ALL_METHODS[SYMMETRIZED](*links), 1.0) for links in baseline.links]
     systems[f"{TOOL}, {SYMMETRIZED}", "window"] = systems[f"{TOOL}, {SYMMETRIZED}", "outermost links"] = given
     rows: list[dict[str, Value]] = []
     first: dict[str, list[Counts]] = {}

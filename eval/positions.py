@@ -38,10 +38,10 @@ from align.core.consistency import LinkedWords
 from align.core.extraction import Reader
 from align.core.scores import best_words
 from align.core.settings import THRESHOLD, PositionChoice
-from align.core.signature import signature
 from align.core.types import Cell, Links, Place, Position
 from align.evaluation.metrics import Counts, compare, count_all, estimate
 from align.evaluation.tables import Column, Value, interval, percent
+from align.io.signature import signature
 from align.models.fairseq.recorder import FairseqRecorder
 
 SIZES = (100, 200, 1000)

@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 from common import write_table
 
-from align.core.signature import signature
 from align.evaluation.tables import Column, Value
+from align.io.signature import signature
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.training.corpus import read_pairs

@@ -39,10 +39,10 @@ from quality import loss_per_word
 from timing import in_turn, ratio, read
 
 from align import Aligner, Direction, Pair, Settings, load
-from align.core.signature import signature
 from align.core.types import Place
 from align.evaluation.metrics import count_all, estimate
 from align.evaluation.tables import Column, Value, percent
+from align.io.signature import signature
 from align.io.toml import parse_toml
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.folder import find_model

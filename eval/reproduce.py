@@ -22,10 +22,10 @@ from reproduce_systems import load_models, of_baselines, of_models, seed_rows, s
 from reproduce_tables import comparison_rows, layer_rows, rule_rows
 
 from align.core.settings import THRESHOLD
-from align.core.signature import signature
 from align.core.symmetrize import SOFT
 from align.evaluation.metrics import SAMPLES, SEED
 from align.evaluation.sweep import sweep
+from align.io.signature import signature
 from align.view.sweep_tables import draw
 
 

@@ -16,8 +16,9 @@ from common import Text, chosen_cell, load_model, score_columns, score_row, swap
 from align import Aligner, Alignment, Direction, two_way
 from align.core.backend import Recorder
 from align.core.settings import Settings
-from align.core.symmetrize import METHODS, SOFT
+from align.core.symmetrize import SOFT
 from align.core.types import Links
+from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import Counts, count_all, estimate
 from align.evaluation.rules import apply_rules
 from align.evaluation.swept import POSITIONS, SCORES, Sweep
@@ -95,7 +96,7 @@ def symmetrized(links: Sequence[tuple[Links, Links]]) -> dict[str, list[Links]]:
     """Each direction, and what heuristics make of both."""
     directions = {"forward": [forward for forward, _ in links], "reverse": [reverse for _, reverse in links]}
     return directions | {
-        method: [METHODS[method](forward, reverse) for forward, reverse in links]
+        method: [ALL_METHODS[method](forward, reverse) for forward, reverse in links]
         for method in ("intersection", *SYMMETRIZED)
     }
 

@@ -22,8 +22,8 @@ from common import write_table
 
 from align import Pair, load, read_gold, two_way
 from align.core.choice import all_cells
-from align.core.formats import make_gold
 from align.core.types import Alignment, Cell
+from align.evaluation.link_formats import make_gold
 from align.evaluation.shares import shares_of_cells
 from align.evaluation.swept import SCORES
 from align.evaluation.tables import Column, Value

@@ -37,11 +37,11 @@ from variants_table import PARTS, THRESHOLDS, Material, above, turned
 
 from align import Aligner, Alignment, two_way
 from align.core.settings import THRESHOLD
-from align.core.signature import signature
-from align.core.symmetrize import METHODS
 from align.core.types import Links
+from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import SEED, count_all, estimate
 from align.evaluation.tables import Column, Rows, Value, percent
+from align.io.signature import signature
 
 TIE = 1e-4
 """Scores that differ by less may do so because float32 sums in another order in a batch of another size."""
@@ -88,7 +88,7 @@ def curve(scores: Scores, ways: tuple[Way, Way], text: Text) -> Iterator[dict[st
     """Precision and recall of soft scores over thresholds, and of heuristics."""
     forward, reverse = best(ways[0].word_scores()), turned(best(ways[1].word_scores()))
     links = {f"soft {threshold:g}": above(scores, threshold) for threshold in THRESHOLDS}
-    links |= {name: list(map(method, forward, reverse)) for name, method in METHODS.items()}
+    links |= {name: list(map(method, forward, reverse)) for name, method in ALL_METHODS.items()}
     for name, some in links.items():
         counts = count_all(some, text.gold)
         rates = {key: percent(estimate(counts, key, samples=0).value) for key in ("precision", "recall", "aer")}

@@ -14,8 +14,8 @@ from variants_scores import FORMULAS, KERNELS, SCORES, Scores, Way, best, soft, 
 from align import Pair
 from align.core.settings import THRESHOLD, Null
 from align.core.soft import ALONE, claims, links_above, sharpen, soft_scores
-from align.core.symmetrize import METHODS
 from align.core.types import Cell, Links
+from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import count_all, estimate
 
 THRESHOLDS = [n / 50 for n in range(2, 46)]
@@ -116,7 +116,7 @@ def one_direction(of: Material) -> Iterator[Variant]:
 
 def heuristics(of: Material) -> Iterator[Variant]:
     """Methods on the best words of either direction."""
-    for name, method in METHODS.items():
+    for name, method in ALL_METHODS.items():
         yield name, list(map(method, *of.best)), ""
 
 
@@ -157,7 +157,7 @@ def merging(of: Material) -> Iterator[Variant]:
         yield at_reference("/".join(merge), soft(*(way.shares(merge=merge) for way in of.ways)))
     forward, reverse = of.ways[0].piece_links(), turned(of.ways[1].piece_links())
     for name in ("intersection", "grow-diag"):
-        yield f"links united, {name}", list(map(METHODS[name], forward, reverse)), ""
+        yield f"links united, {name}", list(map(ALL_METHODS[name], forward, reverse)), ""
 
 
 def nulls(of: Material) -> Iterator[Variant]:

@@ -27,11 +27,11 @@ from worth_plot import plot
 
 from align import Aligner, Direction, Settings, two_way
 from align.core.settings import THRESHOLD
-from align.core.signature import signature
-from align.core.symmetrize import METHODS
 from align.core.types import Gold, Links
+from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import CONFIDENCE, SAMPLES, SEED, Counts, count_all, estimate
 from align.evaluation.tables import Column, Value, interval, percent
+from align.io.signature import signature
 
 FLOOR = 0.01
 """Links with a lower score are not looked at."""
@@ -200,7 +200,7 @@ def run(data: Path, config: Path, experiment: str, baseline_links: Path | None, 
     train = settings["train"][about["train"][0]]
     scored = model_links(about, data, text)
     baseline = Baselines(data, baseline_links).align(TOOL, train, text)
-    heuristics = {name: [METHODS[name](*links) for links in baseline.links] for name in HEURISTICS}
+    heuristics = {name: [ALL_METHODS[name](*links) for links in baseline.links] for name in HEURISTICS}
     systems: dict[str, Sequence[Links]] = {name: above(links, THRESHOLD) for name, links in scored.items()}
     systems[TOOL] = heuristics["grow-diag-final-and"]
     parts: dict[str, str | list[str]] = {

@@ -20,9 +20,9 @@ from common import write_table
 
 from align import Aligner, Direction, Pair, Settings, load, two_way
 from align.core.errors import DataError
-from align.core.signature import signature
 from align.core.text import split_words
 from align.evaluation.tables import Column, Value, percent
+from align.io.signature import signature
 from align.transfer.markup import place_markup
 from align.transfer.tree import Markup, read_markup, readable
 from align.transfer.windows import FLOOR

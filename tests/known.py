@@ -10,6 +10,7 @@ from align import Cell, Pair
 from align.core.pieces import IdPair
 from align.core.settings import Search
 from align.core.types import Batch, CrossAttention, Pieces
+from align.models.ids import pieces_of
 
 HEAD = 3
 RIGHT = Cell(2, HEAD)
@@ -51,7 +52,7 @@ class KnownRecorder:
         return source, target
 
     def given(self, pair: IdPair) -> Pieces:
-        return pair.pieces(({2}, {2}), self.pad, [2], (1000, 1000))
+        return pieces_of(pair, ({2}, {2}), self.pad, [2], (1000, 1000))
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         generator = torch.Generator().manual_seed(int(batch.source.sum()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from align.analysis.maps import SPECIAL, Tokens
-from align.core.pieces import BEGINNINGS, CONTINUED, ENDING
+from align.models.ids import BEGINNINGS, CONTINUED, ENDING
 
 INSIDE = "##"
 """What BERT's WordPiece puts before each piece but a word's first."""

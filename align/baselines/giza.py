@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from align.baselines.process import Files, Job, find_program, run_side_by_side
-from align.core.formats import parse_a3
+from align.evaluation.link_formats import parse_a3
 
 _OPTIONS = (
     *("-m1", "5", "-m2", "0", "-mh", "5", "-m3", "3", "-m4", "3"),

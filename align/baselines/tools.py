@@ -24,8 +24,8 @@ from align.baselines.giza import find_giza
 from align.baselines.pieces import Cut, cut_pairs, join_links
 from align.baselines.process import Files, Job
 from align.core.errors import Argument, DataError, PairError, Remedy
-from align.core.formats import parse_pharaoh
 from align.core.types import Links, Pair, TextWarning
+from align.evaluation.link_formats import parse_pharaoh
 
 
 class Tool(NamedTuple):

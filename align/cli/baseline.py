@@ -29,10 +29,11 @@ from align.cli.parser import Idle, Parser
 from align.core.batching import BUFFER
 from align.core.formats import FORMATS, WITH_WORDS
 from align.core.settings import Settings
-from align.core.signature import signature
-from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS, METHODS, symmetrize
+from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
 from align.core.types import Alignment, Links, Pair, TextWarning
+from align.evaluation.dialects import ALL_METHODS, symmetrize
 from align.io.inputs import Input, add_input_options, open_text, read_input, with_lines
+from align.io.signature import signature
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import CASES
 
@@ -76,7 +77,7 @@ class Options:
         append: whether to train on the input too.
         pieces: the model whose pieces the tool gets; None for words.
         lower: whether words are put into lower case, where the tool gets words.
-        method: a key of `align.core.symmetrize.METHODS`, or the direction whose links to give.
+        method: a key of `align.evaluation.dialects.ALL_METHODS`, or the direction whose links to give.
         threads: how many the tool may use.
         format: a key of `align.core.formats.FORMATS`.
         output: a file; None for stdout.
@@ -134,10 +135,10 @@ def build_parser() -> Parser:
     group = parser.add_argument_group("two directions")
     group.add_argument(
         "--symmetrize",
-        choices=(*METHODS, *DIRECTIONS),
+        choices=(*ALL_METHODS, *DIRECTIONS),
         default=DEFAULT_METHOD,
         metavar="HOW",
-        help=f"{', '.join(METHODS)}; forward, reverse: one direction, as it is",
+        help=f"{', '.join(ALL_METHODS)}; forward, reverse: one direction, as it is",
     )
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     add_output_option(group)

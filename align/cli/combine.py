@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.options import SIGNATURE_IDLE, add_output_option, add_quiet_option, add_signature_option, new_parser
 from align.cli.parser import Parser
-from align.core.signature import signature
-from align.core.symmetrize import DEFAULT_METHOD, METHODS, symmetrize
+from align.core.symmetrize import DEFAULT_METHOD
 from align.core.types import Alignment, Links, Pair, TextWarning
 from align.evaluation.combine import better_readings, read_two
+from align.evaluation.dialects import ALL_METHODS, symmetrize
 from align.io.inputs import check_files, name_shown
 from align.io.reader import open_lines, read_lines
+from align.io.signature import signature
 
 PROGRAM = "combine-align"
 
@@ -37,7 +38,7 @@ class Options:
     Attributes:
         files: of forward and of reverse links.
         swapped: whether the reverse file has the target side first.
-        method: a key of `align.core.symmetrize.METHODS`.
+        method: a key of `align.evaluation.dialects.ALL_METHODS`.
         format: "pharaoh" or "talp".
         output: a file; None for stdout.
         signature: whether to print the signature alone.
@@ -72,7 +73,7 @@ def build_parser() -> Parser:
     )
     group = parser.add_argument_group("method")
     group.add_argument(
-        "--symmetrize", choices=tuple(METHODS), default=DEFAULT_METHOD, metavar="HOW", help=", ".join(METHODS)
+        "--symmetrize", choices=tuple(ALL_METHODS), default=DEFAULT_METHOD, metavar="HOW", help=", ".join(ALL_METHODS)
     )
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     add_output_option(group)

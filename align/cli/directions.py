@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from align.cli.models import Asked, load_models
-from align.core.signature import describe, describe_reverse, signature
 from align.core.symmetrize import SOFT
 from align.core.types import Choice
+from align.io.signature import describe, describe_reverse, signature
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner

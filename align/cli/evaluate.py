@@ -18,7 +18,6 @@ from align.cli.evaluation_options import (
 )
 from align.cli.options import new_parser, whole_number
 from align.cli.parser import Idle, Parser
-from align.core.signature import signature
 from align.core.types import Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
 from align.evaluation.metrics import METRICS, SAMPLES, SEED, Test
@@ -26,6 +25,7 @@ from align.evaluation.report import Report, evaluate
 from align.evaluation.tables import percent, writer
 from align.io.inputs import check_files, name_shown
 from align.io.reader import read_text
+from align.io.signature import signature
 from align.view.error_tables import count_notes, draw_errors, error_table, score_table, sentence_table
 from align.view.page import System, make_page
 

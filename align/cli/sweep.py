@@ -35,12 +35,12 @@ from align.cli.options import (
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError
 from align.core.settings import Settings
-from align.core.signature import MERGE, signature
 from align.core.types import Gold, Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as
 from align.evaluation.metrics import SAMPLES, SEED
 from align.io.inputs import Input, Text, add_input_options, name_shown, open_text, read_input
 from align.io.memory import keep_freed_memory
+from align.io.signature import MERGE, signature
 
 if TYPE_CHECKING:
     from align.evaluation.swept import Sweep

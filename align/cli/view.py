@@ -24,11 +24,11 @@ from align.cli.options import (
 from align.cli.parser import Idle, Parser
 from align.core.errors import plural
 from align.core.settings import Settings
-from align.core.signature import signature
 from align.core.types import Pair, Position, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
 from align.io.inputs import check_files, name_shown
 from align.io.reader import read_text
+from align.io.signature import signature
 from align.view.page import Attention, System, make_page
 
 PROGRAM = "view-align"

@@ -33,8 +33,8 @@ from align.core.extraction import LinkScores, Reader
 from align.core.pieces import IdPair
 from align.core.settings import THRESHOLD, Settings
 from align.core.soft import links_above, soft_scores
-from align.core.stream import Chosen, Found, OnChoice, OneProcess, OpenPool, Steps, align_stream
-from align.core.symmetrize import DIRECTIONS, METHODS, SOFT, symmetrize
+from align.core.stream import Chosen, Found, OnChoice, OpenPool, Pool, Steps, align_stream
+from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import number_pairs
 from align.core.types import Alignment, Choice, Pair, Pieces, Place
 
@@ -87,7 +87,7 @@ class Direction:
     def doubts(self, encoded: Sequence[Encoded], choice: Choice, terms: Terms | None = None) -> list[str]:
         """Return warnings about a text, judged by its first pairs; empty where it looks like this model's text."""
         cells = candidates(self.recorder, self.settings)
-        encoded = [one for one in encoded if not isinstance(one.pair, IdPair)]  # ids cannot be segmented again
+        encoded = [item for item in encoded if not isinstance(item.pair, IdPair)]  # ids cannot be segmented again
         return [
             *doubts_about_text(self.recorder, encoded, terms),
             *doubts_about_choice(self.recorder, self.reader, choice, encoded, cells, terms),
@@ -131,7 +131,7 @@ class Aligner:
     buffer: int = BUFFER
     batch_tokens: int = BATCH_TOKENS
     too_long: TooLong = "stop"
-    pool: OpenPool = OneProcess
+    pool: OpenPool = Pool
 
     def __post_init__(self) -> None:
         if self.too_long not in get_args(TooLong):
@@ -260,7 +260,7 @@ class Aligner:
     @property
     def steps(self) -> Steps:
         """The three steps of aligning a buffer of pairs, and what runs them."""
-        pool = self.pool if self.buffer >= SHARED_BUFFER else OneProcess
+        pool = self.pool if self.buffer >= SHARED_BUFFER else Pool
         return Steps(self._encode, self._choose, self._align, self.buffer, pool)
 
     @cached_property
@@ -312,7 +312,7 @@ class Aligner:
             links = self._two_way_links(self.reverse, forward, reverse, [c.place for c in choices], on_batch)
         elif choices:
             links = _links(self.forward.reader, forward, choices[0].place, self.batch_tokens, on_batch)
-        return [(links.get(n, {}), one.skipped) for n, one in enumerate(forward)]
+        return [(links.get(n, {}), pair.skipped) for n, pair in enumerate(forward)]
 
     def _two_way_links(
         self,
@@ -379,7 +379,7 @@ class Aligner:
         """Combine the links of one pair in both directions."""
         if self.method in DIRECTIONS:
             return forward or reverse
-        links = symmetrize(frozenset(forward), frozenset(reverse), self.method)
+        links = METHODS[self.method](frozenset(forward), frozenset(reverse))
         return {link: (forward.get(link, 0.0) + reverse.get(link, 0.0)) / 2 for link in links}
 
 
@@ -400,8 +400,8 @@ def align_encoded(
         on_batch: receives the number of pairs of each batch.
     """
     links = _links(reader, encoded, place, batch_tokens, on_batch)
-    for n, one in enumerate(encoded):
-        yield Alignment(one.pair, links.get(n, {}), one.skipped)
+    for n, item in enumerate(encoded):
+        yield Alignment(item.pair, links.get(n, {}), item.skipped)
 
 
 def _links(

@@ -1,4 +1,4 @@
-"""What a backend is: a model that can show its encoder-decoder attention. Read this to add one."""
+"""The protocol of a model that shows its encoder-decoder attention; implement it to add a model format."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class AttentionRecorder(Protocol):
     """A trained encoder-decoder Transformer that shows its attention.
 
     Attributes:
-        name: for messages.
+        name: name for messages.
         layers: number of decoder layers.
-        heads: attention heads in each of them.
-        pad: dictionary id of padding.
+        heads: attention heads per layer.
+        pad: id of padding.
     """
 
     name: str
@@ -26,26 +26,26 @@ class AttentionRecorder(Protocol):
     pad: int
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
-        """Attention of the given layers (from 1), lowest first, in one pass under teacher forcing, no gradient.
+        """Yield the attention of some layers (from 1), lowest first, in one pass under teacher forcing.
 
-        The batch is on the CPU; attention may be on any device, and pads get none of it. The decoder reads `</s>` and
-        the target's pieces, so that there are T+1 rows.
+        The batch is on the CPU; attention may be on any device, and pads get none. The decoder reads `</s>` and the
+        pieces of the target: T+1 rows.
         """
         ...
 
 
 class Recorder(AttentionRecorder, Protocol):
-    """The same, model and text processing together; aligners are pickled with theirs, see `FairseqRecorder.__reduce__`.
+    """A model with its text processing. Aligners are pickled with theirs, see `FairseqRecorder.__reduce__`.
 
     Attributes:
-        languages: codes of the (source, target) language.
-        name: for the signature, such as "fairseq:de-en@1f3c9a2": its key in `align.models.load.BACKENDS`, languages,
-            fingerprint.
-        max_positions: the most pieces that the model takes on the (source, target) side, `</s>` included.
-        unk: dictionary id of pieces that the model does not know.
-        text: how either side's text is prepared, for messages.
-        dtype: of the model's arithmetic, such as "float32".
-        device: where its tensors live, for messages.
+        languages: codes of source and target language.
+        name: name for the signature, such as "fairseq:de-en@1f3c9a2": key in `align.models.load.BACKENDS`, languages
+            and fingerprint.
+        max_positions: limit of source and target pieces, `</s>` included.
+        unk: id of unknown pieces.
+        text: how the text of each side is prepared, for messages.
+        dtype: precision of matrix products, such as "float32".
+        device: where the tensors are, for messages.
     """
 
     languages: tuple[str, str]
@@ -56,40 +56,40 @@ class Recorder(AttentionRecorder, Protocol):
     device: str
 
     def encode(self, pair: Pair) -> Pieces:
-        """The model's pieces of one pair; either side may come out empty of pieces but for `</s>`.
+        """Return the model's pieces of a pair; a side may have no pieces except `</s>`.
 
-        A word that the model does not know becomes `unk`: whatever the words are, this raises nothing.
+        Unknown words become `unk`; no words raise an error.
         """
         ...
 
     def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
-        """How the pieces are written that `encode` gives for each source and each target word."""
+        """Return the written form of the pieces of each source and each target word that `encode` returns."""
         ...
 
     def given(self, pair: IdPair) -> Pieces:
-        """The pieces of a pair that is given as this model's ids; see `IdPair.pieces`."""
+        """Return the pieces of a pair given as ids of this model; see `align.models.ids.pieces_of`."""
         ...
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
-        """What translates with this model, in batches of so many source pieces."""
+        """Return a translator with this model, for batches of a number of source pieces."""
         ...
 
 
 class Translator(Protocol):
-    """A recorder's model that translates.
+    """A model that translates.
 
     Attributes:
-        search: how.
-        longest: the most pieces of a source that it takes, `</s>` included.
+        search: settings of the search.
+        longest: limit of source pieces, `</s>` included.
     """
 
     search: Search
     longest: int
 
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
-        """Translate sentences, given as the pieces of `Recorder.encode`: the words of each, in order.
+        """Translate sentences, given as the source pieces of `Recorder.encode`; return the words of each, in order.
 
-        No word tears a line `translation ||| links`; a translation may have no word at all. UNKNOWN of
-        `align.models.detokenize` stands for each unknown piece.
+        Words contain no line ends and no `|||`; a translation may be empty. UNKNOWN of `align.models.detokenize` stands
+        for each unknown piece.
         """
         ...

@@ -1,4 +1,4 @@
-"""Sentence pairs in buffers, as pieces of a model, in batches of like length; flat in memory however long the input."""
+"""Buffers of sentence pairs, their pieces, and batches of similar length; memory does not grow with the input."""
 
 from __future__ import annotations
 
@@ -17,42 +17,43 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BUFFER = 2000
-"""Pairs that are read ahead, to sort them by length."""
+"""Pairs to read ahead, to sort them by length."""
 
 BUFFER_BYTES = 1 << 28
-"""Bytes of pairs that are read ahead at most, but for a single pair: a small packed file may hold very long ones."""
+"""Limit of the bytes to read ahead, except for a single pair: a small compressed file may hold very long lines."""
 
 BATCH_TOKENS = 1000
-"""Pieces in a batch, pads included: few enough that what is computed of them stays in a processor's own cache."""
+"""Pieces in a batch, padding included: few enough that intermediate results stay in a processor's cache."""
 
 GPU_BATCH_TOKENS = 16_000
-"""The same on a GPU, which needs more to be busy; not measured."""
+"""The same on a GPU; not measured."""
 
 SPREAD = 1.2
-"""So many times longer, and a piece or two, is the longest pair of a batch at most: attention pays for pads squared."""
+"""Ratio of the longest to the shortest pair of a batch: attention to padding grows with the square of the length."""
 
 SLICE_WORDS = 8000
-"""Words of both sides in a slice of a buffer, which goes through the model at one time and in one process."""
+"""Words of both sides in a slice of a buffer, which one process aligns at a time."""
 
 SHARED_BUFFER = 500
-"""The least buffer that is shared among processes: smaller ones are for answers line by line."""
+"""Smallest buffer that is shared among processes; smaller buffers are for answers line by line."""
 
 LONGEST_PIECE = 1000
-"""Assumed maximum of characters in a piece: longer text is rejected before it is cut into pieces, which would take up
-to 60 bytes of memory for each character."""
+"""Assumed limit of characters in a piece: longer text is rejected before segmentation, which takes up to 60 bytes of
+memory per character.
+"""
 
 TooLong = Literal["stop", "blank"]
 
 OnBatch = Callable[[int], None]
-"""Is told how many pairs have gone through a model: a batch at a time, before their results come out."""
+"""Receives the number of pairs that have passed through a model: a batch at a time, before their results come out."""
 
 BLANK = Argument("too_long", "blank")
-"""What lets lines pass that are too long."""
+"""The argument that leaves lines that are too long without links."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What messages call a model and its two sides, in the words of whoever gave the text."""
+    """Names of a model and its two sides in messages, as the user sees them."""
 
     model: str = "the model"
     source: str = "source"
@@ -61,7 +62,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A pair and its pieces: None where there is nothing to align, or too much, which `skipped` says."""
+    """A pair and its pieces; None where there is nothing to align or too much, as `skipped` says."""
 
     pair: Pair
     pieces: Pieces | None
@@ -74,16 +75,14 @@ def exceeds(words: Sequence[str], pieces: int) -> bool:
 
 
 def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Terms | None = None) -> Encoded:
-    """A pair with its pieces, if it has any and the model takes so many.
+    """Return a pair with its pieces, if it has any and does not exceed the model's positions.
 
     Args:
-        recorder: the model.
-        pair: in the user's own words.
-        too_long: what to do with more pieces than the model takes: "stop" raises, "blank" leaves them out.
-        terms: for messages.
+        too_long: "stop" raises for a pair that exceeds them, "blank" returns it without pieces.
+        terms: names for messages.
 
     Raises:
-        PairError: more pieces than the model takes, or ids that are not this model's.
+        PairError: too many pieces, or ids outside the model's vocabulary.
     """
     if pair.blank:
         return Encoded(pair, None)
@@ -112,25 +111,24 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
 
 
 def cut(encoded: Sequence[Encoded], tokens: int) -> Iterator[tuple[list[int], list[Pieces]]]:
-    """What of a buffer can be aligned, in batches of like length.
+    """Yield the encoded pairs of a buffer in batches of similar length, without those that have no pieces.
 
     Args:
-        encoded: the buffer.
-        tokens: pieces in a batch, pads included.
+        tokens: pieces in a batch, padding included.
 
     Yields:
         Numbers of the pairs in the buffer, from 0, and their pieces.
     """
-    numbers = [n for n, one in enumerate(encoded) if one.pieces]
-    pieces = [one.pieces for one in encoded if one.pieces]
-    for batch in batches([(len(one.source), len(one.target)) for one in pieces], tokens):
+    numbers = [n for n, item in enumerate(encoded) if item.pieces]
+    pieces = [item.pieces for item in encoded if item.pieces]
+    for batch in batches([(len(item.source), len(item.target)) for item in pieces], tokens):
         yield [numbers[n] for n in batch], [pieces[n] for n in batch]
 
 
 def tell(
     batches: Iterable[tuple[list[int], list[Pieces]]], on_batch: OnBatch | None
 ) -> Iterator[tuple[list[int], list[Pieces]]]:
-    """Pass batches on, and say after each of them how many pairs are done."""
+    """Yield batches, and report the number of pairs of each once it is done."""
     for numbers, batch in batches:
         yield numbers, batch
         if on_batch:
@@ -138,12 +136,11 @@ def tell(
 
 
 def chunks(items: Iterable[T], size: int, weigh: Callable[[T], int] | None = None) -> Iterator[list[T]]:
-    """Cut a stream into lists of `size`. Where reading raises any `Exception`, what came before comes out first.
+    """Cut a stream into lists. If reading raises an `Exception`, the items before it come out first.
 
     Args:
-        items: of any number.
-        size: of each list; one with more than BUFFER_BYTES ends earlier, and the next one where it would have ended.
-        weigh: tells the bytes of an item; None where all are small.
+        size: items in a list; a list of more than BUFFER_BYTES ends earlier, the next one where it would have ended.
+        weigh: returns the bytes of an item; None where all items are small.
     """
     chunk: list[T] = []
     weight = 0
@@ -163,44 +160,43 @@ def chunks(items: Iterable[T], size: int, weigh: Callable[[T], int] | None = Non
 
 
 def slices(pairs: Sequence[Pair], words: int) -> list[list[int]]:
-    """Share a buffer out in slices of like length and like cost: what a batch holds then depends on the buffer alone.
+    """Cut a buffer into slices of similar length and cost, so that batches depend on the buffer alone.
 
     Args:
-        pairs: the buffer.
-        words: of both sides in each slice, about.
+        words: approximate number of words of both sides in a slice.
 
     Returns:
-        Numbers of the pairs, from 0, in order in each slice, none of which is empty; every number once.
+        Numbers of the pairs, from 0, in ascending order within each slice; no slice is empty.
     """
     order = sorted(range(len(pairs)), key=lambda n: max(len(pairs[n].source), len(pairs[n].target)))
     ends = list(accumulate(len(pairs[n].source) + len(pairs[n].target) for n in order))
     count = max(1, round(ends[-1] / words)) if ends else 0
-    found: list[list[int]] = [[] for _ in range(count)]
+    parts: list[list[int]] = [[] for _ in range(count)]
     for n, end in zip(order, ends, strict=True):
-        found[max(0, end * count - 1) // max(1, ends[-1])].append(n)
-    return [sorted(numbers) for numbers in found if numbers]
+        parts[max(0, end * count - 1) // max(1, ends[-1])].append(n)
+    return [sorted(numbers) for numbers in parts if numbers]
 
 
 def batches(lengths: Sequence[tuple[int, int]], tokens: int) -> Iterator[list[int]]:
-    """Cut items into batches of like length: by their longer side, and then by the other one.
+    """Cut items into batches of similar length: sorted by the longer side, then by the other.
 
     Args:
         lengths: source and target length of each item, in pieces.
-        tokens: the most that a batch may hold, counted as its items times its longest side, pads included.
+        tokens: limit of items times longest side. A longer item is a batch of its own.
 
     Yields:
-        Positions in `lengths`; every position once. An item longer than `tokens` is a batch of its own.
+        Positions in `lengths`; every position once.
     """
     sides = [(source, target) if source > target else (target, source) for source, target in lengths]
     batch: list[int] = []
-    most = 0
+    limit = 0
     for position in sorted(range(len(sides)), key=sides.__getitem__):
         longest = sides[position][0]
-        if batch and (longest > most or (len(batch) + 1) * longest > tokens):
+        if batch and (longest > limit or (len(batch) + 1) * longest > tokens):
             yield batch
             batch = []
         if not batch:
-            most = int(longest * SPREAD) + 2
+            limit = int(longest * SPREAD) + 2
         batch.append(position)
     if batch:
         yield batch

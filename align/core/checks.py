@@ -1,4 +1,4 @@
-"""Does a text look like what the model was trained on? Warnings where it does not."""
+"""Warns where a text does not look like the model's training text."""
 
 from __future__ import annotations
 
@@ -11,50 +11,43 @@ from align.core.extraction import Reader
 from align.core.types import Cell, Choice, Pair, Pieces, Position
 
 UNKNOWN_SHARE = 0.1
-"""More unknown pieces than this are worth a warning."""
+"""A larger share of unknown pieces causes a warning."""
 
 SWAPPED_SHARE = 0.8
-"""So is a text that takes fewer pieces than this, of what it takes, with its sides swapped."""
+"""So does a text that takes less than this share of its pieces when its sides are swapped."""
 
 AMONG = 200
-"""Pairs that are tried with their sides swapped, or their punctuation apart."""
+"""Pairs that are segmented again with their sides swapped, or with punctuation apart."""
 
 MARKS = frozenset(".,:;!?")
 MIN_MARKS = 50
-"""With fewer marks at the ends of words than this their pieces say too little."""
+"""Below this number of punctuation marks at the ends of words their pieces are not reliable."""
 
 SAVED_PER_MARK = 0.2
-"""More pieces than this that each mark takes because it does not stand apart are worth a warning.
+"""More additional pieces per attached mark than this cause a warning.
 
-For BPE of 2,000 to 20,000 merges, learned from 20,000 pairs of German and English, they are 0.43 to 0.69 where these
-were Moses' tokens, and -0.67 to -0.36 where they were plain text; for the bundled models they are 0.
+For BPE of 2,000 to 20,000 merges, learned from 20,000 pairs of German and English, they are 0.43 to 0.69 if the
+training text was Moses' tokens, and -0.67 to -0.36 if it was plain text; for the bundled models they are 0.
 """
 
 MIN_PIECES = 100
-"""With fewer pieces than this shares say too little."""
+"""Below this number of pieces shares are not reliable."""
 
 BEYOND_DOUBT = 2.0
-"""Lexical consistency from which on nobody asks what that of unrelated sentences is."""
+"""Lexical consistency above which unrelated sentences are not compared."""
 
 MIN_STRANGERS, STRANGERS = 100, 200
 """As many pairs are needed, and are taken, to compare with sentences that do not belong together."""
 
 RELATED = 2.0
-"""Sentences that belong together have so many times the consistency of others: eval/results/bundled.doubts.tsv."""
+"""Sentences that belong together have at least this multiple of the consistency of others
+(eval/results/bundled.doubts.tsv).
+"""
 
 
 def doubts_about_text(recorder: Recorder, first: Sequence[Encoded], terms: Terms | None = None) -> list[str]:
-    """What in the first buffer of a text looks as if it were not this model's text, or as if its sides were swapped.
-
-    Args:
-        recorder: the model.
-        first: the buffer.
-        terms: what to call the model and its sides.
-
-    Returns:
-        Warnings, none where all looks well.
-    """
-    encoded = [(one.pair, one.pieces) for one in first if one.pieces]
+    """Return warnings about unknown pieces, swapped sides and attached punctuation in the first buffer of a text."""
+    encoded = [(item.pair, item.pieces) for item in first if item.pieces]
     unknown = _unknown(recorder, terms or Terms(), [pieces for _, pieces in encoded])
     tried = [
         *_swapped(recorder, terms or Terms(), encoded[:AMONG]),
@@ -71,40 +64,37 @@ def doubts_about_choice(
     cells: Mapping[Position, Sequence[Cell]],
     terms: Terms | None = None,
 ) -> list[str]:
-    """Whether the links of a text repeat the same pairs of words more than those of sentences that only stand nearby.
+    """Warn if links are hardly more consistent than those of unrelated sentences, or less than those of neighbours.
 
-    They do not where the text is of other languages or no translation, or the model is untrained; and where either side
-    is shifted by a line, those of neighbours do.
+    The former holds for text in other languages, for text that is no translation and for untrained models, the latter
+    for text with one side shifted by a line.
 
     Args:
-        recorder: the model.
-        reader: of its attention.
-        choice: where it reads this text, with the lexical consistency that chose it; nothing is said without one.
+        choice: layer and head, with the lexical consistency that chose them; without one there is no warning.
         first: the first buffer of the text.
-        cells: those among which it was chosen.
-        terms: what to call the model and its sides.
+        cells: cells among which they were chosen.
 
     Returns:
         Warnings, at most one.
     """
     if choice.consistency is None or choice.consistency >= BEYOND_DOUBT:
         return []
-    different = {(one.pair.source, one.pair.target): one for one in first if one.pieces}
+    different = {(item.pair.source, item.pair.target): item for item in first if item.pieces}
     pairs = list(different.values())[:STRANGERS]
     if len(pairs) < MIN_STRANGERS:
         return []
-    given, later, earlier = consistency_of_neighbours(recorder, reader, pairs, cells)
+    in_step, later, earlier = consistency_of_neighbours(recorder, reader, pairs, cells)
     terms = terms or Terms()
-    if max(later, earlier) > RELATED * given:
+    if max(later, earlier) > RELATED * in_step:
         which = "one line further down" if later > earlier else "one line further up"
         return [
             f"the {terms.source} goes better with the {terms.target} {which} "
-            f"(lexical consistency {max(later, earlier):.2f} against {given:.2f}): is one of them shifted by a line?"
+            f"(lexical consistency {max(later, earlier):.2f} against {in_step:.2f}): is one of them shifted by a line?"
         ]
-    if given < RELATED * max(later, earlier):
+    if in_step < RELATED * max(later, earlier):
         return [
             f"{terms.model} links these sentences hardly more consistently than sentences that do not belong together "
-            f"(lexical consistency {given:.2f} against {max(later, earlier):.2f}): are they translations of each "
+            f"(lexical consistency {in_step:.2f} against {max(later, earlier):.2f}): are they translations of each "
             "other, in its languages, and is it trained?"
         ]
     return []
@@ -113,31 +103,29 @@ def doubts_about_choice(
 def consistency_of_neighbours(
     recorder: Recorder, reader: Reader, pairs: Sequence[Encoded], cells: Mapping[Position, Sequence[Cell]]
 ) -> tuple[float, float, float]:
-    """Lexical consistency of pairs as they are, of each source with the next target, and with the one before.
+    """Return the lexical consistency of pairs, of each source with the next target, and with the previous target.
 
     It is that of the best cell of the first position.
 
     Args:
-        recorder: the model.
-        reader: of its attention.
-        pairs: with pieces, in the order of the text.
-        cells: to read, of each position.
+        pairs: pairs with pieces, in the order of the text.
+        cells: cells of each position.
     """
     position = next(iter(cells))
-    found = []
+    values = []
     for shift in (0, 1, -1):
         targets = [pairs[(n + shift) % len(pairs)].pair.target for n in range(len(pairs))]
         moved = [
-            encode(recorder, Pair(one.pair.source, target, one.pair.id), "blank")
-            for one, target in zip(pairs, targets, strict=True)
+            encode(recorder, Pair(item.pair.source, target, item.pair.id), "blank")
+            for item, target in zip(pairs, targets, strict=True)
         ]
-        readable = [one for one in moved if one.pieces]
-        found.append(float(consistency_of(reader, readable, {position: cells[position]})[position].max()))
-    return found[0], found[1], found[2]
+        readable = [item for item in moved if item.pieces]
+        values.append(float(consistency_of(reader, readable, {position: cells[position]})[position].max()))
+    return values[0], values[1], values[2]
 
 
 def _unknown(recorder: Recorder, terms: Terms, encoded: Sequence[Pieces]) -> Iterator[str]:
-    """Sides of which much is not in the model's dictionary."""
+    """Yield warnings about sides with many unknown pieces."""
     sources = [number for pieces in encoded for number in pieces.source[:-1]]  # without </s>
     targets = [number for pieces in encoded for number in pieces.target]
     for side, own, ids in ((terms.source, "source", sources), (terms.target, "target", targets)):
@@ -166,11 +154,11 @@ def _attached(recorder: Recorder, terms: Terms, encoded: Sequence[tuple[Pair, Pi
     marks = as_given = apart = 0
     for pair, pieces in encoded:
         source, target = _marks_apart(pair.source), _marks_apart(pair.target)
-        if found := len(source) + len(target) - len(pair.source) - len(pair.target):
-            other = recorder.encode(Pair(source, target, pair.id))
-            marks += found
+        if detached := len(source) + len(target) - len(pair.source) - len(pair.target):
+            pieces_apart = recorder.encode(Pair(source, target, pair.id))
+            marks += detached
             as_given += len(pieces.source) + len(pieces.target)
-            apart += len(other.source) + len(other.target)
+            apart += len(pieces_apart.source) + len(pieces_apart.target)
     if marks >= MIN_MARKS and as_given - apart > SAVED_PER_MARK * marks:
         yield (
             f"with punctuation apart from words (`house ,`) the text takes {apart:,} pieces of {terms.model} in place "

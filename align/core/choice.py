@@ -1,4 +1,4 @@
-"""Which layer and head to read, where that is left open: by lexical consistency, or what the model has stored."""
+"""Chooses layer and head where the settings leave them open: by lexical consistency, or by stored calibration."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from align.core.settings import Settings
 from align.core.types import Cell, Choice, Head, Place, Position, Score
 
 Calibration = Mapping[tuple[Score, Position], Cell]
-"""A model's stored choices."""
+"""Cells that a model's folder stores."""
 
 
 def all_cells(recorder: AttentionRecorder) -> list[Cell]:
-    """Each layer's heads, lowest layer first, all of them together before single ones."""
+    """Return the cells of all layers, lowest first, with all heads together before single heads."""
     heads: tuple[Head, ...] = ("all", *range(1, recorder.heads + 1))
     return [Cell(*cell) for cell in product(range(1, recorder.layers + 1), heads)]
 
 
 def candidates(recorder: AttentionRecorder, settings: Settings) -> dict[Position, list[Cell]]:
-    """The cells that settings allow in each position that is read, in the order of `all_cells`.
+    """Return the cells that the settings allow in each position that is read, in the order of `all_cells`.
 
     Raises:
-        ModelError: a layer or head that the model does not have.
+        ModelError: the model does not have the layer or head.
     """
     allowed = _allowed(recorder, settings.layer, settings.head)
     if settings.position == "both":
@@ -40,17 +40,17 @@ def candidates(recorder: AttentionRecorder, settings: Settings) -> dict[Position
 
 
 def _allowed(recorder: AttentionRecorder, layer: int | str, head: int | str) -> list[Cell]:
-    for name, value, most in (("layer", layer, recorder.layers), ("head", head, recorder.heads)):
-        if isinstance(value, int) and value > most:
-            raise ModelError(f"{name} {value} is out of range: {recorder.name} has {plural(most, name)}")
+    for name, value, limit in (("layer", layer, recorder.layers), ("head", head, recorder.heads)):
+        if isinstance(value, int) and value > limit:
+            raise ModelError(f"{name} {value} is out of range: {recorder.name} has {plural(limit, name)}")
     return [cell for cell in all_cells(recorder) if layer in ("auto", cell.layer) and head in ("auto", cell.head)]
 
 
 def only_choice(recorder: AttentionRecorder, settings: Settings) -> Choice | None:
-    """The choice that settings leave, if that is one.
+    """Return the choice if the settings leave only one.
 
     Raises:
-        ModelError: a layer or head that the model does not have.
+        ModelError: the model does not have the layer or head.
     """
     allowed = candidates(recorder, settings)
     if any(len(cells) > 1 for cells in allowed.values()):
@@ -65,46 +65,41 @@ def choose(
     stored: Calibration | None = None,
     batch_tokens: int = BATCH_TOKENS,
 ) -> Choice:
-    """Layer and head for a text, and how they were chosen.
+    """Choose layer and head for a text.
 
-    Up to CHOOSING_PAIRS of its pairs decide, by lexical consistency. Under MIN_PAIRS the model's stored calibration
-    does, and without one the layer at a third of the depth.
+    Up to CHOOSING_PAIRS of its pairs decide, by lexical consistency. Below MIN_PAIRS the model's stored calibration
+    decides, and without one the layer at a third of the depth is read.
 
     Args:
-        reader: of the model.
         encoded: the first pairs of the text.
-        settings: which positions, layers and heads are allowed.
-        stored: the model's own choices.
-        batch_tokens: pieces in a batch.
+        stored: the model's stored calibration.
 
     Raises:
-        ModelError: a layer or head that the model does not have.
+        ModelError: the model does not have the layer or head of the settings.
     """
     only = only_choice(reader.recorder, settings)
     if only:
         return only
-    pairs = [one for one in encoded if one.pieces][:CHOOSING_PAIRS]
+    pairs = [item for item in encoded if item.pieces][:CHOOSING_PAIRS]
     if len(pairs) < MIN_PAIRS:
         return _stored_choice(reader, settings, stored or {})
     allowed = candidates(reader.recorder, settings)
-    found = consistency_of(reader, pairs, allowed, batch_tokens)
-    place = _place({position: cells[int(np.argmax(found[position]))] for position, cells in allowed.items()})
-    (first, *_) = found.values()
+    consistency = consistency_of(reader, pairs, allowed, batch_tokens)
+    place = _place({position: cells[int(np.argmax(consistency[position]))] for position, cells in allowed.items()})
+    (first, *_) = consistency.values()
     return Choice(place, f"by lexical consistency over {len(pairs):,} pairs", float(first.max()))
 
 
 def consistency_of(
     reader: Reader, pairs: Sequence[Encoded], cells: Mapping[Position, Sequence[Cell]], batch_tokens: int = BATCH_TOKENS
 ) -> dict[Position, NDArray[np.float64]]:
-    """Lexical consistency of the links that are read in each of some cells, lowest layer first, of each position.
+    """Return the lexical consistency of the links of some cells, in their order, for each position.
 
     Args:
-        reader: of the model.
-        pairs: with pieces.
-        cells: of each position, in the order of `all_cells`.
-        batch_tokens: pieces in a batch.
+        pairs: pairs with pieces.
+        cells: cells of each position, in the order of `all_cells`.
     """
-    linked = {position: LinkedWords((len(some),)) for position, some in cells.items()}
+    linked = {position: LinkedWords((len(ways),)) for position, ways in cells.items()}
     for numbers, batch in cut(pairs, batch_tokens):
         words: dict[Position, list[NDArray[np.int64]]] = {position: [] for position in cells}  # [B, C, J] of each layer
         for part in each_cell(reader.recorder, batch, cells, [reader.score], reader.null):
@@ -112,21 +107,21 @@ def consistency_of(
         for position, layers in words.items():
             for n, best in zip(numbers, np.concatenate(layers, axis=1), strict=True):
                 linked[position].add(pairs[n].pair, best)
-    return {position: some.consistency() for position, some in linked.items()}
+    return {position: ways.consistency() for position, ways in linked.items()}
 
 
 def _stored_choice(reader: Reader, settings: Settings, stored: Calibration) -> Choice:
-    """What to read where there is too little text to choose by: what is stored, else a third of the way up."""
+    """Return the stored choice, else the layer at a third of the depth."""
     recorder, reason = reader.recorder, f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
-    (position, allowed), *beside = candidates(recorder, settings).items()
+    (position, allowed), *second = candidates(recorder, settings).items()
     cell = stored.get((reader.score, position))
     if cell in allowed:
         reason = f"the model's own calibration, under {MIN_PAIRS} pairs in the buffer to choose by"
     else:
         cell = _first_of_layer(max(1, round(recorder.layers / 3)), allowed)
-    if not beside:
+    if not second:
         return Choice(_place({position: cell}), reason)
-    ((_, outputs),) = beside
+    ((_, outputs),) = second
     output = stored.get((reader.score, "output"))
     if output not in outputs:
         output = _first_of_layer(min(cell.layer + 1, recorder.layers), outputs)

@@ -1,7 +1,7 @@
-"""Which layer and head to read, without gold alignments: lexical consistency.
+"""Lexical consistency: which layer and head to read, without gold alignments.
 
-Right links repeat the same pairs of words, wrong ones scatter. So the cell whose links have the highest
-pointwise mutual information, each link judged by the others, is the one to read.
+Correct links repeat the same word pairs, wrong links scatter. The links with the highest pointwise mutual information,
+each link judged by the others, are those of the cell to read.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from align.core.text import fold
 from align.core.types import Pair
 
 MIN_PAIRS = 50
-"""With fewer sentence pairs than this the counts say too little."""
+"""Below this number of pairs the counts are not reliable."""
 
 CHOOSING_PAIRS = 1000
-"""As many pairs, of the first buffer, decide on layer and head at most: more change nothing but the time it takes."""
+"""Pairs of the first buffer that decide on layer and head; more only cost time."""
 
 
 class Vocabulary:
-    """Numbers for words, case and invisible characters ignored, for counting linked words with numpy."""
+    """Numbers words for counting, without regard to case and invisible characters."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def numbers(self, words: Iterable[str]) -> NDArray[np.int64]:
-        """Number of each word, new words included."""
+        """Return the number of each word, adding new words."""
         known = self._numbers
         return np.array([known.setdefault(fold(word), len(known)) for word in words], dtype=np.int64)
 
@@ -61,10 +61,10 @@ def lexical_consistency(source: NDArray[np.int64], target: NDArray[np.int64], ta
 
 
 class LinkedWords:
-    """Linked words of one text, by number, in several ways at once.
+    """Linked words of a text, read in several ways at once.
 
     Args:
-        shape: of the ways, for example cells, or score, position and cell.
+        shape: shape of the ways, such as cells, or score, position and cell.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -76,9 +76,11 @@ class LinkedWords:
         self._length = 0
 
     def add(self, pair: Pair, words: NDArray[np.int64]) -> None:
-        """Add a pair: in each way the source word of every target word `[*shape, J]`, negative for none.
+        """Add a pair.
 
-        There may be more than J, for a batch's longest pair.
+        Args:
+            words: source word of every target word in each way `[*shape, J]`, negative for none; further columns are
+                ignored.
         """
         words = words[..., : len(pair.target)]
         self._sources.append(self._vocabularies[0].numbers(pair.source))
@@ -87,7 +89,7 @@ class LinkedWords:
         self._length += len(pair.source)
 
     def consistency(self) -> NDArray[np.float64]:
-        """Lexical consistency of every way `[*shape]`, in nats per target word."""
+        """Return the lexical consistency of each way `[*shape]`, in nats per target word."""
         if not self._words:
             return np.zeros(self._shape)
         sources, targets = np.concatenate(self._sources), np.concatenate(self._targets)

@@ -1,14 +1,14 @@
-"""What can be wrong with data, as exceptions that carry what, where and the remedy; all are ValueErrors.
+"""Exceptions for unusable data: what is wrong, where, and what to do. All are ValueErrors.
 
-    DataError           anything about files and text that does not fit
-    ├── LineError       one line of a file that is to be read as text
-    ├── PairError       one sentence pair
-    ├── ModelError      a model folder, its files, or what is asked of the model
+    DataError           a file or a text
+    ├── LineError       a line of a text file
+    ├── PairError       a sentence pair
+    ├── ModelError      a model folder, its files, or a request to the model
     │   └── KindError   a type of model that cannot be run
     └── LinksError      a file of links
 
-`str()` is a message for users of the library, in which a remedy names arguments: `too_long="blank"`. A program tells
-the same remedy in its own options with `DataError.told`.
+`str()` is a message for users of the library, in which a remedy names arguments: `too_long="blank"`. Programs show the
+same remedy with their own options, by `DataError.told`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _Error = TypeVar("_Error", bound="DataError")
 
 
 LONGEST_MESSAGE = 2000
-"""The most characters of what an error says, in case a value of a file is in it that nothing has shortened."""
+"""Limit of characters in a message, for values of files that nothing else has shortened."""
 
 
-def shorten(text: str, most: int = 80) -> str:
-    """A text of a file or a library as a message has room for it: at most so many characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+def shorten(text: str, limit: int = 80) -> str:
+    """Return an excerpt of a text for a message."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def printable(text: str) -> str:
@@ -35,13 +35,13 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def one_line(error: BaseException, most: int = 120) -> str:
-    """A library's message, which may quote a file, as one line that is not too long."""
-    return shorten(" ".join(str(error).split()), most)
+def one_line(error: BaseException, limit: int = 120) -> str:
+    """Return the message of a library, which may quote a file, as one short line."""
+    return shorten(" ".join(str(error).split()), limit)
 
 
 def show_value(value: object) -> str:
-    """A value out of an untrusted file for a message: short, and nothing that has parts is written out."""
+    """Return a value of an untrusted file for a message; collections are not written out."""
     if isinstance(value, str):
         return repr(shorten(value, 40))
     if isinstance(value, int) and abs(value) >= 1 << 64:
@@ -50,14 +50,14 @@ def show_value(value: object) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """A number and what it counts: "1 line", "2,000 lines"."""
+    """Return a number with its noun: "1 line", "2,000 lines"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Argument(NamedTuple):
-    """An argument that would help, and the value to give it; None where any value may do.
+    """An argument to set, and its value; None where any value may help.
 
-    `of` says which file it is given for, where a program has an option for each: "gold" or "hyp".
+    `of` names the file that it is for, where a program has an option for each: "gold" or "hyp".
     """
 
     name: str
@@ -66,11 +66,11 @@ class Argument(NamedTuple):
 
 
 FILES = {"gold": "gold", "hyp": "hypotheses"}
-"""What messages call the files that an argument may be given for."""
+"""Names of these files in messages."""
 
 
 def as_argument(argument: Argument) -> str:
-    """As a caller of the library would write it: `too_long="blank"`; without a value, whose it is is said too."""
+    """Return an argument as a caller of the library writes it: `too_long="blank"`."""
     if argument.value is not None:
         return f"{argument.name}={argument.value!r}".replace("'", '"')
     return f"{argument.name} of the {FILES[argument.of]}" if argument.of else argument.name
@@ -81,7 +81,7 @@ class Remedy:
     """What to do about an error.
 
     Attributes:
-        advice: a phrase with a `{}` for each of the arguments, in order.
+        advice: a phrase with a `{}` for each argument, in order.
         arguments: what to set.
     """
 
@@ -89,26 +89,26 @@ class Remedy:
     arguments: tuple[Argument, ...] = ()
 
     def told(self, spell: Callable[[Argument], str] = as_argument) -> str:
-        """The advice, with each argument as `spell` writes it."""
+        """Return the advice, with each argument as `spell` writes it."""
         return self.advice.format(*map(spell, self.arguments))
 
 
 def compose(
     what: str, file: str, line: int, remedy: Remedy | None, spell: Callable[[Argument], str] = as_argument
 ) -> str:
-    """`FILE, line N: WHAT: REMEDY`, of which all but the second part may be missing."""
+    """Return `FILE, line N: WHAT: REMEDY`, without the parts that are empty."""
     place = ", ".join(part for part in (file, f"line {line}" if line else "") if part)
     return ": ".join(part for part in (place, what, remedy.told(spell) if remedy else "") if part)
 
 
 class DataError(ValueError):
-    """Data that cannot be used: what is wrong, where, and what to do about it.
+    """Data that cannot be used.
 
     Args:
         what: what is wrong.
-        file: where; what to call the file.
-        line: where in it, from 1; 0 for all of it.
-        remedy: what to do about it.
+        file: name of the file for messages.
+        line: number in the file, from 1; 0 for the whole file.
+        remedy: what to do.
     """
 
     def __init__(self, what: str, *, file: str = "", line: int = 0, remedy: Remedy | None = None) -> None:
@@ -119,11 +119,11 @@ class DataError(ValueError):
         self.remedy = remedy
 
     def told(self, spell: Callable[[Argument], str] = as_argument) -> str:
-        """The whole message, with each argument of the remedy as `spell` writes it."""
+        """Return the message, with each argument of the remedy as `spell` writes it."""
         return compose(self.what, self.file, self.line, self.remedy, spell)
 
     def in_file(self: _Error, file: str) -> _Error:
-        """The same error, with the name of the file that it is in."""
+        """Return the same error with the name of its file."""
         error = copy.copy(self)
         error.file = file
         return error
@@ -133,7 +133,7 @@ class DataError(ValueError):
 
 
 class LineError(DataError):
-    """One line cannot be read; `reason` says in two words why, as `Alignment.skipped` does."""
+    """A line cannot be read; `reason` is the short form for `Alignment.skipped`."""
 
     def __init__(
         self,
@@ -149,15 +149,15 @@ class LineError(DataError):
 
 
 class PairError(DataError):
-    """One sentence pair cannot be aligned; `line` is its number in the text, from 1."""
+    """A sentence pair cannot be aligned; `line` is its number in the text, from 1."""
 
 
 class ModelError(DataError):
-    """A model cannot be loaded, or does not have what is asked of it."""
+    """A model cannot be loaded, or does not have what was requested."""
 
 
 class KindError(ModelError):
-    """A model is of a type that cannot be run; `known` are those that can be, and `why` says what it lacks."""
+    """A type of model that cannot be run; `known` lists the types that can, `why` says what this one lacks."""
 
     def __init__(
         self,
@@ -172,4 +172,4 @@ class KindError(ModelError):
 
 
 class LinksError(DataError):
-    """A file of links cannot be read beyond doubt, or is not of the text that it is said to be of."""
+    """A file of links is ambiguous or invalid, or does not fit its text."""

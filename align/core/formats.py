@@ -1,131 +1,28 @@
-"""Alignment formats, by line. `parse_x(format_x(links)) == links` for each.
-
-Numbers are as they stand in the text; `renumber` brings them to this package's order, source first and both from 0.
-Gold alignments tell sure links from possible ones: a `Gold` holds both, and its `possible` holds the sure ones too.
-"""
+"""Formats in which links are written, a line or more for each pair; `align.evaluation.link_formats` reads them."""
 
 from __future__ import annotations
 
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
-from align.core.errors import shorten, show_value
-from align.core.text import split_words
-from align.core.types import Alignment, Gold, Links
-
-_LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})(?::[0-9.]+(?:[eE][-+]?[0-9]+)?)?")
-_SURE_OR_POSSIBLE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})(?:[-:/]([SP])|\[([SP])\])")
-_OFFSETS = re.compile(r"[0-9]{1,9}:[0-9]{1,9}-[0-9]{1,9}:[0-9]{1,9}(?:/[0-9.]+)?")
-_NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SPsp]))?(?: ([0-9.]+(?:[eE][-+]?[0-9]+)?))?")
-_A3_COMMENT = re.compile(r"# Sentence pair \(([0-9]{1,9})\) source length ([0-9]{1,9}) target length ([0-9]{1,9}) ")
-
-HIGHEST = 999_999_999
-"""The highest number in a file of links, in any format: anything beyond is a mistake, and could cost any memory."""
-
-_POSITION = re.compile(r"[0-9]{1,9}")
-_TOO_HIGH = re.compile(r"[0-9]{10}")
-
-
-def make_gold(sure: Iterable[tuple[int, int]], possible: Iterable[tuple[int, int]] = ()) -> Gold:
-    """Gold links of one pair, the sure ones made possible as well."""
-    sure = frozenset(sure)
-    return Gold(sure, sure | frozenset(possible))
-
-
-def _refusal(text: str, wanted: str, line: str = "") -> ValueError:
-    """The error that a text is not what is wanted, or what its line is."""
-    if known := recognise_links(line):
-        return ValueError(known)
-    hint = f"; numbers go up to {HIGHEST:,}" if _TOO_HIGH.search(text) else ""
-    return ValueError(f"{shorten(text)!r} is not {wanted}{hint}")
-
-
-def renumber(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = False) -> Links:
-    """Links as they stand in a file to (source, target) from 0.
-
-    Args:
-        links: pairs of numbers.
-        base: where the file starts to count.
-        swapped: whether it has the target side first.
-
-    Raises:
-        ValueError: a number below the base.
-    """
-    renumbered = set()
-    for first, second in links:
-        if min(first, second) < base:
-            raise ValueError(f"link {first}-{second} has index {min(first, second)}, but counting starts at {base}")
-        renumbered.add((second - base, first - base) if swapped else (first - base, second - base))
-    return frozenset(renumbered)
-
-
-def number(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = False) -> Links:
-    """The reverse of `renumber`: links from 0, source first, as a file of another convention has them."""
-    return frozenset((j + base, i + base) if swapped else (i + base, j + base) for i, j in links)
-
-
-OTHER_READINGS: dict[str, Callable[[Links], Links]] = {
-    "swapped": lambda links: renumber(links, swapped=True),
-    "one higher": lambda links: number(links, 1),
-    "one lower": lambda links: renumber(filter(min, links), 1),
-}
-"""What a file's links may have been meant as, where its sides or its base were taken wrongly."""
-
-
-def parse_marked(line: str) -> Gold:
-    """Read a line of `3-4` (sure) and `3p4` or `3?4` (possible) links; a score after a colon is ignored.
-
-    `3-4/S`, `3-4:S`, `3-4-S` and `3-4[S]` are sure as well, and possible with P in place of S.
-
-    Raises:
-        ValueError: a token is not a link.
-    """
-    sure: set[tuple[int, int]] = set()
-    possible: set[tuple[int, int]] = set()
-    for token in split_words(line):
-        match = _LINK.fullmatch(token)
-        if not match and (marked := _SURE_OR_POSSIBLE.fullmatch(token)):
-            (sure if "S" in marked.groups() else possible).add((int(marked[1]), int(marked[2])))
-            continue
-        if _OFFSETS.fullmatch(token):
-            raise ValueError(
-                f"{show_value(token)} links characters (format offsets); only links between words, as 0-3, are read"
-            )
-        if not match:
-            raise _refusal(token, "a link such as 0-3", line)
-        links = sure if match[2] == "-" else possible
-        links.add((int(match[1]), int(match[3])))
-    return make_gold(sure, possible)
-
-
-def parse_pharaoh(line: str) -> Links:
-    """Read a Pharaoh (Moses) line, `0-0 1-2`, with or without scores.
-
-    Raises:
-        ValueError: a token is not `number-number`.
-    """
-    gold = parse_marked(line)
-    for i, j in gold.possible - gold.sure:
-        raise ValueError(f"the link of {i} and {j} is marked as possible: is this talp, or a `3?4` file?")
-    return gold.sure
+from align.core.types import Alignment
 
 
 def format_pharaoh(alignment: Alignment, scores: bool = False) -> str:
-    """Pharaoh (Moses) line, `0-0 1-2`: source word, target word, both from 0; with scores `0-0:0.83`."""
+    """Return the Pharaoh (Moses) line, `0-0 1-2`: source and target word, both from 0; with scores `0-0:0.83`."""
     if scores:
         return " ".join(f"{i}-{j}:{alignment.scores[i, j]:.2f}" for i, j in alignment)
     return str(alignment)
 
 
 def format_offsets(alignment: Alignment, scores: bool = False) -> str:
-    """Links as ranges of characters, `0:2-0:3 3:8-4:9`, as Python slices the lines; with scores `0:2-0:3/0.83`.
+    """Return links as ranges of characters, `0:2-0:3 3:8-4:9`, as Python slices the lines; with scores `0:2-0:3/0.83`.
 
     Raises:
-        ValueError: the pair has links, and has not kept its lines.
+        ValueError: the pair has links, but does not keep its lines.
     """
     spans = alignment.pair.spans
     if spans is None:
@@ -140,37 +37,11 @@ def format_offsets(alignment: Alignment, scores: bool = False) -> str:
     return " ".join(links)
 
 
-def _without_duplicates(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(members)
-    if len(record) < len(members):
-        raise KeyError("a name appears twice")
-    return record
-
-
-def parse_jsonl(line: str) -> Gold:
-    """Read a JSON object with `links`, and `possible` ones if there are any: lists of two numbers each.
-
-    Raises:
-        ValueError: the line is anything else, or has a name twice.
-    """
-    try:
-        record = json.loads(line, object_pairs_hook=_without_duplicates)
-        lists = [record["links"], record.get("possible", [])]
-        sure_and_possible = [[(i, j) for i, j in links] for links in lists]
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        lists = sure_and_possible = []
-    if not sure_and_possible or not all(type(links) is list for links in lists):
-        raise ValueError('not a JSON object with "links": [[0, 0], [1, 2], ...], and each name once')
-    if any(type(n) is not int or not 0 <= n <= HIGHEST for link in chain(*sure_and_possible) for n in link):
-        raise ValueError(f"a link in JSON is two numbers from 0 to {HIGHEST:,}")
-    return make_gold(*sure_and_possible)
-
-
 _UNSEEN = re.compile(r"[^\x00-\x7e]")
-"""What `json.dumps` leaves as it is although it may need escaping: everything but ASCII, and DEL."""
+"""Characters that `json.dumps` leaves as they are and that may need escaping: all but ASCII, and DEL."""
 
 _JOINERS = "\u200c\u200d"
-"""Part of the spelling of Persian and Hindi words, and of many emoji; they act only on their neighbours."""
+"""Zero-width joiners, part of the spelling of Persian and Hindi words and of emoji."""
 
 
 def _visible(match: re.Match[str]) -> str:
@@ -181,94 +52,29 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def to_json(record: Any, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
-    """JSON, with all scripts as they are, and what is invisible or acts on a terminal escaped: the same value.
+    """Return JSON with all scripts as they are, but with escapes for what is invisible or acts on a terminal.
 
     Unlike `align.core.errors.printable`, it keeps spaces and joiners, which are part of words.
 
     Raises:
-        ValueError: a number is infinite or none at all, for which JSON has no form.
+        ValueError: a number is infinite or NaN.
     """
     text = json.dumps(record, ensure_ascii=False, indent=indent, separators=separators, allow_nan=False)
     return text if text.isprintable() else _UNSEEN.sub(_visible, text)
 
 
 def format_jsonl(alignment: Alignment, scores: bool = False) -> str:
-    """One JSON object: `Alignment.to_dict()`. Scores are always written; `scores` changes nothing."""
+    """Return `Alignment.to_dict()` as JSON, always with scores."""
     return to_json(alignment.to_dict())
 
 
-class NaaclLink(NamedTuple):
-    """One line of the NAACL 2003 (WPT) format: `sentence source target [S|P] [confidence]`."""
-
-    sentence: int
-    link: tuple[int, int]
-    sure: bool = True
-    confidence: float | None = None
-
-
-def parse_naacl(line: str) -> NaaclLink:
-    """Read a NAACL/WPT line; without S or P the link is sure.
-
-    Raises:
-        ValueError: the line is not of this format.
-    """
-    fields = split_words(line)
-    match = _NAACL.fullmatch(" ".join(fields))
-    try:
-        confidence = float(match[5]) if match and match[5] else None
-    except ValueError:  # such as 0.5.1
-        match = None
-    if not match:
-        raise _refusal(line, "`sentence source target [S|P] [confidence]`", line if len(fields) != 2 else "")
-    return NaaclLink(int(match[1]), (int(match[2]), int(match[3])), match[4] not in ("P", "p"), confidence)
-
-
-def format_naacl(link: NaaclLink) -> str:
-    """A NAACL/WPT line."""
-    confidence = "" if link.confidence is None else f" {link.confidence!r}"
-    return f"{link.sentence} {link.link[0]} {link.link[1]} {'S' if link.sure else 'P'}{confidence}"
-
-
-def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:
-    """Read the three lines that GIZA++'s A3.final has for a pair.
-
-    Args:
-        comment: `# Sentence pair (1) source length 2 target length 3 alignment score : 0.01`.
-        target: the target sentence.
-        source: `NULL ({ 3 }) das ({ 1 }) Haus ({ 2 })`: each source word with its target words, from 1.
-
-    Returns:
-        The pair's number, and its links, both sides from 1.
-
-    Raises:
-        ValueError: the lines are not of this form, or not of the lengths that they state.
-    """
-    head = _A3_COMMENT.match(comment)
-    if not head:
-        raise _refusal(comment, "`# Sentence pair (1) source length ...`")
-    links: set[tuple[int, int]] = set()
-    fields, at, word = split_words(source), 0, -1
-    while at < len(fields):  # a word, which may look like anything, then `({`, then numbers up to `})`
-        word += 1
-        end = next((n for n in range(at + 2, len(fields)) if fields[n] == "})"), at)
-        positions = fields[at + 2 : end]
-        if fields[at + 1 : at + 2] != ("({",) or end == at or not all(map(_POSITION.fullmatch, positions)):
-            raise ValueError(f"word {word} of the source is not followed by `({{ ... }})`")
-        links.update((word, int(p)) for p in positions if word)
-        at = end + 1
-    lengths = int(head[2]), int(head[3])
-    if (word, len(split_words(target))) != lengths or any(not 1 <= j <= lengths[1] for _, j in links):
-        raise ValueError(f"pair {head[1]} does not have the lengths that it states, or has positions beyond them")
-    return int(head[1]), frozenset(links)
-
-
 def format_a3(alignment: Alignment, scores: bool = False) -> str:
-    """The three lines of GIZA++'s A3.final, without the last line's end; the score is unknown and written as 1.
+    """Return the three lines of GIZA++'s A3.final, without the last line end; the score is unknown and written as 1.
 
-    Words are never changed: each stands between spaces, so `parse_a3` can tell even a word `({` from a bracket.
+    Words are not changed: each stands between spaces, so that `parse_a3` can tell a word `({` from a bracket.
 
     Raises:
-        ValueError: a word holds a line feed, which only words from Python can.
+        ValueError: a word contains a line feed, which only words from Python can.
     """
     source, target = alignment.pair.source, alignment.pair.target
     if any("\n" in word for word in (*source, *target)):
@@ -286,15 +92,12 @@ def format_a3(alignment: Alignment, scores: bool = False) -> str:
     return "\n".join((comment, sentence, " ".join(words)))
 
 
-def _naacl_lines(alignment: Alignment, scores: bool) -> Iterator[str]:
-    for i, j in alignment:
-        confidence = round(alignment.scores[i, j], 4) if scores else None
-        yield format_naacl(NaaclLink(alignment.pair.id, (i + 1, j + 1), True, confidence))
-
-
 def format_naacl_links(alignment: Alignment, scores: bool = False) -> str:
-    """NAACL/WPT lines of one pair, from 1, sure all of them; with scores as confidence. Without links no line."""
-    return "\n".join(_naacl_lines(alignment, scores))
+    """Return the NAACL/WPT lines of a pair, from 1, all sure, with scores as confidence; empty without links."""
+    return "\n".join(
+        f"{alignment.pair.id} {i + 1} {j + 1} S" + (f" {round(alignment.scores[i, j], 4)!r}" if scores else "")
+        for i, j in alignment
+    )
 
 
 FORMATS: dict[str, Callable[[Alignment, bool], str]] = {
@@ -307,55 +110,7 @@ FORMATS: dict[str, Callable[[Alignment, bool], str]] = {
 }
 
 WITH_LINES = ("jsonl", "offsets")
-"""Those that say where words stand in their lines."""
+"""Formats that say where words stand in their lines."""
 
 WITH_WORDS = ("giza", *WITH_LINES)
-"""Those that take more of a pair than its number."""
-
-
-_PHARAOH = r"[0-9]+-[0-9]+(?:[ \t]+[0-9]+-[0-9]+)*"
-_TO_PAIRS = r"`sed -E 's/[^0-9]+/ /g; s/([0-9]+) ([0-9]+)/\1-\2/g'` writes them as 0-0 1-1"
-_WITHOUT_NONE = r"`sed -E 's/[[(]([0-9]+|None), ?None[])]|[[(]None, ?[0-9]+[])]//g'` removes these"
-_WITHOUT_NULL = "leave them out (`sed -E 's/NULL-[0-9]+|[0-9]+-NULL//g'`)"
-
-_FOREIGN = tuple(
-    (re.compile(pattern), name, advice)
-    for pattern, name, advice in (
-        (r"[STHDPA]-[0-9]+\t", "fairseq's output (A-0 TAB links)", "`grep ^A- | sort -V | cut -f 2` leaves the links"),
-        (
-            rf"[0-9]+\t(?:{_PHARAOH})?$",
-            "a running number and a TAB before the links",
-            "`cut -f 2` leaves the links",
-        ),
-        (r"\[?[(\[].*None", "pairs of numbers in brackets, some of them None", _WITHOUT_NONE),
-        (r"\[?[(\[][0-9]+, ?[0-9]+[)\]]", "pairs of numbers in brackets", _TO_PAIRS),
-        (r"(?:[0-9]+ [0-9]+(?: |$))+$", "pairs of numbers between spaces", _TO_PAIRS),
-        (rf"{_PHARAOH}, ?[0-9]", "links between commas", "`tr , ' '` replaces these"),
-        (r"(?:.* )?(?:NULL-[0-9]+|[0-9]+-NULL)(?: |$)", "links to NULL", _WITHOUT_NULL),
-        (r"[SP] [0-9]+ [0-9]+$", "no number of a sentence before the link", "write `1 1 1 S`, the mark last"),
-        (r"[0-9]+-[0-9]+/[0-9.]+(?: |$)", "scores after a slash", "`tr / :` writes them as 0-0:0.5"),
-        (r"<?[0-9]*\.[0-9]+[ ,]", "soft alignments", "write links, as Marian does for hard alignments"),
-        (r"<[/?!a-zA-Z]", "XML", "write a line such as 0-0 1-1 for each sentence pair"),
-    )
-)
-
-
-def recognise_links(line: str) -> str:
-    """Return the format of a line that cannot be read as links, and what to do; nothing if the format is unknown."""
-    line = line.strip(" ")
-    if "|||" in line:
-        return _between_bars([field.strip(" \t") for field in line.split("|||")])
-    return next((f"{name}: {advice}" for pattern, name, advice in _FOREIGN if pattern.match(line)), "")
-
-
-def _between_bars(fields: list[str]) -> str:
-    """Tell links with their score, translations with links, and text from one another by their fields between bars."""
-    if len(fields) == 2 and re.fullmatch(r"-?[0-9.]+(?:e-?[0-9]+)?|-?inf|nan", fields[1]):
-        name, field = "links and their score between |||", 1
-    else:
-        field = next((n for n, text in enumerate(fields, 1) if re.fullmatch(_PHARAOH, text)), 0)
-        name = "links among fields between |||"
-    if not field:
-        return "text with |||, not links: give the file of its links"
-    best = "!n[$1]++ " if fields[0].isdigit() else ""  # of the translations of a sentence the first
-    return f"{name}: `awk -F ' *[|][|][|] *' '{best}{{print ${field}}}'` leaves the links"
+"""Formats that need more of a pair than its number."""

@@ -1,4 +1,4 @@
-"""From pieces to the user's words: whose part is each piece, and what is a word's score."""
+"""Merges scores of pieces into scores of words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAD = -2
 
 
 def _pad(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
-    """Rows of different length as one tensor, `fill` at their ends."""
+    """Return rows of different length as one tensor, padded at the end."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     padded = np.full((len(rows), lengths.max()), fill, dtype=np.int64)
     padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
@@ -24,14 +24,11 @@ def _pad(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
 
 
 def collate(pairs: Sequence[Pieces], pad: int) -> Batch:
-    """Put pairs into one batch.
+    """Return a batch of pairs, on the CPU.
 
     Args:
         pairs: B pairs with at least one piece on either side.
-        pad: the dictionary id that means "nothing here".
-
-    Returns:
-        The batch, on the CPU.
+        pad: id of padding.
     """
     return Batch(
         source=_pad([p.source for p in pairs], pad),
@@ -50,13 +47,13 @@ def merge_sources(scores: Tensor, source_words: Tensor, count: int) -> Tensor:
     """Sum scores over the pieces of each source word.
 
     Args:
-        scores: `[B, C, T, S]`, C ways to score at once.
+        scores: `[B, C, T, S]`, of C cells.
         source_words: word of each source piece `[B, S]`, -1 for `</s>`, -2 for a pad.
-        count: I, the number of source words to make room for.
+        count: I, the number of source words.
 
     Returns:
-        `[B, C, T, I+1]`; the last column is the source's `</s>`. A source word without any piece has -1
-        throughout, below every score, so that it never wins.
+        `[B, C, T, I+1]`; the last column is `</s>`. A source word without pieces has -1, below every score, so that it
+        never wins.
     """
     columns = torch.cat((torch.arange(count), torch.tensor([NULL]))).to(source_words.device)
     into_source = _membership(source_words, columns)  # [B, S, I+1]
@@ -65,15 +62,15 @@ def merge_sources(scores: Tensor, source_words: Tensor, count: int) -> Tensor:
 
 
 def merge_targets(scores: Tensor, target_words: Tensor, count: int) -> Tensor:
-    """Mean of scores over the pieces of each target word.
+    """Average scores over the pieces of each target word.
 
     Args:
-        scores: `[B, C, T, N]`, C ways to score at once, N columns of any kind.
+        scores: `[B, C, T, N]`, of C cells and N columns of any kind.
         target_words: word of each target piece `[B, T]`, -2 for a pad.
-        count: J, the number of target words to make room for.
+        count: J, the number of target words.
 
     Returns:
-        `[B, C, J, N]`; a target word without any piece has 0.
+        `[B, C, J, N]`; a target word without pieces has 0.
     """
     into_target = _membership(target_words, torch.arange(count, device=target_words.device))  # [B, T, J]
     merged = into_target.transpose(1, 2).unsqueeze(1) @ scores  # [B, C, J, N]

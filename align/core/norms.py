@@ -17,46 +17,46 @@ from torch import Tensor
 
 
 def head_products(out_proj: Tensor) -> list[Tensor]:
-    """What `gram` needs of a layer's output projection, whatever the text.
+    """Return the products of a layer's output projections that `gram` needs, which do not depend on the text.
 
     Args:
-        out_proj: each head's output projection, without bias `[H, d, D]`.
+        out_proj: output projection of each head, without bias `[H, d, D]`.
 
     Returns:
-        For each head h `[d, (h+1)*d]`: `W_O[h] W_O[g]^T` of the heads g up to it, side by side.
+        For each head h `[d, (h+1)*d]`: `W_O[h] W_O[g]^T` of the heads g up to h, side by side.
     """
     return [out_proj[h] @ out_proj[: h + 1].flatten(0, 1).T for h in range(len(out_proj))]
 
 
 def gram(values: Tensor, products: Sequence[Tensor]) -> Tensor:
-    """Inner products of a source piece's transformed vectors, for every pair of heads.
+    """Return the inner products of a source piece's transformed vectors, for every pair of heads.
 
     Args:
         values: value vectors with their bias `[B, H, S, d]`.
-        products: those of the heads' output projections, as `head_products` has them.
+        products: products of the output projections, see `head_products`.
 
     Returns:
         `[B, S, H, H]`, symmetric, with `G[b,s,h,g] = f_h(x_s) . f_g(x_s)`.
     """
     batch, heads, length, size = values.shape
     vectors = values.transpose(1, 2).reshape(batch * length, heads, size)  # [B*S, H, d]
-    found = torch.empty((batch * length, heads, heads), dtype=values.dtype, device=values.device)
+    inner = torch.empty((batch * length, heads, heads), dtype=values.dtype, device=values.device)
     for h, between in enumerate(products):  # with this head and those before it; G is symmetric
         row = (vectors[:, h] @ between).view(-1, h + 1, size).mul_(vectors[:, : h + 1]).sum(2)  # [B*S, h+1]
-        found[:, h, : h + 1] = row
-        found[:, : h + 1, h] = row
-    return found.view(batch, length, heads, heads)
+        inner[:, h, : h + 1] = row
+        inner[:, : h + 1, h] = row
+    return inner.view(batch, length, heads, heads)
 
 
 def vector_norms(weights: Tensor, gram: Tensor) -> Tensor:
-    """Norm of the sum over heads, `||sum_h a_h f_h(x_s)|| = sqrt(a^T G_s a)` (Kobayashi et al. 2020, eq. 5).
+    """Return the norm of the sum over heads, `||sum_h a_h f_h(x_s)|| = sqrt(a^T G_s a)` (Kobayashi et al. 2020, eq. 5).
 
     Args:
         weights: attention weights `[B, H, T, S]`.
         gram: inner products `[B, S, H, H]`.
 
     Returns:
-        `[B, T, S]`. Squares that rounding took below 0 count as 0.
+        `[B, T, S]`. Squares that are negative by rounding count as 0.
     """
     inner = gram.permute(2, 3, 0, 1).unsqueeze(3)  # [H, H, B, 1, S]
     squares = torch.zeros_like(weights[:, 0])  # [B, T, S]
@@ -69,7 +69,7 @@ def vector_norms(weights: Tensor, gram: Tensor) -> Tensor:
 
 
 def head_norms(weights: Tensor, gram: Tensor) -> Tensor:
-    """Norm for each head by itself, `||a_h f_h(x_s)|| = a_h sqrt(G_s[h,h])`.
+    """Return the norm of each head by itself, `||a_h f_h(x_s)|| = a_h sqrt(G_s[h,h])`.
 
     Args:
         weights: attention weights `[B, H, T, S]`.
@@ -82,7 +82,7 @@ def head_norms(weights: Tensor, gram: Tensor) -> Tensor:
 
 
 def source_norms(gram: Tensor) -> Tensor:
-    """Norm of each transformed vector, `||f_h(x_s)||`, whatever the attention.
+    """Return the norm of each transformed vector, `||f_h(x_s)||`, which does not depend on attention.
 
     Args:
         gram: inner products `[B, S, H, H]`.

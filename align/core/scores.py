@@ -1,7 +1,7 @@
-"""From attention to links: scores of the cells, the row that speaks for a target piece, the argmax.
+"""Scores of attention cells, the rows that belong to a target piece, and the best source words.
 
-Letters: B batch, H heads, C cells (heads, or all of them), T target pieces, S source pieces,
-J target words, I source words.
+Letters: B batch, H heads, C cells (heads, or all heads), T target pieces, S source pieces, J target words,
+I source words.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from align.core.settings import Null
 from align.core.types import CrossAttention, Head, Position, Score
 
 TINY = torch.finfo(torch.float32).tiny
-"""What keeps a sum of no score at all from being divided by; bfloat16 has room for it too."""
+"""Lower bound of a divisor, which also fits into bfloat16."""
 
 
 def hide_eos(weights: Tensor, source_words: Tensor) -> Tensor:
-    """Attention as if the source's `</s>` were not there: each head's weights renormalised over the rest.
+    """Renormalise each head's weights without the source's `</s>`.
 
-    This equals masking `</s>` before the softmax (as SHIFT-ATT does; Chen et al., EMNLP 2020).
+    This equals masking `</s>` before the softmax, as SHIFT-ATT does (Chen et al., EMNLP 2020).
 
     Args:
         weights: attention weights `[B, H, T, S]`.
@@ -31,12 +31,12 @@ def hide_eos(weights: Tensor, source_words: Tensor) -> Tensor:
     Returns:
         `[B, H, T, S]`.
     """
-    kept = weights * (source_words >= 0)[:, None, None, :]
-    return kept / kept.sum(-1, keepdim=True).clamp_(min=TINY)
+    of_words = weights * (source_words >= 0)[:, None, None, :]
+    return of_words / of_words.sum(-1, keepdim=True).clamp_(min=TINY)
 
 
 def weight_scores(attention: CrossAttention, heads: Sequence[Head]) -> Tensor:
-    """Attention weights a_h, and for all heads together their mean; see `cell_scores`."""
+    """Return attention weights a_h, and their mean for all heads together; see `cell_scores`."""
     weights = attention.weights.float()
     if "all" not in heads:
         return weights[:, [head - 1 for head in heads if head != "all"]]  # [B, C, T, S]
@@ -44,7 +44,7 @@ def weight_scores(attention: CrossAttention, heads: Sequence[Head]) -> Tensor:
 
 
 def norm_scores(attention: CrossAttention, heads: Sequence[Head]) -> Tensor:
-    """Norms ||a_h f_h(x)||, and for all heads together that of the sum (Kobayashi et al. 2020, eq. 5)."""
+    """Return norms ||a_h f_h(x)||, and the norm of the sum for all heads together (Kobayashi et al. 2020, eq. 5)."""
     weights, values, out_proj = (x.float() for x in (attention.weights, attention.values, attention.out_proj))
     if "all" not in heads:
         single = [head - 1 for head in heads if head != "all"]
@@ -59,15 +59,15 @@ CELL_SCORES: dict[Score, Callable[[CrossAttention, Sequence[Head]], Tensor]] = {
     "norm": norm_scores,
     "weight": weight_scores,
 }
-"""The ways to score, by name; a new one is named in `align.core.types.Score` too."""
+"""Kinds of scores by name; `align.core.types.Score` lists the names, too."""
 
 
 def cell_scores(attention: CrossAttention, heads: Sequence[Head], score: Score) -> Tensor:
-    """Scores of a layer for some of its heads.
+    """Return the scores of some heads of a layer.
 
     Args:
-        attention: one layer's attention, rows of any number of steps T.
-        heads: C of them, counted from 1; "all" stands for all heads taken together.
+        attention: attention of one layer, with any number T of rows.
+        heads: C heads, from 1; "all" means all heads together.
         score: a key of CELL_SCORES.
 
     Returns:
@@ -77,10 +77,10 @@ def cell_scores(attention: CrossAttention, heads: Sequence[Head], score: Score) 
 
 
 def target_rows(scores: Tensor, position: Position) -> Tensor:
-    """The rows that speak for the target's pieces, out of one row for each decoder step.
+    """Return the row of each target piece, from one row for each decoder step.
 
-    Step t reads piece t-1 (step 0 reads `</s>`) and predicts piece t. In the output position a piece is
-    aligned by the step that predicts it, in the input position by the step that reads it.
+    Step t reads piece t-1 (step 0 reads `</s>`) and predicts piece t. In the output position a piece is aligned by the
+    step that predicts it, in the input position by the step that reads it.
 
     Args:
         scores: `[..., T+1, S]`, one row for each step.
@@ -93,14 +93,14 @@ def target_rows(scores: Tensor, position: Position) -> Tensor:
 
 
 def both_positions(read: Tensor, predicted: Tensor) -> Tensor:
-    """Word scores of the input and the output position combined: `a b^0.5` of a row's shares.
+    """Combine the word scores of both positions: `a b^0.5` of a row's shares.
 
-    What a model attends to when it predicts a word is a worse guide than what it attends to when it reads it, but errs
-    in other places. The exponent was chosen on German–English gold; eval/results/bundled.variants.tsv has others.
+    Attention when a word is predicted is a worse guide than when it is read, but errs in other places. The exponent was
+    chosen on German–English gold; eval/results/bundled.variants.tsv has others.
 
     Args:
-        read: the input position's word scores `[..., J, I+1]`, the last column being `</s>`.
-        predicted: the output position's, likewise.
+        read: word scores of the input position `[..., J, I+1]`, the last column being `</s>`.
+        predicted: word scores of the output position, likewise.
 
     Returns:
         `[..., J, I+1]`.
@@ -112,15 +112,15 @@ def both_positions(read: Tensor, predicted: Tensor) -> Tensor:
 
 
 def best_words(scores: Tensor, null: Null) -> tuple[Tensor, Tensor]:
-    """The best source word for every target word, and the share of the row that it holds.
+    """Return the best source word of every target word, and its share of the row.
 
     Args:
         scores: word scores `[..., J, I+1]`, the last column being `</s>`.
         null: with "eos" `</s>` may win, which leaves the target word unaligned; otherwise it may not.
 
     Returns:
-        Index of the source word `[..., J]`, -1 where the target word stays unaligned, and its share of
-        the row's total over all that may win, between 0 and 1 `[..., J]`.
+        Index of the source word `[..., J]`, -1 for an unaligned target word, and its share of the row's total over all
+        candidates, from 0 to 1 `[..., J]`.
     """
     eos = scores.shape[-1] - 1
     candidates = scores if null == "eos" else scores[..., :eos]
@@ -131,14 +131,14 @@ def best_words(scores: Tensor, null: Null) -> tuple[Tensor, Tensor]:
 
 
 def shares(scores: Tensor, null: Null) -> Tensor:
-    """What each source word holds of its row's total, over all that may win as `best_words` has it.
+    """Return each source word's share of its row's total, over the candidates of `best_words`.
 
     Args:
         scores: word scores `[..., J, I+1]`, the last column being `</s>`.
-        null: with "eos" `</s>` has its share, otherwise it has none.
+        null: with "eos" `</s>` has a share, otherwise it has none.
 
     Returns:
-        `[..., J, I]`, between 0 and 1; 0 where a row has no score at all.
+        `[..., J, I]`, from 0 to 1; 0 in a row without any score.
     """
     positive = scores.nan_to_num(nan=0.0).clamp_(min=0)
     words = positive[..., :-1]

@@ -1,14 +1,13 @@
-"""From a stream of pairs to what comes out for each, in order: buffers, their slices, and who does them."""
+"""Turns a stream of pairs into a stream of alignments: buffers, slices of them, and the pool that processes these."""
 
 from __future__ import annotations
 
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from align.core.batching import SLICE_WORDS, OnBatch, chunks, slices
 from align.core.errors import PairError
@@ -18,14 +17,14 @@ from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
 T = TypeVar("T")
 
 OnChoice = Callable[[tuple[Choice, ...]], None]
-"""Is told where a text's alignments are read: one choice, or those of the forward and the reverse model."""
+"""Receives the layers and heads that a text is read at, one for each direction."""
 
 Found = tuple[LinkScores, Skipped]
-"""A pair's links, and why it was skipped."""
+"""The links of a pair, and why it was skipped."""
 
 
 class Chosen(NamedTuple):
-    """Where each model is read, and what looks odd about the text."""
+    """Layer and head of each direction, and warnings about the text."""
 
     choices: tuple[Choice, ...]
     doubts: Sequence[str]
@@ -46,61 +45,55 @@ class Job:
     done: bool = False
 
 
-class Pool(Protocol):
-    """Runs jobs, in this process or in others.
+class Pool:
+    """Runs jobs in this process, when their outcomes are asked for; a subclass may run them in others.
+
+    Args:
+        tasks: by name; those named first are run first.
+        on_batch: is passed on to the tasks.
 
     Attributes:
         shared: whether other processes run the jobs.
-        busy: whether it has enough jobs; one process always has.
-        max_buffers: buffers that may be under way at a time.
     """
 
-    shared: bool
+    shared = False
+
+    def __init__(self, tasks: Mapping[str, Task], on_batch: OnBatch | None) -> None:
+        self._tasks, self._on_batch = tasks, on_batch
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End all processes."""
 
     @property
-    def busy(self) -> bool: ...  # noqa: D102
+    def busy(self) -> bool:
+        """Whether it has enough jobs; one process always has."""
+        return True
+
     @property
-    def max_buffers(self) -> int: ...  # noqa: D102
+    def max_buffers(self) -> int:
+        """Buffers that may be under way at a time."""
+        return 2
 
     def share(self) -> None:
         """Run all jobs from here on in other processes, if there are any."""
 
     def submit(self, task: str, *arguments: Any) -> Job:
-        """Take a job, which is run before `finish` returns its outcomes."""
-
-    def finish(self, job: Job) -> list[Any]:
-        """Return the outcomes of a job, or raise its exception."""
-
-    def hear(self) -> None:
-        """Wait for a message of another process."""
-
-
-OpenPool = Callable[[Mapping[str, Task], OnBatch | None], AbstractContextManager[Pool]]
-"""Opens a pool for tasks by name, those named first being run first, and passes `on_batch` on to them."""
-
-
-class OneProcess(nullcontext[Any]):
-    """Runs each job in this process, when its outcomes are asked for."""
-
-    shared, busy, max_buffers = False, True, 2
-
-    def __init__(self, tasks: Mapping[str, Task], on_batch: OnBatch | None) -> None:
-        super().__init__(self)
-        self._tasks, self._on_batch = tasks, on_batch
-
-    def share(self) -> None:
-        """Do nothing: there is no other process."""
-
-    def submit(self, task: str, *arguments: Any) -> Job:
-        """Return a job, which is not run yet."""
+        """Take a job, which is done before `finish` returns."""
         return Job(task, arguments)
 
     def finish(self, job: Job) -> list[Any]:
-        """Run a job and return its outcomes."""
+        """Return the outcomes of a job, or raise its exception."""
         return self._tasks[job.task](*job.arguments, self._on_batch)
 
-    def hear(self) -> None:
-        """Do nothing: there is no other process."""
+    def hear(self, timeout: float | None = None) -> None:
+        """Wait for a message of another process."""
+
+
+OpenPool = Callable[[Mapping[str, Task], OnBatch | None], Pool]
+"""Makes a pool, which is a context manager."""
 
 
 class Steps(NamedTuple):
@@ -128,13 +121,9 @@ def align_stream(
     on_batch: OnBatch | None,
     pool: Pool | None = None,
 ) -> Generator[Alignment, None, None]:
-    """Align pairs: one alignment for each, in order; see `Aligner.__call__`.
+    """Yield one alignment for each pair, in order; see `Aligner.__call__`.
 
     Args:
-        steps: of the aligner.
-        pairs: of any number.
-        on_choice: is told where they are read.
-        on_batch: is told of each batch.
         pool: has the task `aligning(steps)` under the name "align"; None opens the pool of the steps.
     """
     if pool is None:
@@ -156,14 +145,14 @@ def align_stream(
             if on_choice:
                 on_choice(choices)
         queue.put([pair for pair, _ in chunk], items, choices)
-        for pair, found in queue.ready():
-            yield Alignment(pair, *found)
-    for pair, found in queue.rest():
-        yield Alignment(pair, *found)
+        for pair, links_and_status in queue.ready():
+            yield Alignment(pair, *links_and_status)
+    for pair, links_and_status in queue.rest():
+        yield Alignment(pair, *links_and_status)
 
 
 def aligning(steps: Steps) -> Callable[..., list[Found | PairError]]:
-    """The task of aligning a slice of pairs, encoded or not, read where a choice says."""
+    """Return the task of aligning a slice of pairs, encoded or not, with the given choices."""
     return partial(_align, steps)
 
 
@@ -171,12 +160,12 @@ def _align(
     steps: Steps, items: Sequence[Any], choices: tuple[Choice, ...], on_batch: OnBatch | None
 ) -> list[Found | PairError]:
     encoded = [attempt(steps.encode, item) if isinstance(item, Pair) else item for item in items]
-    found = iter(steps.align([one for one in encoded if not isinstance(one, PairError)], choices, on_batch))
-    return [one if isinstance(one, PairError) else next(found) for one in encoded]
+    results = iter(steps.align([one for one in encoded if not isinstance(one, PairError)], choices, on_batch))
+    return [one if isinstance(one, PairError) else next(results) for one in encoded]
 
 
 def attempt(do: Callable[[Pair], T], pair: Pair) -> T | PairError:
-    """What comes out for a pair, or why nothing does."""
+    """Return the result of a function for a pair, or the PairError that it raises."""
     try:
         return do(pair)
     except PairError as error:
@@ -184,7 +173,7 @@ def attempt(do: Callable[[Pair], T], pair: Pair) -> T | PairError:
 
 
 def error_last(items: Iterator[T]) -> Iterator[T | Exception]:
-    """Items, and where reading them raises any `Exception`, that as the last of them."""
+    """Yield items and, if reading them raises an `Exception`, this as the last item."""
     try:
         yield from items
     except Exception as error:
@@ -192,7 +181,7 @@ def error_last(items: Iterator[T]) -> Iterator[T | Exception]:
 
 
 class InOrder:
-    """Cuts buffers into slices, has a pool process them, and yields the outcomes in the order of the pairs.
+    """Cuts buffers into slices, has a pool process them, and yields the results in the order of the pairs.
 
     Args:
         pool: runs the task.
@@ -207,12 +196,12 @@ class InOrder:
         self._error: Exception | None = None
 
     def put(self, pairs: Sequence[Pair], items: Sequence[Any], *more: Any) -> None:
-        """Hand out a buffer.
+        """Submit a buffer.
 
         Args:
             pairs: the buffer.
-            items: the same, as far as this process has prepared it; others take the pairs, which travel faster.
-            more: what else the task takes.
+            items: the same pairs, as far as this process has prepared them; other processes get the smaller `pairs`.
+            more: further arguments of the task.
         """
         parts = slices(pairs, self._words)
         self._parts += len(parts)
@@ -223,14 +212,14 @@ class InOrder:
         self._waiting.append((pairs, jobs))
 
     def put_error(self, error: Exception) -> None:
-        """Raise this after all else."""
+        """Raise this error after all results."""
         self._error = error
 
     def ready(self) -> Iterator[tuple[Pair, Any]]:
-        """Pairs and what came out for them, until more is to be read.
+        """Yield pairs with their results until the pool needs more work.
 
         Raises:
-            PairError: what came out is this.
+            PairError: the result of a pair is this error.
         """
         while self._waiting and (self._pool.busy or len(self._waiting) > self._pool.max_buffers):
             _, jobs = self._waiting[0]
@@ -240,7 +229,7 @@ class InOrder:
                 yield from self._first()
 
     def rest(self) -> Iterator[tuple[Pair, Any]]:
-        """All that is left, and the error, if there is one."""
+        """Yield all remaining results, then raise the error, if there is one."""
         while self._waiting:
             yield from self._first()
         if self._error:

@@ -1,4 +1,4 @@
-"""Cut sentences into words, find where words stand in their line, and number the pairs of a text."""
+"""Splits sentences into words, finds words in their line, and numbers the pairs of a text."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from align.core.errors import shorten, show_value
-from align.core.pieces import IdPair
 from align.core.types import Pair, Span
 
 _WORD = re.compile(r"[^ \t]+")
 
 _JOINED = "\u0600-\u18af\u1a00-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefe\U00011000-\U00011fff"
-"""Scripts from Arabic to Mongolian, and of South and South-East Asia, whose spelling has zero-width characters."""
+"""Scripts whose spelling has zero-width characters: Arabic to Mongolian, and those of South and South-East Asia."""
 
 _EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"
-"""Pictures that a zero-width joiner makes one of."""
+"""Emoji, which zero-width joiners combine."""
 
 _INVISIBLE = re.compile(
     "[\xad\u034f\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
     f"|(?<![{_JOINED}{_EMOJI}])[\u200b-\u200d]+(?![{_JOINED}{_EMOJI}])"
 )
-"""Soft hyphens, marks of direction and zero-width characters, the latter where they are no part of the spelling."""
+"""Soft hyphens, direction marks, and zero-width characters where they are not part of the spelling."""
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """The words of a sentence, cut at ASCII space and TAB."""
+    """Split a sentence into words at ASCII space and TAB."""
     return tuple(_WORD.findall(text))
 
 
@@ -61,14 +60,14 @@ def _compose(text: str) -> str:
 
 
 def find_spans(words: Sequence[str], line: str) -> list[Span]:
-    """Where words stand in their line.
+    """Return where words stand in their line, in characters.
 
     Args:
-        words: in order, without spaces in them, and nothing but spaces between them in the line.
-        line: the line that they were cut from.
+        words: in order, with nothing but spaces between them in the line.
+        line: the line.
 
     Raises:
-        ValueError: the line does not have these words.
+        ValueError: the line does not consist of these words.
     """
     spans, end = [], 0
     for word in words:
@@ -82,11 +81,11 @@ def find_spans(words: Sequence[str], line: str) -> list[Span]:
 
 @dataclass(frozen=True, slots=True)
 class LinePair(Pair):
-    """A pair with the lines that its words were cut from, so that links can tell characters; `LinePair.of` makes one.
+    """A pair with the lines that it was read from, so that links can refer to characters; `LinePair.of` makes one.
 
     Attributes:
-        source_line: the source as it was given, with its own spaces.
-        target_line: likewise.
+        source_line: the source as given, with its own spaces.
+        target_line: the target, likewise.
     """
 
     source_line: str
@@ -94,11 +93,11 @@ class LinePair(Pair):
 
     @classmethod
     def of(cls, source: str, target: str, id: int = 1) -> LinePair:
-        """A pair of two lines, cut at ASCII space and TAB."""
+        """Split two lines at ASCII space and TAB into a pair."""
         return cls(split_words(source), split_words(target), id, source, target)
 
     def memory(self) -> int:
-        """Bytes that it takes, about."""
+        """Return the approximate number of bytes in memory."""
         return Pair.memory(self) + len(self.source_line) + len(self.target_line)
 
     @property
@@ -106,30 +105,30 @@ class LinePair(Pair):
         """Where the words of source and target stand in their lines.
 
         Raises:
-            ValueError: they do not.
+            ValueError: the lines do not consist of the words.
         """
         return find_spans(self.source, self.source_line), find_spans(self.target, self.target_line)
 
     def with_target(self, words: tuple[str, ...]) -> LinePair:
-        """The same source with another target, whose line has a space between words."""
+        """Return the same source with another target, whose line has a space between words."""
         return replace(self, target=words, target_line=" ".join(words))
 
 
 MakePair: TypeAlias = Callable[[str, str, int], Pair]
-"""Makes a pair of the lines of both sides and its number."""
+"""Makes a pair of a source line, a target line and their number."""
 
 
 def make_pair(source: str, target: str, id: int) -> Pair:
-    """A pair that does not keep its lines."""
+    """Return a pair that does not keep its lines."""
     return Pair(split_words(source), split_words(target), id)
 
 
 def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequence[str]]]) -> Iterator[Pair]:
-    """Pairs as they are, and two sentences as a pair with its number.
+    """Yield pairs; a source and a target become a pair with their number.
 
     Raises:
-        TypeError: an item is not a pair of anything, or a sentence neither a string nor a sequence of words.
-        ValueError: an item is not two sentences, or a word of a sequence is not a word.
+        TypeError: an item is not a pair, or a sentence neither a string nor a sequence of words.
+        ValueError: an item is not two sentences, or a word contains a space or is empty.
     """
     for number, pair in enumerate(pairs, 1):
         if isinstance(pair, Pair):
@@ -137,39 +136,22 @@ def number_pairs(pairs: Iterable[Pair | tuple[str | Sequence[str], str | Sequenc
         elif _in_order(pair) and len(pair) == 2:
             source, target = pair
             yield Pair(
-                _words(source, f"the source of pair {number}"), _words(target, f"the target of pair {number}"), number
+                words_of(source, f"the source of pair {number}"),
+                words_of(target, f"the target of pair {number}"),
+                number,
             )
         else:
             kind = ValueError if _in_order(pair) else TypeError
             raise kind(f"pair {number} is {shorten(repr(pair))}, not a source and a target")
 
 
-def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
-    """Sentences as pairs without a target; of pairs the source and the number.
-
-    Raises:
-        TypeError: there is one sentence in place of several, or one that is neither a string nor a sequence of words,
-            or is in ids.
-        ValueError: a word of a sequence is not a word.
-    """
-    if isinstance(sentences, str | bytes):
-        raise TypeError(f"{shorten(repr(sentences))} is one sentence: give a list of sentences")
-    for number, one in enumerate(sentences, 1):
-        if isinstance(one, IdPair):
-            raise TypeError(f"sentence {number} is given in ids: only text can be translated")
-        if isinstance(one, Pair):
-            yield one.with_target(())
-        else:
-            yield Pair(_words(one, f"sentence {number}"), (), number)
-
-
 def _in_order(value: object) -> bool:
-    """Whether a value is a list, a tuple, an array or the like: one thing after the other, and no text."""
+    """Tell whether a value is a list, a tuple, an array or the like, and not text."""
     return isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | Mapping | Set)
 
 
-def _words(sentence: str | Sequence[str], name: str) -> tuple[str, ...]:
-    """The words of a sentence; a sequence must hold words already."""
+def words_of(sentence: str | Sequence[str], name: str) -> tuple[str, ...]:
+    """Return the words of a sentence, given as a string or as a sequence of words."""
     if isinstance(sentence, str):
         return split_words(sentence)
     if not _in_order(sentence):

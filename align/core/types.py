@@ -1,4 +1,4 @@
-"""The nouns everything else speaks in: frozen dataclasses that check themselves and do nothing more."""
+"""The data types that all other modules use: frozen dataclasses that check their values."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ Links = frozenset[tuple[int, int]]
 """Word alignment of one sentence pair: (source word, target word), both counted from 0."""
 
 Span = tuple[int, int]
-"""Where something begins and ends, as Python's slices count: from 0, the end left out."""
+"""First character (or word) of a range, from 0, and the one after its last."""
 
 Score = Literal["norm", "weight"]
 Position = Literal["input", "output"]
 Dtype = Literal["float32", "bfloat16", "int8"]
-"""Of the numbers that a model's linear layers multiply; all else is float32."""
+"""Precision of the model's matrix products; all else is float32."""
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 Part = Literal["encoder", "decoder", "cross"]
-"""A Transformer's attention: the encoder's and the decoder's to themselves, and the decoder's to the encoder."""
+"""Attention of a Transformer: self-attention of the encoder and the decoder, and encoder-decoder attention."""
 PARTS: tuple[Part, ...] = get_args(Part)
 
 Head = int | Literal["all"]
-"""A head of a layer, from 1, or all of them together."""
+"""A head of a layer, from 1, or all heads together."""
 
 Skipped = Literal["", "too long", "not UTF-8", "wrong fields"]
-"""Why a line has no links although it is not blank; nothing where it is aligned."""
+"""Why a non-blank line has no links; empty where it was aligned."""
 
 
 class TextWarning(UserWarning):
@@ -42,10 +42,10 @@ class TextWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """Hand-made links of one pair. `possible` holds the sure ones too.
+    """Manual links of a pair; `possible` includes the sure ones.
 
     Raises:
-        ValueError: a sure link is not among the possible.
+        ValueError: a sure link is not possible.
     """
 
     sure: Links
@@ -58,7 +58,7 @@ class Gold:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A sentence pair in the user's own words, never re-tokenised; `id` is its line number, from 1."""
+    """A sentence pair in the user's own words; `id` is its line number, from 1."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -66,30 +66,30 @@ class Pair:
 
     @property
     def blank(self) -> bool:
-        """Whether a side has no word, so that there is nothing to align."""
+        """Whether a side has no words."""
         return not self.source or not self.target
 
     def memory(self) -> int:
-        """Bytes that it takes, about."""
+        """Return the approximate number of bytes in memory."""
         words = (*self.source, *self.target)
         return sum(map(len, words)) + 64 * len(words)
 
     @property
     def spans(self) -> tuple[list[Span], list[Span]] | None:
-        """Where the words of source and target stand in their lines; None unless those are kept, as `LinePair` does."""
+        """Where the words of both sides stand in their lines; None unless the pair keeps them, as `LinePair` does."""
         return None
 
     def with_target(self, words: tuple[str, ...]) -> Pair:
-        """The same source with another target."""
+        """Return the same source with another target."""
         return Pair(self.source, words, self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """What a model reads for one pair: dictionary ids, and for each id the word it is a part of.
+    """What a model reads of a pair: vocabulary ids, and the word that each belongs to.
 
-    The last source id is `</s>`, whose word is -1; the target has no special ids but those, of word -1, that are given
-    between others. `words` counts the pair's source and target words, (I, J): the last of them may have no piece.
+    The last source id is `</s>`, whose word is -1. The target has no special ids, except those of word -1 that were
+    given between others. `words` counts source and target words, (I, J); the last words may have no piece.
     """
 
     source: Sequence[int]
@@ -120,16 +120,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class CrossAttention:
-    """One decoder layer's encoder-decoder attention under teacher forcing.
+    """Encoder-decoder attention of one decoder layer under teacher forcing.
 
     Attributes:
-        layer: counted from 1 at the bottom, as in the paper's tables.
-        weights: attention weights `[B, H, T+1, S]`; row 0 reads `</s>` and predicts the first piece. `[B, H, T, S]`
-            where the rows of one position are left.
+        layer: number of the layer, from 1 (lowest), as in the paper's tables.
+        weights: attention weights `[B, H, T+1, S]`; row 0 reads `</s>` and predicts the first piece. `[B, H, T, S]` if
+            only the rows of one position are kept.
         values: value vectors with their bias `[B, H, S, d]`.
-        out_proj: each head's share of the output projection, without its bias `[H, d, D]`.
-        products: what `align.core.norms.head_products` makes of that, in float32, where the model keeps it: it
-            costs as much as D source pieces do.
+        out_proj: output projection of each head, without its bias `[H, d, D]`.
+        products: `align.core.norms.head_products(out_proj)` in float32, if the model caches it; computing it costs as
+            much as D source pieces.
     """
 
     layer: int
@@ -141,7 +141,7 @@ class CrossAttention:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A decoder layer, from 1, and one of its heads, or all of them together."""
+    """A decoder layer, from 1, and one of its heads or all of them together."""
 
     layer: int
     head: Head
@@ -152,10 +152,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where alignments are read: a cell of the input position, of the output position, or of both.
+    """Cells that alignments are read from: one of the input position, of the output position, or one of each.
 
     Raises:
-        ValueError: neither.
+        ValueError: neither position has a cell.
     """
 
     input: Cell | None = None
@@ -166,7 +166,7 @@ class Place:
             raise ValueError("a place has a cell of one position at least")
 
     def cells(self) -> dict[Position, Cell]:
-        """The cell to read in each position that is read."""
+        """Return the cell of each position that is read."""
         cells: dict[Position, Cell | None] = {"input": self.input, "output": self.output}
         return {position: cell for position, cell in cells.items() if cell}
 
@@ -176,7 +176,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A place, and how it was chosen, for messages; `consistency` is the lexical consistency there that chose it."""
+    """A place and how it was chosen, for messages; `consistency` is the lexical consistency that decided, if any."""
 
     place: Place
     reason: str
@@ -189,10 +189,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """A pair and its links, with the share of its target word's total score that each link holds.
+    """A pair and its links with their scores: soft scores, or shares of the target word's total score.
 
-    `str()` is the Pharaoh line, `to_dict()` what `-f jsonl` writes, and a notebook shows a table. `skipped` says why
-    a pair that has words, or a line that could not be read, got no links.
+    `str()` is the Pharaoh line, `to_dict()` the content of `-f jsonl`, and a notebook shows a table. `skipped` says why
+    a non-blank line has no links.
     """
 
     pair: Pair
@@ -201,7 +201,7 @@ class Alignment:
 
     @property
     def links(self) -> Links:
-        """The links without their scores."""
+        """The links without scores."""
         return frozenset(self.scores)
 
     @property
@@ -217,12 +217,12 @@ class Alignment:
         return [i for i in range(len(self.pair.source)) if i not in linked]
 
     def to_dict(self) -> dict[str, Any]:
-        """The pair and its links as numbers, strings and lists of them, which `json.dumps` takes.
+        """Return pair and links as numbers, strings and lists of them, for `json.dumps`.
 
-        `id` is the pair's number, `source` and `target` are its words; `links` is in order, `scores` has the score of
-        each, rounded to four digits; `null` has the target words without a link, `source_null` the source words
-        without one. `source_spans` and `target_spans` have where each word begins and ends in its line, if the pair
-        has kept its lines. `skipped` is there only if the pair was.
+        Keys: `id`, the number of the pair; `source` and `target`, its words; `links`, sorted; `scores`, one for each
+        link, rounded to four digits; `null` and `source_null`, the target and source words without a link.
+        `source_spans` and `target_spans` hold the characters of each word if the pair keeps its lines, and `skipped` is
+        there if the pair was.
         """
         links = list(self)
         record: dict[str, Any] = {
@@ -268,7 +268,7 @@ class Alignment:
 
 
 MAX_TABLE_WORDS = 100
-"""Words of a side that a notebook shows in a table, whose size in the notebook's file is their product."""
+"""Words of a side that a notebook shows in a table; the size of the table is their product."""
 
 _SIDE = "text-align:right;font-weight:normal"
 _TURNED = "writing-mode:vertical-rl;transform:rotate(180deg);text-align:left;font-weight:normal;padding:6px 0"

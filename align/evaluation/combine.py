@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from align.core.formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
 from align.core.types import Gold, Links
 from align.evaluation.link_files import at_line
+from align.evaluation.link_formats import OTHER_READINGS, parse_jsonl, parse_marked, renumber
 from align.io.reader import in_step
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from align.core.errors import Argument, LinksError, Remedy, plural
-from align.core.formats import (
+from align.core.types import Gold
+from align.evaluation.link_formats import (
     make_gold,
     parse_a3,
     parse_jsonl,
@@ -21,7 +22,6 @@ from align.core.formats import (
     recognise_links,
     renumber,
 )
-from align.core.types import Gold
 
 MOST_SILENT = 100_000
 """Sentences without links that a NAACL file may skip: a higher sentence number is taken for a mistake, since each

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from align.core.errors import Argument, LinksError, Remedy
-from align.core.formats import OTHER_READINGS
 from align.core.types import Gold, Links
 from align.evaluation.gold import LinksWarning, NumberedLinks
+from align.evaluation.link_formats import OTHER_READINGS
 from align.evaluation.metrics import METRICS, SAMPLES, SEED, Counts, Estimate, Test, aer, compare, count_all, estimate
 
 CLEARLY = 0.05
@@ -62,7 +62,7 @@ class Report:
     paired: Test | None
 
     def signature_parts(self) -> dict[str, str | int | None]:
-        """What the numbers depend on besides the files, for `align.core.signature.signature`."""
+        """What the numbers depend on besides the files, for `align.io.signature.signature`."""
         parts: dict[str, str | int | None] = {"n": len(self.gold)}
         if self.samples:
             parts |= {"ci": f"percentile-{self.samples}", "seed": self.seed, "test": self.paired}

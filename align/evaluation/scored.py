@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from align.core.errors import LinksError, show_value
-from align.core.formats import parse_jsonl, parse_marked, renumber
 from align.core.text import split_words
+from align.evaluation.link_formats import parse_jsonl, parse_marked, renumber
 
 Scores = Mapping[tuple[int, int], float]
 

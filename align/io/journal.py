@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any, BinaryIO
 
-from align.core.signature import read_choice
 from align.core.types import Choice
+from align.io.signature import read_choice
 
 LONGEST = 100_000
 """Bytes of a line: the journal never writes as many."""

@@ -19,13 +19,12 @@ from itertools import count as numbers
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any
 
 import torch
 
 from align.core.batching import OnBatch
-from align.core.stream import Job, OpenPool, Task
+from align.core.stream import Job, OpenPool, Pool, Task
 from align.io.children import no_current_folder
 
 METHOD = "fork" if sys.platform == "linux" else "spawn"
@@ -46,7 +45,7 @@ class _Worker:
     jobs: deque[Job] = field(default_factory=deque)
 
 
-class Workers:
+class Workers(Pool):
     """Does tasks in this process or, once they are shared, in several others, which end with the context.
 
     Args:
@@ -61,19 +60,14 @@ class Workers:
     def __init__(self, count: int, tasks: Mapping[str, Task], on_batch: OnBatch | None) -> None:
         # a process of multiprocessing's that may have no children does it all itself
         self._count = 1 if multiprocessing.current_process().daemon else count
-        self._tasks, self._on_batch = tasks, on_batch
+        super().__init__(tasks, on_batch)
         self._priorities = {name: n for n, name in enumerate(tasks)}
         self._numbers = numbers()
         self._backlog: list[tuple[int, int, Job]] = []
         self._workers: list[_Worker] = []
         self.shared = False
 
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for worker in self._workers:
             worker.process.kill()
         for worker in self._workers:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from align.core.errors import DataError, Remedy
-from align.core.signature import read_choice
 from align.core.types import Choice
 from align.io.differences import differences
+from align.io.signature import read_choice
 from align.jobs.files import RUN, InputFile, digest_of, exists, join, read_small, stat, whole_file
 
 T = TypeVar("T")

@@ -12,6 +12,9 @@ from align.core.errors import ModelError
 from align.core.types import Dtype
 from align.models.folder import ModelFolder
 
+Load = Callable[[ModelFolder, str, Dtype], Recorder]
+"""Loads a model from a folder to a device, with the given precision."""
+
 _loaded: WeakValueDictionary[tuple[Path, str, str, str], Recorder] = WeakValueDictionary()
 """Recorders in use, by checkpoint, name, device and dtype."""
 
@@ -24,9 +27,7 @@ def remember(recorder: Recorder, folder: ModelFolder, device: str, dtype: Dtype)
     _loaded[folder.absolute().checkpoint, recorder.name, device, dtype] = recorder
 
 
-def load_again(
-    load: Callable[[ModelFolder, str, Dtype], Recorder], name: str, folder: ModelFolder, device: str, dtype: Dtype
-) -> Recorder:
+def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
     """The recorder that this process has of the same files, or that model loaded again.
 
     Args:

@@ -13,9 +13,9 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from align.core.pieces import BEGINNINGS, CONTINUED, ENDING
 from align.core.text import normalize
 from align.core.types import Span
+from align.models.ids import BEGINNINGS, CONTINUED, ENDING
 
 CUTS = ("spaces", "characters", "pieces", "icu")
 """What may be a word: what stands between spaces, a character, a piece of the model, or what ICU takes for one."""

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from align.core.backend import Translator
 from align.core.batching import BLANK, LONGEST_PIECE, OnBatch, chunks, encode, exceeds
-from align.core.errors import PairError, Remedy
+from align.core.errors import PairError, Remedy, shorten
 from align.core.merging import NULL
+from align.core.pieces import IdPair
 from align.core.settings import Search
 from align.core.stream import InOrder, OnChoice, Pool, Task, align_stream, aligning, attempt, error_last
-from align.core.text import number_sentences
+from align.core.text import words_of
 from align.core.types import Alignment, Choice, Pair, Pieces, Place
 from align.models.detokenize import UNKNOWN
 from align.models.unknown import replace_unknown, unknown_part
@@ -57,6 +58,24 @@ def translate(
             "blank". Those before it come out first.
     """
     return _translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
+
+
+def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
+    """Yield sentences as pairs without a target, for translation; of pairs the source and the number.
+
+    Raises:
+        TypeError: a single sentence in place of several, or one that is neither a string nor a sequence of words.
+        ValueError: a word contains a space or is empty.
+    """
+    if isinstance(sentences, str | bytes):
+        raise TypeError(f"{shorten(repr(sentences))} is one sentence: give a list of sentences")
+    for number, one in enumerate(sentences, 1):
+        if isinstance(one, IdPair):
+            raise TypeError(f"sentence {number} is given in ids: only text can be translated")
+        if isinstance(one, Pair):
+            yield one.with_target(())
+        else:
+            yield Pair(words_of(one, f"sentence {number}"), (), number)
 
 
 def _translating(aligner: Aligner, search: Search) -> _Translating:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from align.core.formats import make_gold, parse_pharaoh
 from align.core.types import Cell, Gold, Pair
+from align.evaluation.link_formats import make_gold, parse_pharaoh
 from align.view.page import Attention, make_page
 from tests.browser.toy_page import GOLD, ONE, TEXT, TWO, Visit, lines, numbers, system, words
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from align.core.formats import make_gold, parse_pharaoh
 from align.core.types import Pair
+from align.evaluation.link_formats import make_gold, parse_pharaoh
 from align.view.page import System
 
 Visit = Callable[..., Any]

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from align import Aligner, Alignment, Direction, Pair, Settings, load, two_way
-from align.core.symmetrize import METHODS
 from align.core.types import Gold
+from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import aer, count_all
 from tests.conftest import plain
 from tests.eval.conftest import Result, read_table
@@ -62,11 +62,11 @@ def test_variants_that_the_library_has_are_its_own(
     assert sign.startswith("# variants|fairseq:de-en@")
     assert sign[2:] in result.out
     rates = {(row["part"], row["variant"], row["threshold"]): row["aer_toy"] for row in rows}
-    assert len(rates) == len(rows) == 98 + len(METHODS)
+    assert len(rates) == len(rows) == 98 + len(ALL_METHODS)
     ours = two_way(*models)
     assert rates["soft", "reference", "0.5"] == rate(ours(text))
     assert next(row["p"] for row in rows if row["variant"] == "reference") == "1.0000"
-    for method in METHODS:
+    for method in ALL_METHODS:
         assert rates["heuristics", method, ""] == rate(two_way(*models, method)(text))
     forward, reverse = (settings_at(cell) for cell in sign.split("|")[3].removeprefix("forward:").split(", reverse:"))
     directions = (models[0], forward), (models[1], reverse)

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from align.core.formats import NaaclLink, format_a3, format_naacl, make_gold, number
-from align.core.symmetrize import METHODS
+from align.core.formats import format_a3
 from align.core.types import Alignment, Gold, Pair
+from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.link_files import LINK_FORMATS
-from tests.corpora import format_marked
+from align.evaluation.link_formats import NaaclLink, make_gold, number
+from tests.corpora import format_marked, format_naacl
 
 WORDS = (
     "das",
@@ -239,7 +240,7 @@ def make(seed: int, count: int) -> Case:
         whole = whole and intact
     shown = [f"./{name}" for name in names]
     if combining:
-        arguments = [*shown, "-q", "--symmetrize", draw.choice(tuple(METHODS))]
+        arguments = [*shown, "-q", "--symmetrize", draw.choice(tuple(ALL_METHODS))]
     else:
         text = draw.random() < 0.4
         arguments = ["-g", *shown, *_options(draw, text, systems, base)]

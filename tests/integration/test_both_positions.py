@@ -11,8 +11,8 @@ import torch
 from align import Aligner, Direction, Settings, __version__
 from align.core.choice import Calibration
 from align.core.scores import both_positions
-from align.core.signature import describe, signature
 from align.core.types import Cell, Choice, Place
+from align.io.signature import describe, signature
 from tests.conftest import align_and_choose, example_pairs, plain
 
 

@@ -93,8 +93,8 @@ def test_one_model_for_both_directions(
     assert built.call_count == 1
     forward: Any = load(folder, options=ModelOptions(source_lang=made.source, target_lang=made.target))
     reverse: Any = load(folder, options=ModelOptions(source_lang=made.target, target_lang=made.source))
-    assert forward.recorder.transformer is reverse.recorder.transformer
-    assert forward.recorder.name != reverse.recorder.name
+    assert forward.forward.recorder.transformer is reverse.forward.recorder.transformer
+    assert forward.forward.recorder.name != reverse.forward.recorder.name
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TextWarning)
         pairs: list[Any] = [line.split(" ||| ") for line in TEXT.splitlines()]

@@ -176,7 +176,7 @@ def test_tied_tables_are_one(tmp_path: Path) -> None:
     module, _ = write_model(find_model("facebook/m2m100_418M").with_pieces(1200), tmp_path)
     options = ModelOptions(source_lang="de", target_lang="en")
     for _ in range(2):
-        transformer = load(tmp_path, options=options).recorder.transformer  # type: ignore[attr-defined]
+        transformer = load(tmp_path, options=options).forward.recorder.transformer  # type: ignore[attr-defined]
         assert transformer.encoder.embedding.pieces is transformer.decoder.embedding.pieces
         (tmp_path / "model.safetensors").unlink(missing_ok=True)
         torch.save(module.state_dict(), tmp_path / "pytorch_model.bin")

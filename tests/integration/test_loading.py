@@ -78,7 +78,7 @@ def test_devices_that_are_there(device: str, picked: str, monkeypatch: pytest.Mo
 USE = """
 import warnings, align
 aligner = align.load(device="cpu")
-list(aligner.translate(["das haus"], align.Search(beam=1)))
+list(align.translate(aligner, ["das haus"], align.Search(beam=1)))
 align.two_way(aligner, align.load("en-de", device="cpu")).align("das haus", "the house")
 align.evaluate, align.heat_grid
 warnings.warn("mine")

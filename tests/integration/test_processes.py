@@ -97,12 +97,12 @@ def test_where_the_model_is_not_loaded_yet_it_is_loaded_once(
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
     again = pickle.loads(pickled)
-    assert again.recorder.name == name
+    assert again.forward.recorder.name == name
     assert again.align(*PAIR) == expected
-    same = id(again.recorder)
+    same = id(again.forward.recorder)
     del again
     gc.collect()
-    assert id(pickle.loads(pickled).recorder) == same
+    assert id(pickle.loads(pickled).forward.recorder) == same
 
 
 def test_another_model_in_the_same_place_is_refused(either_model: Path) -> None:

@@ -16,8 +16,8 @@ from align.baselines import fast_align
 from align.baselines.fast_align import _SYSTRAN, Table
 from align.baselines.tools import TOOLS, align_with, open_run
 from align.core.errors import PairError
-from align.core.symmetrize import symmetrize
 from align.core.types import Links, Pair, Pieces, TextWarning
+from align.evaluation.dialects import symmetrize
 from tests.conftest import example_pairs, needs_systran
 from tests.corpora import NUMBERED_WORDS, turned, word_by_word
 

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align import Aligner, Alignment, Direction, Pair, PairError, Search, Settings, load, two_way
+from align import Aligner, Alignment, Direction, Pair, PairError, Search, Settings, load, translate, two_way
+from align.core import aligner as aligners
 from align.core import stream
 from align.core.batching import chunks, slices
 from align.core.stream import InOrder, error_last
@@ -37,7 +38,7 @@ KNOWN = Settings(position="input", layer=RIGHT.layer, head=RIGHT.head, threshold
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Slices that a few short lines make several of; and no process is left at the end."""
     monkeypatch.setattr(stream, "SLICE_WORDS", 300)
-    monkeypatch.setattr(stream, "SHARED_BUFFER", 2)
+    monkeypatch.setattr(aligners, "SHARED_BUFFER", 2)
     monkeypatch.setattr(translating, "SEARCH_WORDS", 100)
     yield
     assert not multiprocessing.active_children()
@@ -95,7 +96,7 @@ def test_workers_find_what_one_process_does(layer: Any, buffer: int) -> None:
     both_ways(two, lambda one, told: one(text, told.choice, told.batch))
     both_ways(replace(two, method="soft"), lambda one, told: one(text, told.choice, told.batch))
     sentences = [source for source, _ in numbers(300)]
-    found = both_ways(aligner, lambda one, told: one.translate(sentences, Search(beam=1), told.choice, told.batch))
+    found = both_ways(aligner, lambda one, told: translate(one, sentences, Search(beam=1), told.choice, told.batch))
     assert found[6].pair == Pair(("6", "7", "8", "9", "10", "11", "12"), ("12", "11", "10", "9", "8", "7", "6"), 7)
 
 
@@ -199,7 +200,7 @@ def test_started_anew_workers_load_the_model_again(tmp_path: Path, monkeypatch: 
     toy.save_trained_model(tmp_path / "toy")
     aligner = load(tmp_path / "toy", device="cpu", layer=1, head=1, position="input")
     sentences = [" ".join(toy.SOURCE_WORDS[: 1 + n % 6]) for n in range(100)]
-    both_ways(aligner, lambda one, told: one.translate(sentences, Search(beam=1), told.choice, told.batch))
+    both_ways(aligner, lambda one, told: translate(one, sentences, Search(beam=1), told.choice, told.batch))
 
 
 @pytest.mark.parametrize(("sizes", "message"), [({"workers": 0}, "workers is a number from 1; not 0")])

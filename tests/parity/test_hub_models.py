@@ -65,7 +65,7 @@ def ids_of(recorder: Any, side: str, sentences: Iterable[str] = SENTENCES) -> li
 
 
 def test_pieces_of_hard_sentences(saved: Saved) -> None:
-    recorder = saved.load().recorder
+    recorder = saved.load().forward.recorder
     assert set(saved.ids) == {"source", "target"}
     for side, expected in saved.ids.items():
         found = ids_of(recorder, side)
@@ -87,7 +87,7 @@ def sentence(recorder: Any, model: HubModel, pair: Pair) -> naive_hugging.Senten
 
 def test_attention_and_links(saved: Saved) -> None:
     aligner = saved.load()
-    recorder, model = aligner.recorder, saved.model
+    recorder, model = aligner.forward.recorder, saved.model
     pieces = [recorder.encode(pair) for pair in PAIRS]
     recorded = list(recorder.record(collate(pieces, recorder.pad), range(1, recorder.layers + 1)))
     expected: dict[Any, list[Alignment]] = {}
@@ -120,7 +120,7 @@ def test_folders_of_transformers_4(name: str, tmp_path: Path) -> None:
         (tmp_path / file).unlink(missing_ok=True)
     shutil.copytree(GOLDEN / name, tmp_path, dirs_exist_ok=True)
     expected: Ids = json.loads((GOLDEN / name / "ids.json").read_text(encoding="utf-8"))
-    recorder = Saved(model, tmp_path, None, expected).load().recorder
+    recorder = Saved(model, tmp_path, None, expected).load().forward.recorder
     for side in ("source", "target"):
         assert ids_of(recorder, side) == expected[side]
 
@@ -167,7 +167,10 @@ def test_shards_and_half_precision_give_the_same_links(tmp_path: Path) -> None:
             half.save_pretrained(folder, max_shard_size="60KB" if name == "shards" else "5GB")
         aligner = Saved(model, folder, None, ids).load()
         links.append(
-            [alignment.links for alignment in Aligner(Direction(aligner.recorder, plain("norm", "input", 2, 1)))(PAIRS)]
+            [
+                alignment.links
+                for alignment in Aligner(Direction(aligner.forward.recorder, plain("norm", "input", 2, 1)))(PAIRS)
+            ]
         )
     assert (tmp_path / "shards" / "model.safetensors.index.json").is_file()
     assert links[0] == links[1] == links[2]

@@ -12,10 +12,10 @@ import pytest
 
 from align import Aligner, Direction, Pair
 from align.core.consistency import Vocabulary, lexical_consistency
-from align.core.formats import make_gold
 from align.core.merging import collate
 from align.core.scores import cell_scores, target_rows
 from align.core.types import Cell, Links
+from align.evaluation.link_formats import make_gold
 from align.evaluation.metrics import aer, count
 from align.evaluation.rules import apply_rules, correlate
 from align.evaluation.sweep import sweep

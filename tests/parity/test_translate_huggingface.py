@@ -14,7 +14,7 @@ import torch
 from align import Pair, load, translate, two_way
 from align.core.settings import Search
 from align.io.pool import processes
-from align.models.huggingface.translator import HuggingFaceTranslator
+from align.models.huggingface.recorder import HuggingFaceTranslator
 from align.training.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import example_pairs
@@ -116,7 +116,7 @@ def test_order_is_kept_by_workers_and_pickles(moved: Path) -> None:
     expected = [alignment.pair for alignment in translate(aligner, lines, search)]
     assert [pair.id for pair in expected] == [*range(1, 501)]
     shared = pickle.loads(pickle.dumps(replace(aligner, pool=processes(2), buffer=500)))
-    assert [alignment.pair for alignment in shared.translate(lines, search)] == expected
+    assert [alignment.pair for alignment in translate(shared, lines, search)] == expected
 
 
 def test_in_two_directions(moved: Path, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from align import LinksError, __version__, evaluate, parse_marked, parse_pharaoh, read_gold, read_hypotheses
 from align.cli.common import as_flag
-from align.core.signature import signature
 from align.evaluation.gold import LinksWarning
 from align.evaluation.metrics import METRICS, compare, estimate
+from align.io.signature import signature
 
 GOLD = [parse_marked(line) for line in ("0-0 1p1 2-2", "0-0", "1-1 0-0")] * 20
 ONE = [parse_pharaoh(line) for line in ("0-0 1-1", "0-0", "0-0 1-1")] * 20

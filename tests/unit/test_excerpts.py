@@ -13,9 +13,9 @@ from align.analysis.data.chunks import parse_sentences
 from align.analysis.data.gap import COLUMNS, read_gap
 from align.analysis.data.treebank import read_conllu
 from align.core.errors import LONGEST_MESSAGE, DataError
-from align.core.formats import parse_jsonl, parse_naacl
 from align.core.text import find_spans
 from align.evaluation.link_files import read_links
+from align.evaluation.link_formats import parse_jsonl, parse_naacl
 from align.evaluation.scored import parse_scored
 from align.io.reader import read_bitext
 from align.io.toml import parse_toml

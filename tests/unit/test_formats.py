@@ -13,13 +13,17 @@ from hypothesis import strategies as st
 from align.core.errors import printable
 from align.core.formats import (
     FORMATS,
-    HIGHEST,
-    NaaclLink,
     format_a3,
     format_jsonl,
-    format_naacl,
     format_naacl_links,
     format_pharaoh,
+    to_json,
+)
+from align.core.types import Alignment, Gold, Links, Pair
+from align.evaluation.link_files import read_links, renumber_file
+from align.evaluation.link_formats import (
+    HIGHEST,
+    NaaclLink,
     make_gold,
     number,
     parse_a3,
@@ -28,12 +32,9 @@ from align.core.formats import (
     parse_naacl,
     parse_pharaoh,
     renumber,
-    to_json,
 )
-from align.core.types import Alignment, Gold, Links, Pair
-from align.evaluation.link_files import read_links, renumber_file
 from align.io.reader import read_lines
-from tests.corpora import format_marked
+from tests.corpora import format_marked, format_naacl
 
 PAIR = Pair(("das", "Haus", "\u2028"), ("the", "\x1b[31m", "house"), 7)
 A3 = (

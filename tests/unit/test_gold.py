@@ -15,9 +15,9 @@ import pytest
 import align
 from align import LinksError, Pair, read_gold, read_hypotheses, read_text
 from align.cli.common import as_flag
-from align.core.formats import make_gold
 from align.core.types import TextWarning
 from align.evaluation.gold import LinksWarning, match_lengths, warn_if_exchanged
+from align.evaluation.link_formats import make_gold
 
 TEXT = [Pair(("a", "b", "c"), ("x", "y", "z"), 1), Pair(("d", "e"), ("u", "v"), 2)]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from align.cli.common import write_links
-from align.core.formats import FORMATS, make_gold, recognise_links
+from align.core.formats import FORMATS
 from align.core.types import Alignment, Pair
 from align.evaluation.link_files import (
     BASES,
@@ -22,6 +22,7 @@ from align.evaluation.link_files import (
     read_links,
     renumber_file,
 )
+from align.evaluation.link_formats import make_gold, recognise_links
 from align.io.reader import read_lines
 
 A3 = """# Sentence pair ({0}) source length 2 target length 3 alignment score : 0.01

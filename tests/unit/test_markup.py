@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from align.core.formats import parse_pharaoh
+from align.evaluation.link_formats import parse_pharaoh
 from align.transfer.markup import Placement, transfer_markup
 
 HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align.core.formats import make_gold
 from align.core.types import Gold, Links
+from align.evaluation.link_formats import make_gold
 from align.evaluation.metrics import METRICS, Counts, Test, aer, compare, count, count_all, estimate, worst
 
 TESTS = get_args(Test)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core.formats import make_gold, parse_pharaoh
 from align.core.types import Cell, Pair
+from align.evaluation.link_formats import make_gold, parse_pharaoh
 from align.view.page import SCRIPTS, Attention, System, make_page
 
 TEXT = [Pair(("a", "b"), ("x", "y"), 1), Pair(("c",), (), 2)]

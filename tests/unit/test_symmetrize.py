@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align.core.formats import parse_pharaoh, renumber
-from align.core.symmetrize import METHODS, symmetrize
 from align.core.types import Links
+from align.evaluation.dialects import ALL_METHODS, symmetrize
+from align.evaluation.link_formats import parse_pharaoh, renumber
 from tests.conftest import ROOT, SHARED
 from tests.naive_growing import GROWING
 
@@ -118,19 +118,19 @@ def test_a_long_chain_is_grown_from_either_end(method: str, last: bool) -> None:
     assert len(symmetrize(forward, reverse, method)) >= 50_000  # a diagonal step may cover two words at once
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ALL_METHODS)
 @given(forward=some_links, reverse=some_links)
 def test_every_method_lies_between_intersection_and_union(method: str, forward: Links, reverse: Links) -> None:
     assert forward & reverse <= symmetrize(forward, reverse, method) <= forward | reverse
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ALL_METHODS)
 @given(links=some_links)
 def test_links_with_themselves_stay_as_they_are(method: str, links: Links) -> None:
     assert symmetrize(links, links, method) == links
 
 
-@pytest.mark.parametrize("method", [method for method in METHODS if "-final" in method])
+@pytest.mark.parametrize("method", [method for method in ALL_METHODS if "-final" in method])
 @given(forward=some_links, reverse=some_links)
 def test_final_only_adds(method: str, forward: Links, reverse: Links) -> None:
     grown = method.partition("-final")[0]

@@ -4,8 +4,8 @@ import pytest
 
 from align import __version__
 from align.core.settings import Settings
-from align.core.signature import Parts, describe, describe_reverse, signature
 from align.core.types import Alignment, Cell, Choice, Gold, Pair, Place
+from align.io.signature import Parts, describe, describe_reverse, signature
 from tests.conftest import plain
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from wcwidth import wcswidth
 
 from align import grid, heat_grid
-from align.core.formats import make_gold
 from align.core.types import Alignment, Pair
+from align.evaluation.link_formats import make_gold
 from align.evaluation.tables import (
     NARROWEST,
     TABLES,

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core.formats import FORMATS, parse_pharaoh
+from align.core.formats import FORMATS
 from align.core.text import LinePair, find_spans, normalize, split_words
 from align.core.types import Alignment, Pair
+from align.evaluation.link_formats import parse_pharaoh
 
 lines = st.text(st.sampled_from("ab. \t\u00a0\u3000\u0301\U0001f600") | st.characters(exclude_categories=["Cs"]))
 

@@ -18,11 +18,11 @@ from align.cli.sweep import need
 from align.cli.translate import MAX_BEAM
 from align.core.errors import Argument, DataError, Remedy
 from align.core.settings import Search
-from align.core.signature import Parts
 from align.core.types import PARTS, Gold, Pair
 from align.evaluation.gold import LinkOptions, read_as
 from align.evaluation.metrics import SAMPLES, SEED
 from align.io.inputs import Input, check_files, name_shown, open_text
+from align.io.signature import Parts
 from align.view.findings import Finding
 
 SUMMARY = "Which heads does a model need to translate, and which to align? Each masked, and pruned one after the other"

@@ -11,8 +11,8 @@ from align.cli.common import say
 from align.cli.models import MODEL_OPTIONS
 from align.cli.options import number_up_to, seed_number, whole_number
 from align.cli.parser import Idle, Parser
-from align.core.signature import Parts
 from align.io.inputs import check_files
+from align.io.signature import Parts
 from align.view.findings import Finding
 
 SUMMARY = "Is attention exclusive? Taggers of chunks that say the same and attend elsewhere"

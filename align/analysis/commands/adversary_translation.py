@@ -15,11 +15,11 @@ from align.cli.evaluation_options import add_link_options, add_range_option, lin
 from align.cli.options import seed_number, whole_number
 from align.cli.parser import Parser
 from align.core.errors import DataError
-from align.core.signature import Parts
 from align.core.types import Score
 from align.evaluation.gold import LinkOptions, read_as
 from align.io.inputs import Input, check_files, name_shown, open_text
 from align.io.reader import read_text
+from align.io.signature import Parts
 from align.view.findings import Finding
 
 SUMMARY = "How far can a translation model's cross-attention move, and what becomes of its links?"

@@ -17,9 +17,9 @@ from align.cli.sweep import need
 from align.core.batching import BUFFER
 from align.core.errors import Argument, DataError, Remedy
 from align.core.settings import Settings
-from align.core.signature import Parts, signature
 from align.core.types import PARTS, Part
 from align.io.inputs import Input, check_files
+from align.io.signature import Parts, signature
 from align.models.model_toml import ModelOptions
 from align.view.findings import Finding, draw_figures, write_tables
 

@@ -10,8 +10,8 @@ from align.analysis.commands.asked import load_inspected
 from align.analysis.commands.common import Common
 from align.cli.options import seed_number, whole_number
 from align.cli.parser import Parser
-from align.core.signature import Parts
 from align.io.inputs import check_files, name_shown
+from align.io.signature import Parts
 from align.view.findings import Finding
 
 SUMMARY = "Does a head of the encoder know whom a pronoun means? Heads on paragraphs of GAP"

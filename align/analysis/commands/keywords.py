@@ -11,8 +11,8 @@ from align.analysis.commands.common import Common
 from align.cli.options import seed_number, whole_number
 from align.cli.parser import Idle, Parser
 from align.cli.sweep import need
-from align.core.signature import Parts
 from align.io.inputs import check_files, name_shown
+from align.io.signature import Parts
 from align.view.findings import Finding
 
 SUMMARY = "Which heads look at key words, and how well do they find them? With fine-tuning and ablation"
@@ -100,7 +100,8 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     """What `align.analysis.keywords.question` finds in texts with keyphrases."""
     need("sklearn", "regressions", "scikit-learn")
     from align.analysis.data.keyphrases import SPLITS, Corpus, read_keyphrases
-    from align.analysis.keywords.question import Plan, keywords
+    from align.analysis.keywords.question import keywords
+    from align.analysis.keywords.scores import Plan
 
     shown = name_shown(options.keyphrases)
     documents = read_keyphrases(options.keyphrases, shown)

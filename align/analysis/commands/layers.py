@@ -14,8 +14,8 @@ from align.cli.common import open_output, say
 from align.cli.options import seed_number, whole_number
 from align.cli.parser import Idle, Parser
 from align.core.formats import to_json
-from align.core.signature import Parts
 from align.io.inputs import check_files, name_shown
+from align.io.signature import Parts
 from align.view.findings import Finding
 
 if TYPE_CHECKING:

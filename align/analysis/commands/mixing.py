@@ -9,7 +9,7 @@ from align.analysis.commands.asked import ask
 from align.analysis.commands.common import Common, Texts, add_text_files, read_texts
 from align.cli.options import seed_number
 from align.cli.parser import Parser
-from align.core.signature import Parts
+from align.io.signature import Parts
 from align.view.findings import Finding
 
 SUMMARY = "Which kinds of pieces get attention, and how much of it arrives? Norms against weights"

@@ -9,7 +9,7 @@ from align.analysis.commands.asked import ask
 from align.analysis.commands.common import Common, Texts, add_text_files, read_texts
 from align.cli.options import number_up_to, seed_number
 from align.cli.parser import Parser
-from align.core.signature import Parts
+from align.io.signature import Parts
 from align.view.findings import Finding
 
 SUMMARY = "What do maps of attention look like: stripes, diagonals, blocks?"

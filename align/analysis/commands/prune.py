@@ -16,7 +16,7 @@ from align.cli.options import whole_number
 from align.cli.parser import Idle, Parser
 from align.core.errors import ModelError
 from align.core.settings import Settings
-from align.core.signature import Parts
+from align.io.signature import Parts
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.view.findings import Finding

@@ -10,7 +10,7 @@ from align.analysis.commands.common import Common, Texts, add_text_files, read_t
 from align.cli.options import seed_number
 from align.cli.parser import Parser
 from align.cli.sweep import need
-from align.core.signature import Parts
+from align.io.signature import Parts
 from align.view.findings import Finding
 
 SUMMARY = "Which heads attend alike? Divergences of all pairs of heads, and a map of heads"

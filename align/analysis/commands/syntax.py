@@ -11,8 +11,8 @@ from align.analysis.commands.common import Common
 from align.cli.options import seed_number, whole_number
 from align.cli.parser import Parser
 from align.cli.sweep import need
-from align.core.signature import Parts
 from align.io.inputs import check_files, name_shown
+from align.io.signature import Parts
 from align.view.findings import Finding
 
 SUMMARY = "Does the encoder's attention know of syntax? Heads and probes on a treebank"

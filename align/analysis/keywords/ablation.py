@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from align.analysis.data.keyphrases import DEV, TEST, TRAIN, Corpus, Doubles, Marks
-from align.analysis.keywords.scores import Judged, best_threshold, f1_of, judge_marks
+from align.analysis.keywords.scores import Judged, Plan, best_threshold, f1_of, judge_marks
 from align.analysis.keywords.tuning import Marker, Sentence, own_encoder, predict, read_sentences, seeded, tune
 from align.analysis.maps import Inspected
 from align.analysis.models.heads import AttentionHead, attention_blocks, masked
-
-if TYPE_CHECKING:
-    from align.analysis.keywords.question import Plan
 
 STEPS = 6
 """Heads are masked in at most so many steps."""

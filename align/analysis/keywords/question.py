@@ -6,7 +6,6 @@ Letters: N words of all documents, C cells (heads of all layers), D documents.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from align.analysis.data.keyphrases import SPLITS, TRAIN, Corpus, Doubles
 from align.analysis.keywords.heads import MEASURES, HeadSums, Received, read_corpus, sum_heads
-from align.analysis.keywords.scores import Judged, draws, ends, judge_marks, judge_scores
+from align.analysis.keywords.scores import Judged, Plan, draws, ends, judge_marks, judge_scores
 from align.analysis.maps import Inspected
 from align.core.errors import DataError
 from align.evaluation.tables import Column, Interval, Value, percent
@@ -27,25 +26,6 @@ if TYPE_CHECKING:
 
 SYMBOLS = {"weights": "a", "norms": "‖af‖"}
 """What tables of heads call the measures."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How it is measured.
-
-    Attributes:
-        samples: of the bootstrap over documents; 0 for no intervals.
-        seed: of these, of fine-tuning, and of random orders.
-        epochs: of fine-tuning; 0 for none.
-        rate: of learning.
-        orders: random orders in which heads are taken away.
-    """
-
-    samples: int = 1000
-    seed: int = 1
-    epochs: int = 3
-    rate: float = 3e-4
-    orders: int = 5
 
 
 def regress(features: Doubles, corpus: Corpus) -> Doubles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,25 @@ from align.analysis.data.keyphrases import DEV, TEST, Corpus, Doubles, Marks, ru
 from align.evaluation.tables import Interval
 
 CERTAINTY = 0.95
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of the measurement.
+
+    Attributes:
+        samples: bootstrap samples of documents; 0 for no intervals.
+        seed: seed of the bootstrap, of fine-tuning and of random orders.
+        epochs: epochs of fine-tuning; 0 for none.
+        rate: peak learning rate.
+        orders: random orders in which heads are masked.
+    """
+
+    samples: int = 1000
+    seed: int = 1
+    epochs: int = 3
+    rate: float = 3e-4
+    orders: int = 5
 
 
 class Score(NamedTuple):

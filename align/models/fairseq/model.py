@@ -80,6 +80,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         positions,
         name=f"fairseq:{'-'.join(languages)}@{mark}",
         text=", ".join(map(str, rules)),
+        load=load_fairseq,
         origin=(folder.absolute(), device, dtype),
     )
     remember(recorder, folder, device, dtype)

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from align.core.batching import BATCH_TOKENS, of_one_length
 from align.core.merging import NULL
 from align.core.pieces import IdPair
 from align.core.settings import Search
 from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces
-from align.models.again import load_again
+from align.models.again import Load, load_again
+from align.models.detokenize import UNKNOWN, Detokenizer
+from align.models.engine.forking import under_way
 from align.models.engine.forward import Padded, Transformer
 from align.models.fairseq.architecture import fairseq_transformer
 from align.models.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK
+from align.models.fairseq.packed import pack
+from align.models.ids import pieces_of
 from align.models.preprocess import Preprocessor
 
 if TYPE_CHECKING:
@@ -102,7 +107,8 @@ class FairseqRecorder(FairseqAttention):
         max_positions: the most pieces that the model takes on either side.
         name: for the signature.
         text: how either side's text is prepared, for messages.
-        origin: the folder, device and dtype that the same is loaded from again.
+        load: loads such a model.
+        origin: folder, device and dtype, the arguments of `load`.
 
     Attributes:
         rules: how the (source, target) side's text is prepared.
@@ -117,10 +123,11 @@ class FairseqRecorder(FairseqAttention):
         *,
         name: str,
         text: str,
+        load: Load,
         origin: tuple[ModelFolder, str, Dtype],
     ) -> None:
         super().__init__(transformer, name=name)
-        self._origin = origin
+        self._load, self._origin = load, origin
         self._sides = sides
         self.rules = (sides[0].rules, sides[1].rules)
         self.languages = (self.rules[0].language, self.rules[1].language)
@@ -134,9 +141,7 @@ class FairseqRecorder(FairseqAttention):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled is where the model was loaded from, and not its weights."""
-        from align.models.fairseq.model import load_fairseq  # which makes recorders
-
-        return load_again, (load_fairseq, self.name, *self._origin)
+        return load_again, (self._load, self.name, *self._origin)
 
     def encode(self, pair: Pair) -> Pieces:
         """The model's pieces of one pair; `</s>` ends the source."""
@@ -152,7 +157,7 @@ class FairseqRecorder(FairseqAttention):
     def given(self, pair: IdPair) -> Pieces:
         """The pieces of a pair that is given as ids."""
         rows = len(self.transformer.encoder.embedding.pieces), len(self.transformer.decoder.embedding.pieces)
-        return pair.pieces(self.special, PAD, self.start, rows)
+        return pieces_of(pair, self.special, PAD, self.start, rows)
 
     def own_model(self) -> Any:
         """The same model as fairseq's own modules; loaded when it is first asked for.
@@ -177,11 +182,71 @@ class FairseqRecorder(FairseqAttention):
         """
         transformer = fairseq_transformer(_settings_of(model), _weights_of(model), self.device)
         return FairseqRecorder(
-            transformer, self._sides, self.max_positions, name=self.name, text=self.text, origin=self._origin
+            transformer,
+            self._sides,
+            self.max_positions,
+            name=self.name,
+            text=self.text,
+            load=self._load,
+            origin=self._origin,
         )
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
         """What translates with this model, by fairseq's beam search."""
-        from align.models.fairseq.translator import FairseqTranslator  # which is made of a recorder
-
         return FairseqTranslator(self, search, batch_tokens)
+
+
+class FairseqTranslator:
+    """Translates with a recorder's own model and dictionaries; see `Translator`.
+
+    Args:
+        recorder: whose model it is.
+        search: how to search.
+        batch_tokens: source pieces in a batch, each counted as often as the beam is wide.
+    """
+
+    def __init__(
+        self, recorder: FairseqRecorder, search: Search | None = None, batch_tokens: int = BATCH_TOKENS
+    ) -> None:
+        model = recorder.own_model()  # which mends fairseq
+        pack(model)
+        from fairseq.sequence_generator import SequenceGenerator
+
+        self.search = search or Search()
+        self.longest = recorder.max_positions[0]
+        self._recorder = recorder
+        self._batch_tokens = batch_tokens
+        self._detokenize = Detokenizer(recorder.rules[1])
+        self._dictionary = model.decoder.dictionary
+        self._generator = SequenceGenerator(
+            [model],
+            self._dictionary,
+            beam_size=self.search.beam,
+            len_penalty=self.search.length_penalty,
+            max_len_a=self.search.max_len_a,
+            max_len_b=self.search.max_len_b,
+        )
+
+    def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
+        """Translations of sentences that are given as pieces, `</s>` last.
+
+        A batch holds sentences of one length: fairseq limits a translation's length by the longest source of its batch,
+        but no translation shall depend on its neighbours.
+        """
+        translations: list[tuple[str, ...]] = [()] * len(sources)
+        for places in of_one_length([len(source) for source in sources], self._batch_tokens, self.search.beam):
+            for place, words in zip(places, self._translate([sources[place] for place in places]), strict=True):
+                translations[place] = words
+        return translations
+
+    def _translate(self, sources: Sequence[Sequence[int]]) -> Iterator[tuple[str, ...]]:
+        """Translate a batch of sentences of one length."""
+        tokens = torch.tensor(sources, device=self._recorder.device)  # [B, S]
+        lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
+        with self._recorder.turn, under_way():
+            beams = self._generator.generate(None, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
+        specials, unknown = self._dictionary.nspecial, self._dictionary.unk()
+        for hypotheses in beams:
+            ids = hypotheses[0]["tokens"].tolist()
+            pieces = [UNKNOWN if n == unknown else self._dictionary[n] for n in ids if n >= specials or n == unknown]
+            yield self._detokenize(pieces)

@@ -105,6 +105,7 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         name=f"huggingface:{'-'.join(known)}@{fingerprint((), repr((spec, digests)))}",
         languages=known,
         swapped=languages.swapped,
+        load=load_huggingface,
         origin=(folder.absolute(), device, dtype),
     )
     remember(recorder, folder, device, dtype)

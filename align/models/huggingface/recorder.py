@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from align.core.batching import BATCH_TOKENS, of_one_length
 from align.core.errors import shorten
 from align.core.merging import NULL
 from align.core.merging import PAD as PAD_WORD
 from align.core.pieces import IdPair
 from align.core.settings import Search
 from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, TextWarning
-from align.models.again import load_again
+from align.models.again import Load, load_again
+from align.models.detokenize import UNKNOWN, Detokenizer
+from align.models.engine.forking import under_way
 from align.models.engine.forward import Padded, Transformer
 from align.models.huggingface.text import TAG, Text
+from align.models.ids import pieces_of
 
 if TYPE_CHECKING:
     from align.core.backend import Translator
@@ -43,7 +47,8 @@ class HuggingFaceRecorder:
         max_positions: the most pieces that the model takes on either side, what surrounds them included.
         name: for the signature.
         languages: codes of the source's and the target's language.
-        origin: the folder, device and dtype that the same is loaded from again.
+        load: loads such a model.
+        origin: folder, device and dtype, the arguments of `load`.
 
     Attributes:
         transformer: the model.
@@ -67,6 +72,7 @@ class HuggingFaceRecorder:
         max_positions: tuple[int, int],
         name: str,
         languages: tuple[str, str],
+        load: Load,
         origin: tuple[ModelFolder, str, Dtype],
     ) -> None:
         self.transformer = transformer
@@ -74,7 +80,7 @@ class HuggingFaceRecorder:
         self.start: Sequence[int] = tuple(start)
         self._prefix = tuple(prefix)
         self._tags = {piece: text.ids[0](piece) for piece in text.codes.values()} if tagged else {}
-        self._origin = origin
+        self._load, self._origin = load, origin
         self._warned = False
         self._learned = learned
         self._own_model: Any = None
@@ -96,9 +102,7 @@ class HuggingFaceRecorder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled is where the model was loaded from, and not its weights."""
-        from align.models.huggingface.model import load_huggingface  # which makes recorders
-
-        return load_again, (load_huggingface, self.name, *self._origin)
+        return load_again, (self._load, self.name, *self._origin)
 
     def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
         """Attention of the given layers (from 1), lowest first; see `Recorder.record`.
@@ -158,7 +162,7 @@ class HuggingFaceRecorder:
         """The pieces of a pair that is given as ids."""
         stacks = self.transformer.encoder, self.transformer.decoder
         rows = len(stacks[0].embedding.pieces), len(stacks[1].embedding.pieces)
-        return pair.pieces(self.special, self.pad, self.start, rows)
+        return pieces_of(pair, self.special, self.pad, self.start, rows)
 
     def own_model(self) -> Any:
         """The same model as transformers' own module; loaded when it is first asked for.
@@ -177,6 +181,81 @@ class HuggingFaceRecorder:
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:
         """What translates with this model, by transformers' beam search."""
-        from align.models.huggingface.translator import HuggingFaceTranslator  # which is made of a recorder
-
         return HuggingFaceTranslator(self, search, batch_tokens)
+
+
+class HuggingFaceTranslator:
+    """Translates with a recorder's own model and vocabulary; see `Translator`.
+
+    It searches as fairseq does, whatever generation_config.json says: until there are as many translations as the beam
+    is wide, none of them without a piece, each with an end. Padding is never generated.
+
+    Args:
+        recorder: whose model it is.
+        search: how to search.
+        batch_tokens: source pieces in a batch, each counted as often as the beam is wide.
+    """
+
+    def __init__(
+        self, recorder: HuggingFaceRecorder, search: Search | None = None, batch_tokens: int = BATCH_TOKENS
+    ) -> None:
+        self.search = search or Search()
+        self._recorder = recorder
+        self._batch_tokens = batch_tokens
+        self._model = recorder.own_model()
+        self.longest: int = self._model.config.max_position_embeddings
+        text = recorder.prepared
+        self._pieces = {number: piece for piece, number in text.known.items()} | {text.unk: UNKNOWN}
+        self._detokenize = Detokenizer(text.sides[1].rules, text.join)
+
+    def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
+        """Translations of sentences that are given as pieces.
+
+        A batch holds sentences of one length, so that no translation depends on its neighbours.
+        """
+        translations: list[tuple[str, ...]] = [()] * len(sources)
+        for places in of_one_length([len(source) for source in sources], self._batch_tokens, self.search.beam):
+            for place, words in zip(places, self._translate([sources[place] for place in places]), strict=True):
+                translations[place] = words
+        return translations
+
+    def _translate(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
+        """Translate a batch of sentences of one length."""
+        tokens = torch.tensor(sources, device=self._recorder.device)  # [B, S]
+        settings = self._settings(tokens.shape[1])
+        with self._recorder.turn, under_way():
+            found = self._model.generate(tokens, attention_mask=torch.ones_like(tokens), generation_config=settings)
+        return [self._words(ids) for ids in found[:, len(self._recorder.start) :].tolist()]
+
+    def _settings(self, length: int) -> Any:
+        """How to generate, in transformers' words, for sources of so many pieces."""
+        config, start = self._model.config, self._recorder.start
+        # transformers 5.23 makes a T5's cache for as many layers as its encoder has
+        cache = getattr(config, "num_layers", 0) == getattr(config, "num_decoder_layers", 0)
+        pieces = min(
+            int(self.search.max_len_a * length + self.search.max_len_b),
+            self.longest - len(start),
+            self._recorder.max_positions[1] - 1,
+        )
+        more = len(start) - 1  # which count as generated
+        return type(self._model.generation_config)(
+            num_beams=self.search.beam,
+            length_penalty=self.search.length_penalty,
+            early_stopping=self.search.beam > 1,
+            min_new_tokens=more + 1,
+            max_new_tokens=more + pieces + 1,
+            decoder_start_token_id=start[0],
+            forced_bos_token_id=start[1] if more else None,
+            forced_eos_token_id=config.eos_token_id,
+            eos_token_id=config.eos_token_id,
+            pad_token_id=self._recorder.pad,
+            suppress_tokens=None if config.pad_token_id in (None, config.eos_token_id) else [config.pad_token_id],
+            renormalize_logits=config.model_type == "marian",  # whose padding takes a part of all probability
+            use_cache=cache,
+        )
+
+    def _words(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The words of what was generated, up to its end; special pieces are none."""
+        end = self._model.config.eos_token_id
+        kept = ids[: ids.index(end)] if end in ids else ids
+        return self._detokenize([self._pieces[n] for n in kept if n in self._pieces])

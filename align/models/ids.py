@@ -1,0 +1,114 @@
+"""Piece ids from elsewhere: what a model reads of them, and which words they belong to."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Container, Iterable, Sequence
+from itertools import accumulate
+
+from align.core.errors import PairError
+from align.core.pieces import IdPair, WordOf
+from align.core.types import Pieces
+
+BEGINNINGS = ("\u2581", "\u0120")
+"""Marks of a word's first piece, in sentencepiece and in byte-level BPE."""
+
+ENDING = "</w>"
+"""Mark of a word's last piece in FSMT's vocabularies."""
+
+CONTINUED = "@@"
+"""Mark of all but a word's last piece in subword-nmt."""
+
+
+def pieces_of(
+    pair: IdPair, special: tuple[Container[int], Container[int]], pad: int, start: Sequence[int], rows: tuple[int, int]
+) -> Pieces:
+    """Return the pieces that a model reads of a pair given as ids.
+
+    Args:
+        special: ids of source and target that belong to no word.
+        pad: id of padding.
+        start: ids that the decoder reads before a target.
+        rows: vocabulary size of source and target.
+
+    Raises:
+        PairError: an id outside the vocabulary, a source without a special piece, or a target that begins with other
+            special pieces than the model's.
+    """
+    for name, ids, known in (("source", pair.source_ids, rows[0]), ("target", pair.target_ids, rows[1])):
+        if max(ids, default=0) >= known:
+            raise PairError(f"the {name} has id {max(ids):,}, the model has {known:,}, from 0", line=pair.id)
+    source = [
+        (n, -1 if word is None else word)
+        for n, word in zip(pair.source_ids, _or_each(pair.source_words, pair.source_ids, special[0]), strict=True)
+        if word is not None or n != pad
+    ]
+    if pair.source and all(word >= 0 for _, word in source):
+        raise PairError("the source has no special piece, such as </s>: give all that the encoder reads", line=pair.id)
+    words = _or_each(pair.target_words, pair.target_ids, special[1])
+    own = [k for k, word in enumerate(words) if word is not None]
+    first, end = (own[0], own[-1] + 1) if own else (0, 0)
+    before = [n for n in pair.target_ids[:first] if n != pad or n in start][-len(start) :]
+    if before and before != list(start[-len(before) :]):
+        what = f"the target begins with {before}, the model's with {list(start)}: is this its target language?"
+        raise PairError(what, line=pair.id)
+    return Pieces(
+        [n for n, _ in source],
+        [word for _, word in source],
+        pair.target_ids[first:end],
+        [-1 if word is None else word for word in words[first:end]],
+        (len(pair.source), len(pair.target)),
+    )
+
+
+def _or_each(words: WordOf | None, ids: Sequence[int], special: Container[int]) -> WordOf:
+    if words is not None:
+        return words
+    return tuple(None if n in special else k for k, n in enumerate(ids))
+
+
+def words_of_pieces(pieces: Iterable[str], special: Collection[str] = ()) -> list[int | None]:
+    """Return the word of each piece, by the marks of its tokenizer.
+
+    A word's first piece begins with `▁` (sentencepiece) or `Ġ` (byte-level BPE), or its last piece ends with `</w>`
+    (FSMT), or all but its last piece end with `@@` (subword-nmt).
+
+    Args:
+        pieces: as `convert_ids_to_tokens` of a tokenizer returns.
+        special: pieces that belong to no word, such as its `all_special_tokens`.
+
+    Raises:
+        ValueError: several pieces, and none has such a mark.
+    """
+    given = list(pieces)
+    words = accumulate(_begins([piece for piece in given if piece not in special]), initial=0)
+    return [None if piece in special else next(words) for piece in given]
+
+
+def _begins(pieces: Sequence[str]) -> list[bool]:
+    """Return whether each piece but the first begins another word."""
+    if any(piece.startswith(BEGINNINGS) for piece in pieces):
+        return [piece.startswith(BEGINNINGS) for piece in pieces[1:]]
+    if any(piece.endswith(ENDING) for piece in pieces):
+        return [piece.endswith(ENDING) for piece in pieces[:-1]]
+    if any(piece.endswith(CONTINUED) for piece in pieces) or len(pieces) < 2:
+        return [not piece.endswith(CONTINUED) for piece in pieces[:-1]]
+    raise ValueError(
+        f"no piece says where a word begins or ends, by {BEGINNINGS[0]}, {BEGINNINGS[1]}, {ENDING} or {CONTINUED}: "
+        "give the word of each, such as a tokenizer's word_ids(), or its offsets to words_of_offsets"
+    )
+
+
+def words_of_offsets(text: str, offsets: Iterable[Sequence[int]]) -> list[int | None]:
+    """Return the word of each piece, by its place in a text whose words are between spaces.
+
+    Args:
+        text: the sentence.
+        offsets: first character of each piece and the one after its last; special pieces are empty.
+    """
+    starts = [n for n, letter in enumerate(text) if letter not in " \t" and (n == 0 or text[n - 1] in " \t")]
+    found: list[int | None] = []
+    for begin, end in offsets:
+        letters = (n for n in range(begin, len(text)) if text[n] not in " \t")
+        found.append(None if begin == end else bisect_right(starts, next(letters, len(text))) - 1)
+    return found
