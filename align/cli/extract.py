@@ -118,8 +118,6 @@ class Extraction:
             if lines < done:
                 size = f"({options.models.buffer:,} at a time)"
                 became = f"{lines:,} of them are kept {size}; {became}" if lines else f"none is kept yet {size}"
-        elif options.outputs:
-            became = f"{results.complete:,} of {plural(len(options.outputs), 'file')} written"
         elif options.output in (None, "-") or (os.path.exists(options.output) and not os.path.isfile(options.output)):
             if isinstance(error, OSError) and not isinstance(error, ChildProcessError):  # of writing, perhaps
                 return ""

@@ -40,7 +40,6 @@ PRESETS = {"paper": {"position": "input", "head": "all", "reverse_head": "all", 
 EXAMPLES = """examples:
   extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
   zcat big.tsv.gz | extract-align -o big.links           millions of lines, in a pipe
-  extract-align a.tsv b.tsv.gz -o links/                 links/a.tsv.links and links/b.tsv.links
   extract-align crawl.tsv --columns 2,3 --bad-lines blank --bad-lines-file bad.tsv    a text with a score before it
   extract-align big.tsv.gz -o big.links.gz --resume      the same command goes on after a stop
   extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl    two files and a fairseq model of your own
@@ -82,8 +81,7 @@ class Options(Asked):
     Attributes:
         input: what to read.
         keyboard: whether someone types it.
-        output: a file, or a folder; None or "-" for stdout.
-        outputs: of a folder: the file in it for each file of the input; none otherwise.
+        output: a file; None or "-" for stdout.
         bad_list: the file to list bad lines in, if there is to be one.
         resume: whether to go on where an interrupted run was stopped.
         format: a key of `align.core.formats.FORMATS`.
@@ -96,7 +94,6 @@ class Options(Asked):
     input: Input
     keyboard: bool
     output: str | None
-    outputs: tuple[str, ...]
     bad_list: str | None
     resume: bool
     format: str
@@ -173,7 +170,7 @@ def read_options(parser: Parser) -> Options:
     parser.refuse_idle(args, IDLE)
     if args.terms:
         args.format = "jsonl"
-    outputs = check_results(parser, args, wanted)
+    check_results(parser, args, wanted)
     check_translate(parser, args)
     method = args.symmetrize or SOFT
     joined = takes_threshold(parser, args)
@@ -182,7 +179,6 @@ def read_options(parser: Parser) -> Options:
         input=with_lines(wanted, args.format, args.words),
         keyboard=keyboard,
         output=args.output,
-        outputs=outputs,
         bad_list=args.bad_lines_file,
         resume=args.resume,
         format=args.format,

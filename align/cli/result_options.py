@@ -11,16 +11,6 @@ from align.core.formats import FORMATS
 from align.io.inputs import Input, check_files
 from align.models.divide import CUTS
 
-ENDINGS = {
-    "pharaoh": ".links",
-    "talp": ".links",
-    "jsonl": ".jsonl",
-    "naacl": ".naacl",
-    "giza": ".A3.final",
-    "offsets": ".offsets",
-}
-"""What the names of files in a folder of results end in."""
-
 
 def add_result_options(parser: argparse.ArgumentParser) -> None:
     """Where the links go, and in which form."""
@@ -64,12 +54,8 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     add_terms_option(group)
 
 
-def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, wanted: Input) -> tuple[str, ...]:
-    """Refuse, with exit code 2, what cannot be written, or not so.
-
-    Returns:
-        The file for each file of the input, where the output is a folder; none where it is not.
-    """
+def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, wanted: Input) -> None:
+    """Refuse, with exit code 2, what cannot be written, or not so."""
     _check_bad_list(parser, args, wanted)
     if args.words != "spaces":
         for name in ("reverse_model", "translate", "terms"):
@@ -79,23 +65,10 @@ def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, wan
         parser.error("--terms needs the name of a file")
     if args.resume and args.output in (None, "-"):
         parser.error("--resume goes with -o FILE")
-    folder = bool(args.output) and (args.output.endswith("/") or os.path.isdir(args.output))
-    if args.resume and (folder or (os.path.exists(args.output) and not os.path.isfile(args.output))):
+    if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):
+        parser.error(f"-o {args.output} is a folder: --input FILE … --output {args.output} writes a file for each FILE")
+    if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
         parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
-    return _in_folder(parser, args, wanted) if folder else ()
-
-
-def _in_folder(parser: argparse.ArgumentParser, args: argparse.Namespace, wanted: Input) -> tuple[str, ...]:
-    """The file for each file of the input, in the folder of the output."""
-    if wanted.parallel or "-" in wanted.files:
-        parser.error(f"-o {args.output} is a folder, which goes with FILEs of both sides")
-    names = [os.path.basename(name.removesuffix(".gz").removesuffix(".xz")) for name in wanted.files]
-    if twice := [name for n, name in enumerate(names) if name in names[:n]]:
-        parser.error(f"two of the files would be {twice[0]}{ENDINGS[args.format]} in {args.output}")
-    paths = tuple(os.path.join(args.output, name + ENDINGS[args.format]) for name in names)
-    for path in paths:
-        check_files(parser, wanted.files, path)
-    return paths
 
 
 def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, wanted: Input) -> None:

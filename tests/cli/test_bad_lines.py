@@ -268,28 +268,6 @@ def test_several_files_are_one_text(run: Callable[..., Result], write: Callable[
     failed(run("-q", "a", "c"), "c, line 2: source has 41 pieces")
 
 
-def test_several_files_into_a_folder(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(a=GOOD * 2, b=b"", **{"c.tsv.gz": gzip.compress(b"und ||| and\nbad\n" + GOOD)}, d=b"")
-    one, two = links(run, GOOD, b"und ||| and\n")
-    expected = {"a.links": one * 2, "b.links": b"", "c.tsv.links": two + b"\n" + one, "d.links": b""}
-    for folder in ("new/", "new"):
-        result = run("a", "b", "c.tsv.gz", "d", "-o", folder, *BLANK, "--buffer", 4)
-        assert (result.code, result.out) == (0, b"")
-        assert "5 lines, 0 blank, 1 bad (1 wrong fields), " in result.err
-        assert {name: (Path("new") / name).read_bytes() for name in os.listdir("new")} == expected
-    assert run("-q", "a", "c.tsv.gz", "-o", "new/", *BLANK, "-f", "jsonl").code == 0
-    records = [json.loads(line) for line in (Path("new") / "c.tsv.jsonl").read_bytes().splitlines()]
-    assert [record["id"] for record in records] == [1, 2, 3]  # its own lines
-
-
-def test_files_that_are_complete_stay(run: Callable[..., Result], write: Callable[..., None]) -> None:
-    write(a=GOOD * 2, b=GOOD + b"bad\n", c=GOOD)
-    result = run("-q", "a", "b", "c", "-o", "out/")
-    failed(result, "b, line 2: no ||| and no TAB")
-    assert result.err.splitlines()[-1] == "extract-align: stopped after 3 lines; 1 of 3 files written"
-    assert os.listdir("out") == ["a.links"]
-
-
 def test_options_may_stand_between_files(run: Callable[..., Result], write: Callable[..., None]) -> None:
     write(**{"a": GOOD, "-b": GOOD})
     assert run("a", "-q", "./-b").out == run("-q", "--", "a", "-b").out == run("-q", stdin=GOOD * 2).out
@@ -319,7 +297,7 @@ def test_layer_and_head_are_chosen_once(
 ) -> None:
     toy.save_model(tmp_path / "toy")
     write(a=GOOD * 30, b=GOOD * 30)
-    result = run_main(extract.main, "-m", "toy/checkpoint.pt", "a", "b", "-o", "out/")
+    result = run_main(extract.main, "-m", "toy/checkpoint.pt", "a", "b", "-o", "links")
     assert result.err.count("by lexical consistency over 60 pairs") == 1
 
 
@@ -344,10 +322,8 @@ def test_two_sides_as_two_files_are_told_apart(run: Callable[..., Result], write
         (("-s", "a", "-t", "b", "--columns", "1,2"), "--columns goes with FILE, not with -s and -t"),
         (("a", "-", "-"), "only one of the files can be stdin"),
         (("a", "-s", "b", "-t", "c"), "either FILEs of both sides, or -s and -t"),
-        (("-s", "a", "-t", "b", "-o", "x/"), "-o x/ is a folder, which goes with FILEs of both sides"),
-        (("-o", "x/"), "-o x/ is a folder"),
-        (("a", "x/a.gz", "-o", "x/"), "two of the files would be a.links in x/"),
-        (("a", "-o", "x/", "--resume"), "--resume needs an ordinary file, and x/ is not one"),
+        (("a", "-o", "x/"), "-o x/ is a folder: --input FILE … --output x/ writes a file for each FILE"),
+        (("a", "-o", "/dev/null", "--resume"), "--resume needs an ordinary file, and /dev/null is not one"),
     ],
 )
 def test_wrong_usage(

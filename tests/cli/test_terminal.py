@@ -130,7 +130,6 @@ def test_how_far_a_run_came_that_was_stopped(stop: Callable[..., str]) -> None:
     assert stop(8, 1, OSError(28, "No space left"), "-f", "jsonl") == "extract-align: error: No space left\n"
     Path("links").write_bytes(b"of before")
     assert stop(8, *CTRL_C, "-o", "links") == "extract-align: interrupted after 10 lines; links left as it was\n"
-    assert stop(8, *CTRL_C, "-o", "out/") == "extract-align: interrupted after 10 lines; 0 of 1 file written\n"
     new = ("-o", "new", "--resume", "--buffer", 5)
     assert stop(4, *CTRL_C, *new) == "extract-align: interrupted after 5 lines; none is kept yet (5 at a time)\n"
     Path("text").write_bytes(b"\n")

@@ -69,7 +69,7 @@ def put(lines: list[str]) -> None:
     [
         ("text", "--scores", "-o", "links"),
         ("text", "-f", "jsonl", "--position", "both", "-o", "links.gz"),
-        ("one", "two", "--reverse-model", REVERSE, "--scores", "-o", "links/"),
+        ("one", "two", "--reverse-model", REVERSE, "--scores", "-o", "links"),
         ("text", "--reverse-model", REVERSE, "--symmetrize", "union", "-f", "naacl", "--layer", 1, "-o", "links"),
         ("de", "--translate", "--beam", 1, "--max-len-b", 5, "-f", "jsonl", "-o", "links"),
     ],
