@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from align._version import __version__
-from align.io.quiet import quietly
+from align.io.process import quietly
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner, Direction

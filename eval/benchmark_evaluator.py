@@ -24,7 +24,7 @@ from align.core.choice import all_cells
 from align.evaluation.link_formats import make_gold
 from align.evaluation.sweep import sweep
 from align.evaluation.swept import POSITIONS, SCORES
-from align.io.children import module
+from align.io.process import module
 
 SENTENCES, SYSTEMS, SAMPLES = 500, 3, 1000
 

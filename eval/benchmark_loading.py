@@ -25,7 +25,7 @@ from torch import Tensor
 from align import __version__
 from align.core.types import Dtype
 from align.evaluation.tables import Column, Value
-from align.io.children import python
+from align.io.process import python
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -39,7 +39,7 @@ SPARE = 1e9
 SCRIPT = """
 import sys, threading, time, warnings
 warnings.simplefilter("ignore")
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 keep_freed_memory()
 def anonymous():
     lines = open("/proc/self/status").read().splitlines()

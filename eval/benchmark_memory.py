@@ -23,7 +23,7 @@ from timing import Row, batches, naive_word_scores, read, word_scores, write_row
 from align import load
 from align.core.backend import Recorder
 from align.core.types import Cell, Pieces
-from align.io.children import module, python
+from align.io.process import module, python
 
 LAYER = 1
 

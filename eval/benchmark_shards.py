@@ -30,7 +30,7 @@ from timing import read
 from align import Pair
 from align import load as load_model
 from align.evaluation.tables import Column, Value, interval
-from align.io.children import module
+from align.io.process import module
 
 COLUMNS = [Column("what", "what"), Column("value", "value"), Column("spread", "min–max"), Column("unit", "unit")]
 

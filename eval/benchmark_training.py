@@ -18,7 +18,7 @@ from pathlib import Path
 
 from timing import Row, write_rows
 
-from align.io.children import module
+from align.io.process import module
 from align.training.plugin import FOLDER
 from align.training.run import read_point
 

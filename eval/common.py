@@ -21,7 +21,7 @@ from align.core.types import Cell, Choice, Dtype, Gold
 from align.evaluation.metrics import Counts, compare, estimate
 from align.evaluation.swept import Sweep
 from align.evaluation.tables import TABLES, Column, Rows, Value, as_tsv, interval, percent
-from align.io.toml import parse_toml
+from align.models.model_toml import parse_toml
 from align.models.preprocess import Preprocessor, TextRules
 from align.training.corpus import read_pairs as read_bitext
 from align.view.sweep_tables import rule_table

@@ -43,10 +43,9 @@ from align.core.types import Place
 from align.evaluation.metrics import count_all, estimate
 from align.evaluation.tables import Column, Value, percent
 from align.io.signature import signature
-from align.io.toml import parse_toml
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.folder import find_model
-from align.models.model_toml import ModelOptions
+from align.models.model_toml import ModelOptions, parse_toml
 from align.training.recipe import DEFAULT_RECIPE, bundled_recipes
 from align.training.run import Machine
 

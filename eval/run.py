@@ -13,7 +13,7 @@ from commands import COMMANDS
 from align.cli.common import run, show_warnings
 from align.cli.parser import Parser
 from align.core.types import TextWarning
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 
 HERE = Path(__file__).parent
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from align.baselines.process import Files, Job, run_program
-from align.io.children import python
+from align.io.process import python
 
 _ALIGN = """
 import sys, eflomal

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from align.baselines.process import Files, Job, find_program, run_program
-from align.io.children import python
+from align.io.process import python
 
 VERSION = 2
 EMPTY_WORD = b"<eps>"

@@ -14,7 +14,7 @@ from align.core.formats import FORMATS
 from align.core.types import Alignment
 from align.evaluation.gold import LinksWarning
 from align.io.output import open_output as open_output
-from align.io.signals import stopped_by_signals
+from align.io.process import stopped_by_signals
 
 FLAGS = {
     **{"append": "--append-test", "source": "-s", "target": "-t", "text": "the text with -s and -t"},

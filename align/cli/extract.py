@@ -21,7 +21,7 @@ from align.core.symmetrize import DIRECTIONS
 from align.core.types import Alignment, Choice, Pair, TextWarning
 from align.io.inputs import Text, open_text
 from align.io.journal import Saved
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 from align.io.record import Record, Stamp, digest_of, stamp
 from align.io.resume import Part, finished
 

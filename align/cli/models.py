@@ -13,7 +13,7 @@ from align.core.batching import SHARED_BUFFER
 from align.core.errors import ModelError, Remedy, plural
 from align.core.settings import Search, Settings
 from align.core.types import Dtype
-from align.io.quota import cpu_quota
+from align.io.process import cpu_quota
 from align.models.folder import DEFAULT_MODEL
 from align.models.model_toml import ModelOptions
 

@@ -12,7 +12,7 @@ from align.cli.options import BATCH_ADVICE
 from align.cli.serve_options import PROGRAM, Options, build_parser, read_options
 from align.core.errors import DataError, Remedy
 from align.core.types import TextWarning
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 
 TOKEN = re.compile(r"[!-~]{16,256}")
 """Visible ASCII, which a header can hold, and enough of it that nobody guesses it."""

@@ -14,7 +14,7 @@ from align.cli.options import BATCH_ADVICE
 from align.cli.shards_options import Options, build_parser, read_options
 from align.core.errors import DataError, one_line, plural
 from align.core.types import Choice, TextWarning
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -157,7 +157,7 @@ def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[E
 
 def run_announced(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
     """Have the files done by Ray, which ends this process at once where its own daemons have died."""
-    from align.io.children import announced_end
+    from align.io.process import announced_end
     from align.jobs.ray import run_ray
 
     with announced_end(f"{PROGRAM}: error: ended by Ray, or by a signal; the same command goes on"):

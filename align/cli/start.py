@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from align.io.signals import start_quietly
+from align.io.process import start_quietly
 
 PROGRAMS = (
     *("extract-align", "combine-align", "baseline-align", "eval-align", "sweep-align", "transfer-align"),

@@ -39,7 +39,7 @@ from align.core.types import Gold, Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as
 from align.evaluation.metrics import SAMPLES, SEED
 from align.io.inputs import Input, Text, add_input_options, name_shown, open_text, read_input
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 from align.io.signature import MERGE, signature
 
 if TYPE_CHECKING:

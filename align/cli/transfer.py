@@ -17,7 +17,7 @@ from align.cli.transfer_options import PROGRAM, Options, build_parser, read_opti
 from align.core.errors import PairError, plural
 from align.core.formats import to_json
 from align.core.types import Alignment, Choice, Pair, TextWarning
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 from align.transfer.columns import Labelled, format_labelled
 from align.transfer.labels import Span, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup

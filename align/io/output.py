@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from align.io.files import NamedFile, beside, existing_mode, link_target, lock, refuse_locked, whole
-from align.io.signals import unfinished
+from align.io.process import unfinished
 
 
 def plain_part(target: str) -> str:

@@ -25,7 +25,7 @@ import torch
 
 from align.core.batching import OnBatch
 from align.core.stream import Job, OpenPool, Pool, Task
-from align.io.children import no_current_folder
+from align.io.process import no_current_folder
 
 METHOD = "fork" if sys.platform == "linux" else "spawn"
 """How a process is started: forked it shares the models' memory, spawned it loads them again."""

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from align.core.errors import DataError, Remedy, one_line
 from align.io.files import NamedFile, beside, cannot_write, lock, packed, whole
-from align.io.quiet import quietly
+from align.io.process import quietly
 
 with quietly():
     import pyarrow as pa

@@ -20,9 +20,8 @@ import torch
 
 from align.core.errors import one_line
 from align.core.types import TextWarning
-from align.io.memory import keep_freed_memory
 from align.io.pool import SIGNALS, sendable
-from align.io.quiet import quietly
+from align.io.process import keep_freed_memory, quietly
 from align.jobs.files import InputFile
 from align.jobs.job import Job, align_file, finished
 from align.jobs.local import ATTEMPTS, Done, Event, Failed

@@ -15,7 +15,7 @@ from align.core.errors import Argument, DataError, LineError, Remedy, one_line, 
 from align.core.formats import to_json
 from align.core.text import split_words
 from align.core.types import Pair
-from align.io.quiet import quietly
+from align.io.process import quietly
 from align.io.reader import OPENERS, read_bitext, read_lines
 from align.jobs.arrow import TEXT, Named, check_columns, column_of, field_of, read_sides, rows_of
 from align.jobs.files import InputFile, cannot_read, open_file

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, NamedTuple
 from align.core.batching import chunks
 from align.core.formats import format_pharaoh, to_json
 from align.core.types import Alignment
-from align.io.quiet import quietly
+from align.io.process import quietly
 from align.jobs.arrow import batch_of, schema_of
 
 with quietly():

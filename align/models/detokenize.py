@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from align.core.text import split_words
-from align.io.quiet import quietly
+from align.io.process import quietly
 from align.models.preprocess import TextRules
 
 Join = Callable[[Sequence[str]], str]

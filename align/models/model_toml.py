@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from align.core.errors import Argument, ModelError, Remedy, show_value
+from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
 from align.core.types import Cell, Position, Score
-from align.io.toml import check_names, parse_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # its forerunner, under a name that mypy need not know
+    import tomli as tomllib
+
+
+MOST_POINTS = 1000
+"""In a file: the parser takes time and memory that grow with the square of the parts of a dotted name."""
 
 TOML_BYTES = 1 << 16
 """Maximum size of a model.toml."""
@@ -151,3 +160,39 @@ def _counted(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 10_000:
         return value
     raise ValueError(f"a layer or head is {show_value(value)}, not a whole number from 1 (or, of heads, 'all')")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Raises:
+        ValueError: the text is not TOML, or has very many points.
+    """
+    if text.count(".") > MOST_POINTS:
+        raise ValueError(f"has more than {MOST_POINTS:,} points")
+    try:
+        content: dict[str, Any] = tomllib.loads(text)
+    except ValueError as error:
+        if str(error).startswith("Exceeds the limit"):  # Python's, with advice for programmers
+            raise ValueError("a number has too many digits") from None
+        hint = ": text needs quotes" if str(error).startswith("Invalid value (at line") else ""
+        raise ValueError(f"{error}{hint}") from None
+    return content
+
+
+def check_names(where: str, table: object, known: Collection[str]) -> None:
+    """Refuse names that mean nothing, such as misspelt ones.
+
+    Args:
+        where: what to call the table in errors.
+        table: the names and their values.
+        known: the names that mean something.
+
+    Raises:
+        ValueError: it is no table, or has another name.
+    """
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{where} is {show_value(table)}, not a table")
+    for name in table:
+        if name not in known:
+            raise ValueError(f"{where} has {shorten(name)}, but only {', '.join(known)} mean something there")

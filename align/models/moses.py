@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 from unicodedata import category
 
-from align.io.quiet import quietly
+from align.io.process import quietly
 
 Tokenize = Callable[[str, bool, str], list[str]]
 """The tokens of a word, given whether it is the first one and a stand-in for the word that follows ("": none)."""

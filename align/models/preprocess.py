@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from align.core.errors import ModelError
 from align.core.text import normalize
-from align.io.quiet import quietly
+from align.io.process import quietly
 from align.models.charsmap import LONGEST_REPLACEMENT, charsmaps, longest_replacement
 from align.models.moses import Tokenize, moses_tokenizer
 

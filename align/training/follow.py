@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from align.core.errors import shorten
-from align.io.children import END_WITH_PARENT, module
+from align.io.process import END_WITH_PARENT, module
 
 FULL = 1 << 20
 """Bytes: a disk with fewer left is taken to be full."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from align.core.errors import show_value
-from align.io.toml import check_names, parse_toml
+from align.models.model_toml import check_names, parse_toml
 from align.models.preprocess import CASES, TOKENIZERS
 from align.training.options import check_options
 

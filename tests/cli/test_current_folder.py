@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import align
-from align.io.children import module, python
+from align.io.process import module, python
 from align.training.follow import lines_of
 from tests.conftest import example_pairs
 from tests.training_recipe import tiny_recipe

@@ -19,7 +19,7 @@ import pytest
 
 import align.models.load
 from align.cli import common, extract, sweep
-from align.io import signals
+from align.io import process
 from align.io.files import beside
 from align.io.output import open_output
 from tests import toy
@@ -332,7 +332,7 @@ def test_signals_become_exceptions_and_handlers_come_back() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     for number, code in zip(numbers, (None, 143, 129), strict=True):
-        with pytest.raises((KeyboardInterrupt, SystemExit)) as stop, signals.stopped_by_signals():
+        with pytest.raises((KeyboardInterrupt, SystemExit)) as stop, process.stopped_by_signals():
             os.kill(os.getpid(), number)
         assert getattr(stop.value, "code", None) == code
         assert [signal.getsignal(number) for number in numbers] == before
@@ -352,7 +352,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
 def test_nohup_is_heeded() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with signals.stopped_by_signals():
+        with process.stopped_by_signals():
             os.kill(os.getpid(), signal.SIGHUP)
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:

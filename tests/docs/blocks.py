@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from align.io.toml import parse_toml
+from align.models.model_toml import parse_toml
 from tests.conftest import ROOT
 
 TESTED_ELSEWHERE = ("wmt19.md",)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from align.io.children import python
+from align.io.process import python
 from tests.eval.conftest import Result, read_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -27,7 +27,7 @@ from pathlib import Path
 import torch
 
 from align import __version__
-from align.io.children import module
+from align.io.process import module
 from tests.conftest import example_pairs
 from tests.training_recipe import steady_recipe
 

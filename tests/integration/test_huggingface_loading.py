@@ -114,7 +114,7 @@ PARAMETERS = 73_800_000
 
 MEASURE = """
 import sys, threading, time
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 keep_freed_memory()
 import torch
 from align import load

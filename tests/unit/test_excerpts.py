@@ -18,7 +18,7 @@ from align.evaluation.link_files import read_links
 from align.evaluation.link_formats import parse_jsonl, parse_naacl
 from align.evaluation.scored import parse_scored
 from align.io.reader import read_bitext
-from align.io.toml import parse_toml
+from align.models.model_toml import parse_toml
 from align.training.recipe import read_recipe
 from align.transfer.columns import read_labelled
 from align.transfer.spans import read_annotated

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 
 
 @pytest.mark.parametrize("error", [OSError, AttributeError, TypeError])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from align.io.quota import cpu_quota
+from align.io.process import cpu_quota
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from align.cli.common import run, say
 from align.cli.options import whole_number
 from align.cli.parser import Parser
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 from align.models.fingerprint import fingerprint
 from align.training.lock import locked
 

@@ -132,7 +132,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
 
     from align.analysis.adversary.chunking import Asked, exclusive
     from align.analysis.adversary.tagger import Learning
-    from align.io.memory import keep_freed_memory
+    from align.io.process import keep_freed_memory
 
     keep_freed_memory()
     if common.models.threads:

@@ -14,7 +14,7 @@ from align.cli.models import MODEL_OPTIONS, load_models
 from align.core.errors import Argument, KindError, ModelError, Remedy, plural
 from align.core.types import Pair, Part, TextWarning
 from align.io.inputs import open_text
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 from align.view.findings import Finding
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from align.core.errors import shorten
-from align.io.quiet import quietly
+from align.io.process import quietly
 
 MENDED = ("fairseq", "hydra")
 

@@ -17,7 +17,7 @@ import torch
 
 from align.core.errors import ModelError, one_line
 from align.core.types import Dtype
-from align.io.quiet import quietly
+from align.io.process import quietly
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import USUAL_POSITIONS, Config, read_json, unlearned_positions
 from align.models.huggingface.files import read_model_weights

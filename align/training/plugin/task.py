@@ -17,7 +17,7 @@ from omegaconf import II, DictConfig, OmegaConf, open_dict
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from align.core.settings import Settings
-from align.io.memory import keep_freed_memory
+from align.io.process import keep_freed_memory
 from align.training.plugin.lighter import lighten
 from align.training.plugin.words import WordAligner
 
