@@ -21,8 +21,9 @@ from align.core.symmetrize import DIRECTIONS
 from align.core.types import Alignment, Choice, Pair, TextWarning
 from align.io.inputs import Text, open_text
 from align.io.journal import Saved
+from align.io.manifest import Record, Stamp, digest_of
 from align.io.process import keep_freed_memory
-from align.io.record import Record, Stamp, digest_of, stamp
+from align.io.record import check_input, check_run, stamp
 from align.io.resume import Part, finished
 
 if TYPE_CHECKING:
@@ -167,8 +168,8 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
         ValueError: the result is of other settings or another input.
     """
     assert options.output
-    record.check_run(options.output, what_is_run(load_aligner(PROGRAM, options), options))
-    record.check_input(options.output, inputs, text, text.name)
+    check_run(record, options.output, what_is_run(load_aligner(PROGRAM, options), options))
+    check_input(record, options.output, inputs, text, text.name)
     if not options.quiet:
         say(f"{PROGRAM}: {options.output} is there already: nothing to do")
 

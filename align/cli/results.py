@@ -13,7 +13,7 @@ from align.cli.terms import open_glossary, write_checked
 from align.cli.translate import write_translation
 from align.core.types import Alignment
 from align.io.inputs import Text
-from align.io.record import Stamp
+from align.io.manifest import Stamp
 from align.io.resume import Part, open_part
 
 UNLINKED = "without a link"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import gzip
 import hashlib
 import io
@@ -15,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, BinaryIO
+
+from align.io.manifest import lock
 
 PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda raw: gzip.GzipFile("", "wb", 9, raw, 0),  # without name and time: the same bytes from the same links
@@ -106,7 +107,7 @@ def link_target(path: str) -> str:
     return os.path.realpath(path) if os.path.islink(path) else path
 
 
-def lock(part: str, shown: str) -> int:
+def open_locked(part: str, shown: str) -> int:
     """Open a file to write a result to, with what an interrupted run may have left in it, and keep other runs out.
 
     Args:
@@ -118,13 +119,9 @@ def lock(part: str, shown: str) -> int:
     """
     while True:
         descriptor = open_own(part, shown)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(descriptor):
             os.close(descriptor)
-            raise OSError(errno.EBUSY, "another run is still writing it", shown) from None
-        except OSError:  # a file system without locks
-            return descriptor
+            raise OSError(errno.EBUSY, "another run is still writing it", shown)
         if os.path.lexists(part) and os.path.samestat(os.fstat(descriptor), os.lstat(part)):
             return descriptor
         os.close(descriptor)  # of a run that has just ended
@@ -143,11 +140,8 @@ def refuse_locked(part: str, shown: str) -> None:
     except OSError:  # none there, or none of ours
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise OSError(errno.EBUSY, "another run is still writing it", shown) from None
-    except OSError:  # a file system without locks
-        pass
+        if not lock(descriptor):
+            raise OSError(errno.EBUSY, "another run is still writing it", shown)
     finally:
         os.close(descriptor)
 
@@ -160,7 +154,7 @@ def unlink_own(file: io.FileIO, part: str) -> None:
 
 
 def open_own(part: str, shown: str) -> int:
-    """Open a new file, or an ordinary one of the user's own, to read and write; see `lock`."""
+    """Open a new file, or an ordinary one of the user's own, to read and write; see `open_locked`."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         try:
@@ -201,7 +195,7 @@ def whole(
     """A stream into a file that gets its name when all is written, and is removed if it cannot be.
 
     Args:
-        file: open and locked; see `lock`. What is in it goes.
+        file: open and locked; see `open_locked`. What is in it goes.
         part: its name for now.
         target: the name that it gets.
         mode: see `existing_mode`.

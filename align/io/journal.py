@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any, BinaryIO
 
 from align.core.types import Choice
+from align.io.manifest import is_run
 from align.io.signature import read_choice
 
 LONGEST = 100_000
@@ -80,11 +81,6 @@ def write_saved(saved: Saved) -> bytes:
     content = json.dumps(asdict(saved))
     check = blake2b(content.encode(), digest_size=32).hexdigest()
     return f'{content[:-1]}, "check": "{check}"}}\n'.encode()
-
-
-def is_run(record: Any) -> bool:
-    """Whether a record says what is run: names and plain values."""
-    return isinstance(record, dict) and all(isinstance(value, str | int | float | None) for value in record.values())
 
 
 def read_run(stream: BinaryIO) -> dict[str, Any] | None:

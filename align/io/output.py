@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from align.io.files import NamedFile, beside, existing_mode, link_target, lock, refuse_locked, whole
+from align.io.files import NamedFile, beside, existing_mode, link_target, open_locked, refuse_locked, whole
 from align.io.process import unfinished
 
 
@@ -64,7 +64,7 @@ def open_whole(path: str, mode: int | None, resumes: bool = False) -> Iterator[B
     """
     target = link_target(path)
     part = plain_part(target)
-    file = NamedFile(lock(part, path), path)
+    file = NamedFile(open_locked(part, path), path)
     unfinished.add(part)
     try:
         with whole(file, part, target, mode) as out:

@@ -6,25 +6,20 @@ It is kept beside the result, so that the same command, when repeated, can tell 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any
 
 from align.core.text import LinePair
 from align.core.types import Pair
-from align.io.differences import differences
 from align.io.files import beside, existing_mode, link_target
-from align.io.journal import LONGEST, is_run
+from align.io.manifest import MAX_RECORD, Record, Stamp, differences, digest_of, dump_json, load_json
 from align.io.output import open_whole
-
-Stamp: TypeAlias = "list[str | int] | None"
-"""Name, size and time of an input file; None where there are none, as for stdin."""
 
 
 class DigestedPairs:
@@ -70,68 +65,52 @@ class DigestedPairs:
         return self._digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class Record:
-    """A finished run.
+def write_record(record: Record, path: str) -> None:
+    """Write the record of a result beside it, in place of an earlier one."""
+    name = record_of(path)
+    with open_whole(name, existing_mode(name)) as out:
+        out.write(dump_json(asdict(record)))
 
-    Attributes:
-        run: what the output depends on beside the input, by name.
-        inputs: a stamp for each file of the input, taken before it was read.
-        lines: of the input.
-        digest: of those lines.
-        size: of the result, in bytes, packed as it is.
-        result: its digest.
+
+def check_result(record: Record, path: str) -> None:
+    """Check that a result is still the same.
+
+    Raises:
+        ValueError: the file has been changed since.
     """
+    size, name = os.path.getsize(path), record_of(path)
+    ((_, recorded_size, recorded_digest),) = record.outputs
+    if size != recorded_size:
+        raise ValueError(f"{path} has {size:,} bytes, and {name} says {recorded_size:,}: {anew(path)}")
+    if digest_of(path) != recorded_digest:
+        raise ValueError(f"{path} is not what it was when {name} was written: {anew(path)}")
 
-    run: Mapping[str, Any]
-    inputs: Sequence[Stamp]
-    lines: int
-    digest: str
-    size: int
-    result: str
 
-    def write(self, path: str) -> None:
-        """Write it beside its result, in place of an earlier one."""
-        name = record_of(path)
-        with open_whole(name, existing_mode(name)) as out:
-            out.write(json.dumps(asdict(self)).encode() + b"\n")
+def check_run(record: Record, path: str, run: Mapping[str, Any]) -> None:
+    """Check that a result is of the same run.
 
-    def check_result(self, path: str) -> None:
-        """Check that the result is still the same.
+    Raises:
+        ValueError: the result is of another run; says how it differs.
+    """
+    if changes := differences(record.run, run):
+        raise ValueError(f"{path} is of another run ({changes}): {anew(path)}")
 
-        Raises:
-            ValueError: the file has been changed since.
-        """
-        size, name = os.path.getsize(path), record_of(path)
-        if size != self.size:
-            raise ValueError(f"{path} has {size:,} bytes, and {name} says {self.size:,}: {anew(path)}")
-        if digest_of(path) != self.result:
-            raise ValueError(f"{path} is not what it was when {name} was written: {anew(path)}")
 
-    def check_run(self, path: str, run: Mapping[str, Any]) -> None:
-        """Check that the same is to be run.
+def check_input(record: Record, path: str, inputs: Sequence[Stamp], pairs: Iterator[Pair], name: str) -> None:
+    """Check that the input is the same, by the stamps of its files if they suffice, else by all of its lines.
 
-        Raises:
-            ValueError: something else is to be run; says how it differs.
-        """
-        if changes := differences(self.run, run):
-            raise ValueError(f"{path} is of another run ({changes}): {anew(path)}")
-
-    def check_input(self, path: str, inputs: Sequence[Stamp], pairs: Iterator[Pair], name: str) -> None:
-        """Check that the input is the same, by the stamps of its files if they suffice, else by all of its lines.
-
-        Raises:
-            ValueError: the input has changed.
-        """
-        if None not in inputs and list(inputs) == list(self.inputs):
-            return
-        read = DigestedPairs(pairs)
-        for _ in read:
-            pass
-        if read.lines != self.lines:
-            raise ValueError(f"{name} has {read.lines:,} lines, and {path} is of {self.lines:,}: {anew(path)}")
-        if read.digest != self.digest:
-            raise ValueError(f"{name}: the lines are not those that {path} is of: {anew(path)}")
+    Raises:
+        ValueError: the input has changed.
+    """
+    if None not in inputs and list(inputs) == list(record.inputs):
+        return
+    read = DigestedPairs(pairs)
+    for _ in read:
+        pass
+    if read.lines != record.rows:
+        raise ValueError(f"{name} has {read.lines:,} lines, and {path} is of {record.rows:,}: {anew(path)}")
+    if read.digest != record.digest:
+        raise ValueError(f"{name}: the lines are not those that {path} is of: {anew(path)}")
 
 
 def record_of(path: str) -> str:
@@ -156,25 +135,14 @@ def read_record(path: str) -> Record | None:
     data = b""
     if os.path.isfile(name):
         with open(name, "rb") as stream:
-            data = stream.read(LONGEST)
+            data = stream.read(MAX_RECORD)
     try:
-        content = json.loads(data)
-        record = Record(**{field.name: content[field.name] for field in fields(Record)})
-    except (ValueError, TypeError, KeyError, RecursionError):
+        record = Record.of(load_json(data))
+    except ValueError:
         record = None
-    if record is None or not _is_sound(record):
+    if record is None or len(record.outputs) != 1:
         raise OSError(errno.EEXIST, "is in the way: remove it", name)
     return record
-
-
-def _is_sound(record: Record) -> bool:
-    numbers, texts = (record.lines, record.size), (record.digest, record.result)
-    return (
-        is_run(record.run)
-        and isinstance(record.inputs, list)
-        and all(type(number) is int and 0 <= number < 2**63 for number in numbers)
-        and all(isinstance(text, str) for text in texts)
-    )
 
 
 def stamp(name: str) -> Stamp:
@@ -186,12 +154,3 @@ def stamp(name: str) -> Stamp:
     except (OSError, ValueError):  # said where it is opened
         return None
     return [os.path.abspath(name), about.st_size, about.st_mtime_ns] if stat.S_ISREG(about.st_mode) else None
-
-
-def digest_of(path: str) -> str:
-    """The digest of a file."""
-    digest = blake2b(digest_size=32)
-    with open(path, "rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

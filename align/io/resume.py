@@ -16,22 +16,22 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from align.core.types import Choice, Pair
-from align.io.differences import differences
 from align.io.files import (
     PACKERS,
     NamedFile,
     beside,
     existing_mode,
     link_target,
-    lock,
+    open_locked,
     open_own,
     put_in_place,
     refuse_locked,
     unlink_own,
 )
 from align.io.journal import Saved, read_journal, read_run, write_saved
+from align.io.manifest import Record, Stamp, differences, digest_of
 from align.io.output import open_whole, plain_part, resumed_part
-from align.io.record import DigestedPairs, Record, Stamp, anew, digest_of, read_record
+from align.io.record import DigestedPairs, anew, check_result, read_record, write_record
 
 SAVE_EVERY = 1.0
 """The least seconds between two lines of the journal: each waits for the disk."""
@@ -174,7 +174,8 @@ class Part:
     def record(self, inputs: Sequence[Stamp], result: str) -> Record:
         """The record of the finished run, whose result is in the file `result`."""
         read = self._read
-        return Record(self._run, inputs, read.lines, read.digest, os.path.getsize(result), digest_of(result))
+        output = [os.path.basename(result), os.path.getsize(result), digest_of(result)]
+        return Record(self._run, inputs, read.digest, read.lines, {}, [output])
 
     def _compare(self, before: dict[str, Any] | None, run: Mapping[str, Any], size: int) -> None:
         if before is None:
@@ -239,7 +240,7 @@ def open_part(path: str, inputs: Sequence[Stamp], listing: str | None = None) ->
     mode = existing_mode(path)
     target, journal_path = link_target(path), journal_of(path)
     part = resumed_part(target)
-    file = DigestedFile(lock(part, path), path)
+    file = DigestedFile(open_locked(part, path), path)
     with io.BufferedWriter(file) as out, _kept_if_begun(file, part):
         refuse_locked(plain_part(target), path)
         read_record(path)  # now, not at the end, is the time to learn that it cannot be written
@@ -266,10 +267,10 @@ def open_part(path: str, inputs: Sequence[Stamp], listing: str | None = None) ->
                 raise
         if path.endswith(tuple(PACKERS)):
             _copy(part, path, resumes=True)
-            result.record(inputs, target).write(path)
+            write_record(result.record(inputs, target), path)
             os.unlink(part)
         else:  # the record first: as long as there is a part file, the record does not count
-            result.record(inputs, part).write(path)
+            write_record(result.record(inputs, part), path)
             put_in_place(file, part, target, mode)
         if listing:
             os.unlink(listing_of(path))
@@ -340,7 +341,7 @@ def finished(path: str, listing: str | None = None) -> Record | None:
     record = read_record(path)
     if record is None:
         raise ValueError(f"{path} is there, and no record of the run that made it: {anew(path)}")
-    record.check_result(path)
+    check_result(record, path)
     if listing and not os.path.exists(listing):
         raise ValueError(f"{path} is there, and {listing} is not: {anew(path)}")
     journal = journal_of(path)

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import cache
-from hashlib import blake2b
 from typing import Any, BinaryIO, NamedTuple
 
 from align.core.errors import DataError, Remedy, one_line
-from align.io.files import NamedFile, beside, cannot_write, lock, packed, whole
+from align.io import manifest
+from align.io.files import NamedFile, beside, cannot_write, open_locked, packed, whole
 from align.io.process import quietly
 
 with quietly():
@@ -200,11 +200,8 @@ def digest_of(place: str) -> str:
     Raises:
         DataError: it cannot be read.
     """
-    digest = blake2b(digest_size=32)
     with open_file(place) as stream, cannot_read(place):
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return manifest.digest_of(stream)
 
 
 def read_small(place: str, most: int) -> bytes | None:
@@ -265,7 +262,7 @@ def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
         return
     suffix = ".own.part" if name.startswith(f"{RUN}/") else ".part"
     part = beside(os.path.join(locate(folder)[1], RUN, os.path.basename(name)), "", suffix)
-    with whole(NamedFile(lock(part, place), place), part, path, None, _packed) as out:
+    with whole(NamedFile(open_locked(part, place), place), part, path, None, _packed) as out:
         yield out
 
 

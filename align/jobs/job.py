@@ -12,10 +12,11 @@ from align.core.aligner import Aligner
 from align.core.errors import DataError, PairError, Remedy
 from align.core.formats import to_json
 from align.core.types import Pair
+from align.io.manifest import Record
 from align.jobs.arrow import status_of
 from align.jobs.files import InputFile, digest_of, exists, join, remove, stat, whole_file
 from align.jobs.readers import BadRow, Columns, Rows, kind_of, open_rows, table_head
-from align.jobs.records import Record, bad_rows_name, begun_name, check_record, read_record, write_record
+from align.jobs.records import bad_rows_name, begun_name, check_record, read_record, write_record
 from align.jobs.writers import WRITERS, Head, Result
 
 OnRows: TypeAlias = Callable[[int, float], None]
@@ -90,15 +91,12 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
             pass
     without = {status: number for status, number in sorted(counts.items()) if status}
     record = Record(
-        input=file.place,
-        size=file.size,
-        modified=file.modified,
+        run={"signature": job.signature},
+        inputs=[[*file]],
         digest=digest,
         rows=rows.read,
         counts=without,
-        output_size=stat(output).size,
-        output_digest=digest_of(output),
-        signature=job.signature,
+        outputs=[[file.name, stat(output).size, digest_of(output)]],
     )
     write_record(job.output, file.name, record)
     return record

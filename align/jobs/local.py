@@ -17,11 +17,11 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple, TypeAlias
 
 from align.core.types import TextWarning
+from align.io.manifest import Record
 from align.io.pool import METHOD, begin_worker, held_signals, sendable
 from align.io.process import keep_freed_memory, no_current_folder
 from align.jobs.files import InputFile, can_be_forked
 from align.jobs.job import Job, align_file, finished
-from align.jobs.records import Record
 
 ATTEMPTS = 3
 """How often a file is begun whose worker dies."""

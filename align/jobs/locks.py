@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from align.core.errors import DataError
 from align.io.files import cannot_write
+from align.io.manifest import lock
 from align.jobs.files import RUN, is_local, join, locate
 
 PATIENCE = 5.0
-"""Seconds to wait for a lock: the workers of a job that was killed notice that a moment later."""
+"""Seconds to wait for a lock: the workers of a killed job end a moment after it."""
 
 Part = tuple[int, int]
 """Which part of how many."""
@@ -42,19 +41,17 @@ def running(folder: str, part: Part | None) -> Iterator[None]:
     held: list[int] = []
     try:
         if part is None:
-            held.append(_hold(f"{own}/lock", fcntl.LOCK_EX, folder, "another job is running there"))
+            held.append(_hold(f"{own}/lock", False, folder, "another job is running there"))
         else:
             number, count = part
-            held.append(_hold(f"{own}/lock", fcntl.LOCK_SH, folder, "a job that does all files is running there"))
-            held.append(_hold(f"{own}/parts-of-{count}.lock", fcntl.LOCK_SH, folder, "another job is running there"))
+            held.append(_hold(f"{own}/lock", True, folder, "a job that does all files is running there"))
+            held.append(_hold(f"{own}/parts-of-{count}.lock", True, folder, "another job is running there"))
             held.append(
-                _hold(
-                    f"{own}/part-{number}-of-{count}.lock", fcntl.LOCK_EX, folder, f"part {number}/{count} is running"
-                )
+                _hold(f"{own}/part-{number}-of-{count}.lock", False, folder, f"part {number}/{count} is running")
             )
             for name in os.listdir(own):
                 if (match := _PARTS.fullmatch(name)) and int(match[1]) != count:
-                    os.close(_hold(f"{own}/{name}", fcntl.LOCK_EX, folder, f"parts of {match[1]} are running there"))
+                    os.close(_hold(f"{own}/{name}", False, folder, f"parts of {match[1]} are running there"))
         yield
     finally:
         for descriptor in held:
@@ -69,37 +66,21 @@ def one_at_a_time(folder: str) -> Iterator[None]:
         return
     descriptor = _open(os.path.join(locate(folder)[1], RUN, "run.lock"), folder)
     try:
-        _lock(descriptor, fcntl.LOCK_EX)
+        lock(descriptor, wait=None)
         yield
     finally:
         os.close(descriptor)
 
 
-def _hold(path: str, kind: int, folder: str, why: str) -> int:
+def _hold(path: str, shared: bool, folder: str, why: str) -> int:
     """Lock a file, for as long as it is open here and in the processes that inherit it."""
     descriptor = _open(path, folder)
-    end = time.monotonic() + PATIENCE
-    while True:
-        try:
-            _lock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() < end:
-                time.sleep(0.1)
-                continue
-            os.close(descriptor)
-            raise DataError(f"{why}; wait for it to end, or take another folder", file=folder) from None
-        return descriptor
+    if not lock(descriptor, shared=shared, wait=PATIENCE):
+        os.close(descriptor)
+        raise DataError(f"{why}; wait for it to end, or take another folder", file=folder)
+    return descriptor
 
 
 def _open(path: str, folder: str) -> int:
     with cannot_write(folder):
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-
-def _lock(descriptor: int, kind: int) -> None:
-    try:
-        fcntl.flock(descriptor, kind)
-    except BlockingIOError:
-        raise
-    except OSError:  # a file system without locks
-        pass

@@ -20,13 +20,13 @@ import torch
 
 from align.core.errors import one_line
 from align.core.types import TextWarning
+from align.io.manifest import Record
 from align.io.pool import SIGNALS, sendable
 from align.io.process import keep_freed_memory, quietly
 from align.jobs.files import InputFile
 from align.jobs.job import Job, align_file, finished
 from align.jobs.local import ATTEMPTS, Done, Event, Failed
 from align.jobs.locks import PATIENCE
-from align.jobs.records import Record
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # these two are read when Ray is imported
 os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")

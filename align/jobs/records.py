@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from align.core.errors import DataError, Remedy
 from align.core.types import Choice
-from align.io.differences import differences
+from align.io.manifest import MAX_RECORD, Record, differences, dump_json, load_json
 from align.io.signature import read_choice
 from align.jobs.files import RUN, InputFile, digest_of, exists, join, read_small, stat, whole_file
 
@@ -17,9 +16,6 @@ T = TypeVar("T")
 
 NOTE = f"{RUN}/run.json"
 """What is run, in a folder of results."""
-
-LONGEST = 1_000_000
-"""Bytes that are read of a file in `_run`: none of ours has as many."""
 
 
 @dataclass(frozen=True)
@@ -34,33 +30,6 @@ class Run:
 
     settings: Mapping[str, Any]
     choices: tuple[Choice, ...]
-    signature: str
-
-
-@dataclass(frozen=True)
-class Record:
-    """A finished file: it is finished when this is there.
-
-    Attributes:
-        input: the file's path, or its URI.
-        size: of the input, in bytes.
-        modified: when the input was last changed, in nanoseconds.
-        digest: of the input's bytes.
-        rows: of the input, and of the output.
-        counts: rows without links, by status.
-        output_size: in bytes.
-        output_digest: of the output's bytes.
-        signature: of the run.
-    """
-
-    input: str
-    size: int
-    modified: int
-    digest: str
-    rows: int
-    counts: Mapping[str, int]
-    output_size: int
-    output_digest: str
     signature: str
 
 
@@ -92,11 +61,9 @@ def read_record(folder: str, name: str) -> Record | None:
     """
 
     def read(content: Any) -> Record:
-        record = Record(**content)
-        numbers = (record.size, record.modified, record.rows, record.output_size, *record.counts.values())
-        texts = (record.input, record.digest, record.output_digest, record.signature)
-        if not all(type(number) is int for number in numbers) or not all(isinstance(text, str) for text in texts):
-            raise TypeError("of other types")
+        record = Record.of(content)
+        if len(record.inputs) != 1 or None in record.inputs or len(record.outputs) != 1:
+            raise ValueError("not one input and one output")
         return record
 
     return _read(folder, record_name(name), read, "remove it, and the file is done again")
@@ -114,15 +81,16 @@ def check_record(folder: str, file: InputFile, record: Record, signature: str) -
     def refuse(place: str, what: str) -> DataError:
         return DataError(what, file=place, remedy=Remedy(anew.replace("{", "{{").replace("}", "}}")))
 
-    if record.signature != signature:
-        changes = differences({"signature": record.signature}, {"signature": signature})
+    if changes := differences(record.run, {"signature": signature}):
         raise refuse(output, f"made by another run ({changes})")
-    as_it_was = (file.place, file.modified) == (record.input, record.modified)
-    if file.size != record.size or not (as_it_was or digest_of(file.place) == record.digest):
+    place, size, modified = record.inputs[0] or ()
+    unchanged = (file.place, file.modified) == (place, modified)
+    if file.size != size or not (unchanged or digest_of(file.place) == record.digest):
         raise refuse(file.place, f"is not what {output} was made of")
     if not exists(output):
         raise refuse(output, "has gone, and its record has not")
-    if stat(output).size != record.output_size or digest_of(output) != record.output_digest:
+    ((_, size, digest),) = record.outputs
+    if stat(output).size != size or digest_of(output) != digest:
         raise refuse(output, "has been changed since it was made")
 
 
@@ -166,16 +134,16 @@ def open_run(
 
 def _read(folder: str, name: str, read: Callable[[Any], T], advice: str) -> T | None:
     """What a file in `_run` says; None if there is none."""
-    data = read_small(join(folder, name), LONGEST)
+    data = read_small(join(folder, name), MAX_RECORD)
     if data is None:
         return None
     try:
-        return read(json.loads(data))
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return read(load_json(data))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         remedy = Remedy(advice.replace("{", "{{").replace("}", "}}"))
         raise DataError("is none of ours, or damaged", file=join(folder, name), remedy=remedy) from None
 
 
 def _write(folder: str, name: str, content: Any) -> None:
     with whole_file(folder, name) as out:
-        out.write(json.dumps(content, indent=1, ensure_ascii=True).encode() + b"\n")
+        out.write(dump_json(content))

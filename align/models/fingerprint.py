@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from align.io.manifest import digest_of
+
 
 def fingerprint(files: Iterable[Path], text: str) -> str:
     """Seven hex digits that change whenever a file or rule changes that the links depend on."""
     digest = hashlib.sha256(text.encode())
     for path in files:
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
+        digest_of(path, digest)
     return digest.hexdigest()[:7]
 
 
@@ -26,8 +26,4 @@ def file_digest(path: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _file_digest(path: Path, changed: int, size: int) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    return digest_of(path, hashlib.sha256())

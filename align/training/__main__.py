@@ -14,7 +14,7 @@ from pathlib import Path
 from align.cli.common import run, say
 from align.cli.options import language_code, seed_number, whole_number
 from align.cli.parser import Parser
-from align.training.lock import locked
+from align.io.manifest import locked_folder
 from align.training.prepare import Bitext, Prepared, prepare
 from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
 from align.training.run import Machine, read_curve, train, write_curve
@@ -206,7 +206,7 @@ def train_all(options: Options) -> None:
     def tell(message: str) -> None:
         say(f"{PROGRAM}: {message}")
 
-    with locked(options.folder):
+    with locked_folder(options.folder):
         prepare_and_train(options, recipe, machine, tell)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from align.core.text import split_words
+from align.io.manifest import digest_of, dump_json, load_json
+from align.io.output import open_output
 from align.models.preprocess import Preprocessor, TextRules
 from align.training.corpus import Cleaner, Words, read_pairs
 from align.training.follow import lines_of
@@ -101,7 +102,7 @@ def prepare(
     if start:
         asked += repr([_digest(path) for path in start.files()])
     if done.is_file():
-        stored = json.loads(done.read_text(encoding="utf-8"))
+        stored = load_json(done.read_bytes())
         if stored.pop("asked") != asked:
             raise ValueError(f"{folder}: was prepared from another text, recipe or model; name another folder")
         begun.unlink(missing_ok=True)
@@ -127,9 +128,8 @@ def prepare(
         dropped[f"a side has no piece, or {recipe.text.max_pieces} and more"] = fitting.unfit
     prepared = Prepared(folder, dict(cleaner.kept), dropped, fitting.train, fitting.valid, fitting.pieces)
     content = {name: value for name, value in vars(prepared).items() if name != "folder"}
-    part = done.with_suffix(".part")
-    part.write_text(json.dumps({"asked": asked, **content}), encoding="utf-8")
-    part.replace(done)
+    with open_output(str(done)) as out:
+        out.write(dump_json({"asked": asked, **content}))
     begun.unlink()
     return prepared
 
@@ -142,16 +142,12 @@ def _files(bitext: Bitext) -> Iterator[Path]:
 
 
 def _digest(path: Path) -> str:
-    """A digest that tells whether a text is still the same, wherever its file is.
+    """Return the digest of a text.
 
     Raises:
         OSError: the file cannot be read.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    return digest_of(path, hashlib.blake2b(digest_size=16))
 
 
 @contextmanager

@@ -546,8 +546,8 @@ def test_files_of_the_users_own_are_left_alone(run: Callable[..., Result], tmp_p
 
 @pytest.mark.parametrize(
     "change",
-    [{"run": []}, {"run": {"a": []}}, {"inputs": "x"}, {"lines": -1}, {"lines": True}, {"lines": 10**400},
-     {"size": "1"}, {"digest": 1}, {"result": None}],
+    [{"run": []}, {"run": {"a": []}}, {"inputs": "x"}, {"rows": -1}, {"rows": True}, {"rows": 10**400},
+     {"outputs": [["links", "1", "x"]]}, {"digest": 1}, {"outputs": None}, {"outputs": []}, {"counts": None}],
 )  # fmt: skip
 def test_what_is_no_record(run: Callable[..., Result], tmp_path: Path, change: dict[str, Any]) -> None:
     assert run("-q", "text", "-o", "links", "--resume").code == 0

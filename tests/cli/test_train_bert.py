@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from align.analysis.bert.__main__ import main
-from align.training.lock import locked
+from align.io.manifest import locked_folder
 from tests.cli.conftest import Result
 from tests.conftest import example_pairs
 
@@ -83,7 +83,7 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path, run_main: 
 
 
 def test_a_second_run_in_the_same_folder_is_refused(folder: Path, run_main: object) -> None:
-    with locked(folder / "model"):
+    with locked_folder(folder / "model"):
         result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
     assert result.code == 1
     assert "another run is still at work there" in result.err

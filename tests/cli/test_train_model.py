@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from align import load
+from align.io.manifest import locked_folder
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.training.__main__ import main
-from align.training.lock import locked
 from tests.cli.conftest import Result
 from tests.conftest import example_pairs
 from tests.training_recipe import tiny_recipe
@@ -125,7 +125,7 @@ def test_another_recipe_for_the_same_folder_is_refused(folder: Path, run_main: o
 
 
 def test_a_second_run_in_the_same_folder_is_refused(folder: Path, run_main: object) -> None:
-    with locked(folder / "model"):
+    with locked_folder(folder / "model"):
         result: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
     assert result.code == 1
     assert f"another run is still at work there (process {os.getpid()}, or what it has started)" in result.err

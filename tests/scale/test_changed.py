@@ -63,13 +63,16 @@ def test_notes_that_are_none_of_ours_are_refused(run: Callable[..., Result], don
         assert (result.code, result.err.count("\n")) == (1, 1), content
         assert result.err.startswith(f"extract-align: error: {note}: is none of ours, or damaged")
     rewrite(note, run_)
-    others = ({"extra": 1}, {"counts": [1]}, {"counts": {"blank": "1"}}, {"rows": True}, {"digest": None})
+    others: list[dict[str, Any]] = [
+        *({"extra": 1}, {"counts": [1]}, {"counts": {"blank": "1"}}, {"rows": True}, {"digest": None}, {"run": []}),
+        *({"inputs": []}, {"inputs": [None]}, {"outputs": file["outputs"] * 2}, {"outputs": [["a", 1, 1]]}),
+    ]
     for content in (*GARBAGE, *({**file, **other} for other in others)):
         rewrite(record, content)
         result = run(*JOB)
         assert result.code == 1
         assert f"{record}: is none of ours, or damaged: remove it, and the file is done again" in result.err
-    rewrite(record, {**file, "signature": "\x1b[2J{}" + "x" * 100_000})
+    rewrite(record, {**file, "run": {"signature": "\x1b[2J{}" + "x" * 100_000}})
     result = run(*JOB)
     assert "out/b.tsv: made by another run (signature was \\x1b[2J{}xx" in result.err
     assert len(result.err) < 2000

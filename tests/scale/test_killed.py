@@ -13,10 +13,11 @@ from typing import BinaryIO
 
 import pytest
 
+from align.io.manifest import Record
 from align.jobs import job, local, locks
 from align.jobs.files import InputFile, digest_of
 from align.jobs.job import align_file
-from align.jobs.records import Record, write_record
+from align.jobs.records import write_record
 from align.jobs.writers import WRITERS, Head, Result
 from tests.cli.conftest import Result as Printed
 from tests.scale.jobs import drive, lines, sentences, tree

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.types import Cell, Choice, Place
-from align.io.differences import differences
 from align.io.journal import Saved, read_journal, read_saved, write_saved
+from align.io.manifest import differences
 
 NUMBERS = st.integers(0, 2**70)
 CELLS = st.builds(Cell, st.integers(1, 9), st.just("all") | st.integers(1, 9))

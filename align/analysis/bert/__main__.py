@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import shutil
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from align.cli.common import run, say
 from align.cli.options import whole_number
 from align.cli.parser import Parser
+from align.io.manifest import differences, dump_json, load_json, locked_folder
+from align.io.output import open_output
 from align.io.process import keep_freed_memory
 from align.models.fingerprint import fingerprint
-from align.training.lock import locked
 
 if TYPE_CHECKING:
     from align.analysis.bert.run import Run, Settings
@@ -118,7 +118,7 @@ def train(job: Job) -> None:
     def tell(message: str) -> None:
         say(f"{PROGRAM}: {message}")
 
-    with locked(job.folder):
+    with locked_folder(job.folder):
         _train(job, tell)
 
 
@@ -159,9 +159,9 @@ def prepare(job: Job, tell: Callable[[str], None]) -> Text:
 
     job.work.mkdir(parents=True, exist_ok=True)
     made, pieces = job.work / "made-of.json", job.work / "pieces.npz"
-    this = json.dumps({**asdict(job.settings), "text": fingerprint(job.texts, "")}, indent=1)
+    run = {**asdict(job.settings), "text": fingerprint(job.texts, "")}
     if made.is_file():
-        if made.read_text(encoding="utf-8") != this:
+        if differences(load_json(made.read_bytes()), run):
             raise ValueError(f"{job.folder}: begun with another text or other settings; name another folder")
         return load_text(pieces)
     tell("learning pieces")
@@ -171,7 +171,8 @@ def prepare(job: Job, tell: Callable[[str], None]) -> Text:
         raise ValueError(f"{len(text):,} lines of text, and {job.settings.valid:,} of them are to validate on")
     save_text(text, pieces)
     tokenizer.save(str(job.work / "tokenizer.json"))
-    made.write_text(this, encoding="utf-8")
+    with open_output(str(made)) as out:
+        out.write(dump_json(run))
     return text
 
 
