@@ -1,4 +1,4 @@
-"""Worker processes: each has the models, one CPU thread, and a slice of the text at a time."""
+"""Run tasks in worker processes, each with the models and one CPU thread."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
@@ -23,17 +23,29 @@ from typing import Any
 
 import torch
 
-from align.core.batching import OnBatch
 from align.core.stream import Job, OpenPool, Pool, Task
 from align.io.process import no_current_folder
 
 METHOD = "fork" if sys.platform == "linux" else "spawn"
-"""How a process is started: forked it shares the models' memory, spawned it loads them again."""
+"""How a process is started: a forked one shares the memory of the models, a spawned one loads them again."""
 
 AT_ONCE = 2
-"""Slices that a worker has at a time, so that it never waits for the next one."""
+"""Jobs that a worker has at a time by default, so that it never waits for the next one."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(eq=False)
+class QueuedJob(Job):
+    """A job of the pool.
+
+    Attributes:
+        number: in order of submission.
+        attempts: workers that have begun the job.
+    """
+
+    number: int = 0
+    attempts: int = 0
 
 
 @dataclass(eq=False)
@@ -42,30 +54,46 @@ class _Worker:
 
     process: BaseProcess
     connection: Connection
-    jobs: deque[Job] = field(default_factory=deque)
+    jobs: deque[QueuedJob] = field(default_factory=deque)
 
 
 class Workers(Pool):
-    """Does tasks in this process or, once they are shared, in several others, which end with the context.
+    """Run tasks in this process or, after `share`, in worker processes, which end with the context.
 
     Args:
-        count: processes; 1 is this one.
+        count: of worker processes.
         tasks: by name; those named first are done first.
-        on_batch: is told of each batch.
+        on_batch: receives what tasks report of their progress.
+        at_once: jobs that a worker has at a time.
+        attempts: workers that may begin a job: where one dies, the next one repeats its jobs.
+        method: how processes are started; None for `METHOD`.
 
     Attributes:
-        shared: whether there are, or will be, others.
+        shared: whether worker processes run the tasks.
     """
 
-    def __init__(self, count: int, tasks: Mapping[str, Task], on_batch: OnBatch | None) -> None:
-        # a process of multiprocessing's that may have no children does it all itself
+    def __init__(
+        self,
+        count: int,
+        tasks: Mapping[str, Task],
+        on_batch: Callable[[Any], None] | None,
+        *,
+        at_once: int = AT_ONCE,
+        attempts: int = 1,
+        method: str | None = None,
+    ) -> None:
+        # a daemon of multiprocessing may have no children and runs the tasks itself
         self._count = 1 if multiprocessing.current_process().daemon else count
         super().__init__(tasks, on_batch)
+        self._at_once, self._attempts, self._method = at_once, attempts, method
         self._priorities = {name: n for n, name in enumerate(tasks)}
         self._numbers = numbers()
-        self._backlog: list[tuple[int, int, Job]] = []
+        self._backlog: list[tuple[int, int, QueuedJob]] = []
         self._workers: list[_Worker] = []
         self.shared = False
+
+    def __enter__(self) -> Workers:
+        return self
 
     def __exit__(self, *error: object) -> None:
         for worker in self._workers:
@@ -74,35 +102,35 @@ class Workers(Pool):
             worker.process.join()
             worker.connection.close()
 
-    def share(self) -> None:
-        """From here on leave all to other processes, if there are to be any."""
-        self.shared = self._count > 1
+    def share(self, least: int = 2) -> None:
+        """Run all further jobs in worker processes, if there are to be at least so many."""
+        self.shared = self._count >= least
 
     @property
     def busy(self) -> bool:
-        """Whether there is enough to do; one process is always busy."""
+        """Whether all workers have enough jobs; this process alone is always busy."""
         unfinished = len(self._backlog) + sum(len(worker.jobs) for worker in self._workers)
-        return not self.shared or unfinished >= AT_ONCE * self._count
+        return not self.shared or unfinished >= self.max_buffers
 
     @property
     def max_buffers(self) -> int:
-        """Buffers that may be under way at a time."""
-        return AT_ONCE * self._count
+        """The maximum number of jobs that workers have."""
+        return self._at_once * self._count
 
-    def submit(self, task: str, *arguments: Any) -> Job:
-        """Take a job; it will be done when it is finished at the latest."""
-        job = Job(task, arguments)
+    def submit(self, task: str, *arguments: Any) -> QueuedJob:
+        """Queue a job; without worker processes `finish` runs it."""
+        job = QueuedJob(task, arguments, number=next(self._numbers))
         if self.shared:
-            heappush(self._backlog, (self._priorities[task], next(self._numbers), job))
+            self._queue(job)
             self._feed()
         return job
 
     def finish(self, job: Job) -> list[Any]:
-        """What comes out of a job, once it is done.
+        """Wait for a job and return its outcomes.
 
         Raises:
-            Exception: whatever its task has raised.
-            ChildProcessError: a worker has ended.
+            Exception: the error of the task.
+            ChildProcessError: a worker has died.
         """
         if not self.shared:
             return self._tasks[job.task](*job.arguments, self._on_batch)
@@ -113,46 +141,80 @@ class Workers(Pool):
         return job.outcomes
 
     def hear(self, timeout: float | None = None) -> None:
-        """Wait until a worker says something, but at most so many seconds."""
+        """Wait until a worker reports something; see `hear_done`."""
+        self.hear_done(timeout)
+
+    def hear_done(self, timeout: float | None = None) -> list[QueuedJob]:
+        """Wait until a worker reports something, but at most so many seconds; return the jobs that are done.
+
+        Raises:
+            ChildProcessError: a worker has died, and its jobs are not to be repeated.
+        """
         at_work = {worker.connection: worker for worker in self._workers if worker.jobs}
+        finished: list[QueuedJob] = []
         for connection in wait(list(at_work), timeout):
             worker = at_work[connection]  # type: ignore[index]
             try:
                 what, value = worker.connection.recv()
             except (EOFError, OSError):
-                raise _ended(worker.process) from None
+                finished += self._replace(worker)
+                continue
             if what == "batch":
                 if self._on_batch:
                     self._on_batch(value)
                 continue
             job = worker.jobs.popleft()
             job.done = True
+            finished.append(job)
             if what == "failed":
                 job.error = value
             else:
                 job.outcomes = value
         self._feed()
+        return finished
+
+    def _replace(self, worker: _Worker) -> list[QueuedJob]:
+        """Remove a worker that has died, queue its jobs again, and return those that have no attempt left."""
+        worker.process.join()
+        worker.connection.close()
+        self._workers.remove(worker)
+        code = worker.process.exitcode or 0
+        if self._attempts == 1:
+            how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
+            raise ChildProcessError(f"a worker process {how}; if memory is short, fewer workers need less")
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        failed = [job for job in worker.jobs if job.attempts >= self._attempts]
+        for job in worker.jobs:
+            if job not in failed:
+                self._queue(job)
+        for job in failed:
+            job.error, job.done = ChildProcessError(f"{self._attempts} workers have died of it ({how})"), True
+        return failed
+
+    def _queue(self, job: QueuedJob) -> None:
+        heappush(self._backlog, (self._priorities[job.task], job.number, job))
 
     def _feed(self) -> None:
-        """Give all workers something to do, as long as there is something."""
+        """Send queued jobs to workers that have room for them."""
         while self._backlog:
-            worker = min(self._workers, key=lambda one: len(one.jobs), default=None)
+            worker = min(self._workers, key=lambda worker: len(worker.jobs), default=None)
             if worker is None or (worker.jobs and len(self._workers) < self._count):
                 worker = self._start()
-            if len(worker.jobs) >= AT_ONCE:
+            if len(worker.jobs) >= self._at_once:
                 return
             *_, job = heappop(self._backlog)
-            try:
-                worker.connection.send((job.task, job.arguments))
-            except OSError:
-                raise _ended(worker.process) from None
-            job.arguments = ()
+            job.attempts += 1
             worker.jobs.append(job)
+            with suppress(OSError):  # the worker has died, which `hear` notices
+                worker.connection.send((job.task, job.arguments))
+            if job.attempts == self._attempts:
+                job.arguments = ()
 
     def _start(self) -> _Worker:
-        context: Any = multiprocessing.get_context(METHOD)  # of which typing knows too little
+        method = self._method or METHOD
+        context: Any = multiprocessing.get_context(method)  # its type lacks Process
         ours, theirs = context.Pipe()
-        inherited = [*(worker.connection for worker in self._workers), ours] if METHOD == "fork" else []
+        inherited = [*(worker.connection for worker in self._workers), ours] if method == "fork" else []
         process = context.Process(target=_work, args=(self._tasks, theirs, inherited), daemon=True)
         with held_signals(), no_current_folder():
             process.start()
@@ -166,17 +228,9 @@ def processes(count: int) -> OpenPool:
     return partial(Workers, count)
 
 
-def _ended(process: BaseProcess) -> ChildProcessError:
-    """What to say of a worker that has ended by itself."""
-    process.join()
-    code = process.exitcode or 0
-    how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
-    return ChildProcessError(f"a worker process {how}; if memory is short, fewer workers need less")
-
-
 @contextmanager
 def held_signals() -> Iterator[None]:
-    """Keep signals waiting until the context ends: a process that is being forked is not ready for them."""
+    """Block signals until the context ends: a process that is being forked is not ready for them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -184,13 +238,11 @@ def held_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def begin_worker(inherited: Sequence[Connection]) -> None:
-    """Make this process one that works for its parent, with one CPU thread.
-
-    Ctrl-C reaches all processes of a terminal; what becomes of it is the parent's to decide.
+def _begin_worker(inherited: Sequence[Connection]) -> None:
+    """Make this process a worker with one CPU thread, whose parent handles Ctrl-C.
 
     Args:
-        inherited: connections of the parent's, which end with it only if nobody else has them.
+        inherited: connections of the parent, which end with it only if no other process holds them.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -200,12 +252,12 @@ def begin_worker(inherited: Sequence[Connection]) -> None:
     for other in inherited:
         other.close()
     torch.set_num_threads(1)
-    gc.freeze()  # looking through what the parent has made would copy that memory
+    gc.freeze()  # collecting the parent's objects would copy their memory
 
 
 def _work(tasks: Mapping[str, Task], connection: Connection, inherited: Sequence[Connection]) -> None:
-    """Be a worker: do what comes, until the parent has ended."""
-    begin_worker(inherited)
+    """Run jobs until the parent has ended."""
+    _begin_worker(inherited)
     jobs: SimpleQueue[tuple[str, tuple[Any, ...]]] = SimpleQueue()
     threading.Thread(target=_receive, args=(connection, jobs), daemon=True).start()
     while True:
@@ -219,7 +271,7 @@ def _work(tasks: Mapping[str, Task], connection: Connection, inherited: Sequence
 
 
 def sendable(error: Exception) -> Exception:
-    """The error, or where it cannot be pickled and read again one that says the same."""
+    """Return the error or, if it cannot be pickled and read again, one with its message."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -228,7 +280,7 @@ def sendable(error: Exception) -> Exception:
 
 
 def _send(connection: Connection, message: tuple[str, Any]) -> None:
-    """Tell the parent, if it is still there."""
+    """Send a message to the parent; end the process if the parent has ended."""
     try:
         connection.send(message)
     except OSError:
@@ -236,7 +288,7 @@ def _send(connection: Connection, message: tuple[str, Any]) -> None:
 
 
 def _receive(connection: Connection, jobs: SimpleQueue[Any]) -> None:
-    """Take jobs as they come, so that the parent never waits; end the process when there is no parent any more."""
+    """Receive jobs at once, so that the parent never waits; end the process when the parent has ended."""
     while True:
         try:
             jobs.put(connection.recv())

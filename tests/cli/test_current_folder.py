@@ -129,8 +129,8 @@ sys.exit(main())
 """,
     "job": """
 import sys
-from align.jobs import local
-local.METHOD = "spawn"
+from align.io import pool
+pool.METHOD = "spawn"
 from align.cli.extract import main
 sys.argv = ["extract-align", "-q", "--input", "in.tsv", "--output", "out", "--workers", "1"]
 sys.exit(main())
