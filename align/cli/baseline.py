@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from align.baselines.tools import TOOLS, Run, describe_tool, lower_case, open_run
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
+from align.cli.input_options import add_input_options, read_input, with_lines
 from align.cli.models import ModelRequest, Models, load_models
 from align.cli.options import (
     MAX_THREADS,
@@ -32,7 +33,7 @@ from align.core.settings import Settings
 from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
 from align.core.types import Alignment, Links, Pair, TextWarning
 from align.evaluation.dialects import ALL_METHODS, symmetrize
-from align.io.inputs import Input, add_input_options, open_text, read_input, with_lines
+from align.io.reader import Input, open_text
 from align.io.signature import signature
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import CASES
@@ -250,7 +251,7 @@ def open_pairs_and_run(options: Options, recorder: Recorder | None) -> Iterator[
             cut=recorder.encode if recorder else None,
         )
         yield written, stack.enter_context(tool_run)
-        text.warn_of_bad()
+        text.bad.warn()
 
 
 def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], method: str) -> Iterator[Alignment]:

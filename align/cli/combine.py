@@ -9,14 +9,14 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
+from align.cli.input_options import check_files
 from align.cli.options import SIGNATURE_IDLE, add_output_option, add_quiet_option, add_signature_option, new_parser
 from align.cli.parser import Parser
 from align.core.symmetrize import DEFAULT_METHOD
 from align.core.types import Alignment, Links, Pair, TextWarning
 from align.evaluation.combine import better_readings, read_two
 from align.evaluation.dialects import ALL_METHODS, symmetrize
-from align.io.inputs import check_files, name_shown
-from align.io.reader import open_lines, read_lines
+from align.io.reader import name_shown, open_lines, read_lines
 from align.io.signature import signature
 
 PROGRAM = "combine-align"

@@ -16,6 +16,7 @@ from align.cli.evaluation_options import (
     add_table_options,
     link_options,
 )
+from align.cli.input_options import check_files
 from align.cli.options import new_parser, whole_number
 from align.cli.parser import Idle, Parser
 from align.core.types import Pair, TextWarning
@@ -23,8 +24,7 @@ from align.evaluation.gold import LinkOptions, NumberedLinks, match_lengths, rea
 from align.evaluation.metrics import METRICS, SAMPLES, SEED, Test
 from align.evaluation.report import Report, evaluate
 from align.evaluation.tables import percent, writer
-from align.io.inputs import check_files, name_shown
-from align.io.reader import read_text
+from align.io.reader import name_shown, read_text
 from align.io.signature import signature
 from align.view.error_tables import count_notes, draw_errors, error_table, score_table, sentence_table
 from align.view.page import System, make_page

@@ -19,10 +19,10 @@ from align.core.batching import OnBatch
 from align.core.errors import PairError, plural
 from align.core.symmetrize import DIRECTIONS
 from align.core.types import Alignment, Choice, Pair, TextWarning
-from align.io.inputs import Text, open_text
 from align.io.journal import Saved
 from align.io.manifest import Record, Stamp, digest_of
 from align.io.process import keep_freed_memory
+from align.io.reader import Text, open_text
 from align.io.record import check_input, check_run, stamp
 from align.io.resume import Part, finished
 
@@ -103,7 +103,7 @@ class Extraction:
         finally:
             progress.close()
         if not (options.bad_list or options.keyboard):
-            text.warn_of_bad()
+            text.bad.warn()
         progress.write(f"{PROGRAM}: {summary(progress, counts)}")
         progress.write(sign(aligner, options, choices, options.words))
 
@@ -193,7 +193,7 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
 def go_on(part: Part, aligner: Aligner, text: Text, options: Options) -> tuple[Aligner, Iterator[Pair]]:
     """An aligner that reads where the interrupted run did, and the pairs that are left to do."""
     rest = part.begin(what_is_run(aligner, options), text, text.name, options.models.buffer)
-    text.bad.clear()  # those of the lines that are done
+    text.bad.errors.clear()  # of the lines that are done
     if part.useless:
         say(f"{PROGRAM}: {part.path} is of no use: no line in it is known to be complete; beginning anew")
     if not part.saved.lines:

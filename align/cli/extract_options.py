@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from align.baselines.tools import TOOLS
+from align.cli.input_options import add_input_options, read_input, with_lines
 from align.cli.method_options import METHOD, OF_REVERSE, add_method_options, add_reverse_options, requested_settings
 from align.cli.models import Asked, requested_models
 from align.cli.options import (
@@ -29,7 +30,7 @@ from align.cli.terms import TERMS_IDLE
 from align.cli.translate import SEARCH, add_translate_options, check_translate, requested_search
 from align.core.settings import THRESHOLD
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
-from align.io.inputs import Input, add_input_options, read_input, with_lines
+from align.io.reader import Input
 
 PROGRAM = "extract-align"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 
+from align.cli.input_options import check_files
 from align.cli.options import add_output_option
 from align.cli.terms import add_terms_option
 from align.core.formats import FORMATS
-from align.io.inputs import Input, check_files
+from align.io.reader import Input
 from align.models.divide import CUTS
 
 

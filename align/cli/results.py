@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from align.cli.common import open_output, say, write_links
 from align.cli.extract_options import PROGRAM, Options
 from align.cli.terms import open_glossary, write_checked
 from align.cli.translate import write_translation
-from align.core.types import Alignment
-from align.io.inputs import Text
+from align.core.types import Alignment, Skipped
 from align.io.manifest import Stamp
+from align.io.reader import Text
 from align.io.resume import Part, open_part
 
 UNLINKED = "without a link"
@@ -43,10 +43,10 @@ class Results:
 
     def write(self, alignment: Alignment) -> str:
         """Write an alignment, and list its line if that is bad; returns why there are no links, or UNLINKED."""
-        _, name, line = self._text.place(alignment.pair.id)
-        error = self._text.bad.pop(alignment.pair.id, None)
+        name, line = self._text.place(alignment.pair.id)
+        error = self._text.bad.errors.pop(alignment.pair.id, None)
         if error:
-            alignment = replace(alignment, skipped=error.reason)
+            alignment = replace(alignment, skipped=cast(Skipped, error.reason))
         if alignment.skipped and self._options.keyboard:
             say(f"{PROGRAM}: {error.what if error else alignment.skipped}")
         if self._terms:

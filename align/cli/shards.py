@@ -80,7 +80,7 @@ class Shards:
             options.output,
             options.columns,
             options.links,
-            options.keep,
+            options.blank,
         )
         progress.start()
         try:

@@ -19,6 +19,7 @@ from align.cli.extract_options import (
     refuse_statistical,
     takes_threshold,
 )
+from align.cli.input_options import add_bad_lines_option
 from align.cli.method_options import requested_settings
 from align.cli.models import Asked, requested_models
 from align.cli.options import (
@@ -49,7 +50,7 @@ EXAMPLES = """examples:
   extract-align --input 'bitext/*.tsv.gz' --output links/                a file of links for each file, of the same name
   extract-align --input 'bitext/*.parquet' --source-column de --target-column en --output links/    Parquet
   extract-align --input a.jsonl b.jsonl --source-column de --target-column en --id-column id --output links/    JSON
-  extract-align --input 'crawl/*.tsv' --source-column 2 --target-column 3 --bad-rows keep --output links/    columns
+  extract-align --input 'crawl/*.tsv' --source-column 2 --target-column 3 --bad-lines blank --output links/    columns
   extract-align --input 'bitext/*.tsv.gz' --output links/ --part 3/64    one machine of 64
 
 The same command again does the files that are not finished. OUTPUT/_run says what was run, and has a record of each
@@ -66,7 +67,7 @@ class Options(Asked):
         columns: of source, target and id.
         output: the folder of the results.
         links: one of `LINKS`.
-        keep: whether rows that cannot be read are listed, and left without links.
+        blank: whether rows that cannot be read are listed, and left without links.
         part: which part of how many to do; None for all.
         engine: one of `ENGINES`.
         workers: how many; None for as many as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
@@ -76,7 +77,7 @@ class Options(Asked):
     columns: Columns
     output: str
     links: str
-    keep: bool
+    blank: bool
     part: Part | None
     engine: str
     workers: int | None
@@ -147,12 +148,11 @@ def _file_options(parser: argparse.ArgumentParser) -> None:
         default=LINKS[0],
         help="in .parquet and .jsonl: with their scores, or as a string such as 0-0 1-2",
     )
-    group.add_argument(
-        "--bad-rows",
-        choices=("stop", "keep"),
-        default="stop",
-        help="at a row that cannot be read: leave its file undone and go on with the next, or leave the row without "
-        "links and list it in DIR/_run/FILE.bad.jsonl",
+    add_bad_lines_option(
+        group,
+        "a line or row that cannot be read",
+        "leave its file undone and continue with the next",
+        "list it in DIR/_run/FILE.bad.jsonl and write no links",
     )
     group.add_argument(
         "--part", type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
@@ -196,13 +196,14 @@ def read_options(parser: Parser) -> Options:
     files = tuple(find(args.input))
     _check_files(parser, files, columns, args.output)
     _check_names(parser, files, args.output)
+    blank = args.bad_lines == "blank"
     workers, args.workers, args.bad_lines = args.workers, 1, "blank"
     return Options(
         files=files,
         columns=columns,
         output=args.output,
         links=args.links,
-        keep=args.bad_rows == "keep",
+        blank=blank,
         part=args.part,
         engine=args.engine,
         workers=workers,

@@ -19,6 +19,7 @@ from align.cli.evaluation_options import (
     add_table_options,
     link_options,
 )
+from align.cli.input_options import add_input_options, read_input
 from align.cli.method_options import OF_REVERSE, add_reverse_languages
 from align.cli.models import Models, load_models, requested_models
 from align.cli.options import (
@@ -38,8 +39,8 @@ from align.core.settings import Settings
 from align.core.types import Gold, Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as
 from align.evaluation.metrics import SAMPLES, SEED
-from align.io.inputs import Input, Text, add_input_options, name_shown, open_text, read_input
 from align.io.process import keep_freed_memory
+from align.io.reader import Input, Text, name_shown, open_text
 from align.io.signature import MERGE, signature
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def run_sweep(options: Options) -> None:
             warn_if_hopeless(swept)
         else:
             swept, models = sweep_models(options, text, text)
-        text.warn_of_bad()
+        text.bad.warn()
         sign = sign_sweep(options, swept, models, gold)
         from align.view.sweep_tables import report, write_counts
 

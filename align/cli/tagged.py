@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from align.cli.transfer_options import Options
-from align.core.batching import BLANK
 from align.core.errors import LineError, LinksError, Remedy
 from align.core.text import split_words
-from align.core.types import Pair, TextWarning
+from align.core.types import Pair
 from align.evaluation.scored import parse_scored
-from align.io.inputs import name_shown
-from align.io.reader import KEEP_AS_SOURCE, SideSplitter, in_step, open_lines, read_lines, refuse_numbers
+from align.io.reader import (
+    KEEP_AS_SOURCE,
+    BadLines,
+    SideSplitter,
+    in_step,
+    name_shown,
+    open_lines,
+    read_lines,
+    refuse_numbers,
+)
 from align.transfer.columns import COLUMNS, Labelled, pair_sentences, read_labelled
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text
 from align.transfer.tree import Markup, read_markup, readable
@@ -36,7 +42,7 @@ class Tagged(NamedTuple):
     scores: dict[tuple[int, int], float]
 
 
-class Input:
+class TaggedText:
     """The pairs of the input, in order; to be closed.
 
     Args:
@@ -44,14 +50,14 @@ class Input:
 
     Attributes:
         name: what messages call all of it.
-        bad: lines that were read as blank ones.
+        bad: the policy for lines that cannot be read, and those that became blank.
     """
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._shown = [name_shown(name) for name in options.files]
         self.name = " and ".join(self._shown)
-        self.bad: list[LineError] = []
+        self.bad = BadLines(options.models.too_long == "blank")
 
     def __iter__(self) -> Generator[Tagged, None, None]:
         """Read them.
@@ -64,7 +70,7 @@ class Input:
         spans = options.tags == SPANS
         with ExitStack() as stack:
             lines = [
-                read_lines(stack.enter_context(open_lines(name)), shown, self._on_bad, json_lines=spans and n == 0)
+                read_lines(stack.enter_context(open_lines(name)), shown, self.bad, json_lines=spans and n == 0)
                 for n, (name, shown) in enumerate(zip(options.files, self._shown, strict=True))
             ]
             rows = self._sides(lines)
@@ -76,7 +82,7 @@ class Input:
             links = read_lines(stack.enter_context(open_lines(options.links)), shown)
             for number, ((source, target), line) in enumerate(in_step((rows, links), (self._shown[-1], shown)), 1):
                 item = self._make(source, target, number)
-                if item.pair.blank and self._options.models.too_long == "blank":
+                if item.pair.blank and self.bad.blank:
                     yield item
                     continue
                 yield item._replace(scores=_read_scores(line, item.pair, shown, number))
@@ -102,7 +108,7 @@ class Input:
         try:
             source, target = split(line)
         except ValueError as error:
-            self._on_bad(LineError(str(error), file=self.name, line=number))
+            self.bad(LineError(str(error), file=self.name, line=number))
             return "", ""
         return source.strip(" \t"), target.strip(" \t")
 
@@ -116,7 +122,7 @@ class Input:
         try:
             markup = read_markup(source, tags)
         except ValueError as error:
-            self._on_bad(LineError(str(error), file=self._shown[0], line=number))
+            self.bad(LineError(str(error), file=self._shown[0], line=number))
             markup, target = read_markup("", tags), ""
         return Tagged(
             Pair(markup.readable(), readable(split_words(target), markup.escaped), number), markup, target, {}
@@ -136,23 +142,8 @@ class Input:
 
     def blank(self, item: Tagged, why: str) -> Tagged:
         """What becomes of a sentence that the model could not take: a blank line, or words without labels."""
-        self.bad.append(LineError(why, file=self._shown[0], line=item.pair.id))
+        self.bad(LineError(why, file=self._shown[0], line=item.pair.id))
         return self._make("", "", item.pair.id) if isinstance(item.source, Markup) else item
-
-    def _on_bad(self, error: LineError) -> None:
-        """Stop at a line that cannot be read, or take it for a blank one."""
-        if self._options.models.too_long == "stop":
-            error.remedy = error.remedy or Remedy("{} leaves such lines blank", (BLANK,))
-            raise error
-        self.bad.append(error)
-
-    def warn_of_bad(self) -> None:
-        """Warn of lines that were read as blank ones, if there are any."""
-        if self.bad:
-            message = (
-                f"lines that cannot be read, and are taken for blank ones: {len(self.bad):,}; the first: {self.bad[0]}"
-            )
-            warnings.warn(message, TextWarning, stacklevel=2)
 
 
 def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[int, int], float]:

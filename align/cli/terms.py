@@ -6,8 +6,7 @@ from typing import Any, BinaryIO
 
 from align.cli.parser import Idle
 from align.core.types import Alignment
-from align.io.inputs import name_shown
-from align.io.reader import open_lines, read_lines
+from align.io.reader import name_shown, open_lines, read_lines
 from align.transfer.terms import Glossary, format_checked, read_glossary
 
 TERMS_IDLE = (

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from align.cli.common import Progress, open_output, run, show_warnings
 from align.cli.directions import load_aligner, names_of, sign
 from align.cli.options import BATCH_ADVICE
-from align.cli.tagged import Input, Tagged
+from align.cli.tagged import Tagged, TaggedText
 from align.cli.transfer_options import PROGRAM, Options, build_parser, read_options
 from align.core.errors import PairError, plural
 from align.core.formats import to_json
@@ -28,11 +28,11 @@ from align.transfer.tree import Markup
 def transfer(options: Options) -> None:
     """Put the tags of all of the input into its targets, and say on stderr what was done."""
     keep_freed_memory()
-    given = Input(options)
+    text = TaggedText(options)
     with closing(Progress(PROGRAM, options.quiet)) as progress, ExitStack() as stack:
         out = stack.enter_context(open_output(options.output))
         report = stack.enter_context(open_output(options.report)) if options.report else None
-        items = stack.enter_context(closing(iter(given)))
+        items = stack.enter_context(closing(iter(text)))
         results = Results(options, out, report, progress)
         if options.strip:
             for item in items:
@@ -43,14 +43,14 @@ def transfer(options: Options) -> None:
             for item in items:
                 results.write(item, item.scores)
         else:
-            results.signature = _align(given, items, options, results, progress)
-        given.warn_of_bad()
+            results.signature = _align(text, items, options, results, progress)
+        text.bad.warn()
     progress.write(f"{PROGRAM}: {results.summary()}")
     if results.signature:
         progress.write(results.signature)
 
 
-def _align(given: Input, items: Iterator[Tagged], options: Options, results: Results, progress: Progress) -> str:
+def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results: Results, progress: Progress) -> str:
     """Align or translate the input with the models, write it, and return the signature."""
     aligner = load_aligner(PROGRAM, options)
     kept: deque[Tagged] = deque()
@@ -79,11 +79,11 @@ def _align(given: Input, items: Iterator[Tagged], options: Options, results: Res
             for alignment in found:
                 item = kept.popleft()
                 if alignment.skipped:
-                    results.write(given.blank(item, alignment.skipped), {})
+                    results.write(text.blank(item, alignment.skipped), {})
                     continue
                 results.write(_translated(item, alignment) if options.search else item, alignment.scores)
     except PairError as error:
-        raise error.in_file(given.name) from None
+        raise error.in_file(text.name) from None
     return sign(aligner, options, choices)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+from align.cli.input_options import add_bad_lines_option, check_files
 from align.cli.method_options import METHOD, OF_REVERSE, add_method_options, add_reverse_options, requested_settings
 from align.cli.models import MODEL_OPTIONS, Asked, requested_models
 from align.cli.options import (
@@ -20,7 +21,6 @@ from align.cli.options import (
 from align.cli.parser import Idle, Parser
 from align.cli.translate import SEARCH, add_translate_options, requested_search
 from align.core.symmetrize import SOFT
-from align.io.inputs import check_files
 from align.transfer.columns import COLUMNS
 from align.transfer.spans import SPANS
 from align.transfer.tags import PARSERS
@@ -104,12 +104,9 @@ def build_parser() -> Parser:
         help="links of the lines without tags, as extract-align writes them: Pharaoh, or jsonl; best with --scores. "
         "Without it a model aligns the lines",
     )
-    group.add_argument(
-        "--bad-lines",
-        choices=("stop", "blank"),
-        default="stop",
-        help="at a line that has not two fields, is not UTF-8, has tags that cannot be read, or is longer than the "
-        "model takes: stop, or take it for a blank line",
+    add_bad_lines_option(
+        group,
+        "a line that has not two fields, is not UTF-8, has tags that cannot be read, or is longer than the model takes",
     )
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     add_output_option(group)

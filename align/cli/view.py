@@ -10,6 +10,7 @@ from typing import get_args
 from align.cli.common import open_output, run, say, show_warnings
 from align.cli.evaluate import short_names
 from align.cli.evaluation_options import add_length_options, add_link_options, link_options
+from align.cli.input_options import check_files
 from align.cli.models import MODEL_OPTIONS, Models, load_models, requested_models
 from align.cli.options import (
     BATCH_ADVICE,
@@ -26,8 +27,7 @@ from align.core.errors import plural
 from align.core.settings import Settings
 from align.core.types import Pair, Position, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
-from align.io.inputs import check_files, name_shown
-from align.io.reader import read_text
+from align.io.reader import name_shown, read_text
 from align.io.signature import signature
 from align.view.page import Attention, System, make_page
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 _Error = TypeVar("_Error", bound="DataError")
 
@@ -138,7 +138,7 @@ class LineError(DataError):
     def __init__(
         self,
         what: str,
-        reason: Literal["not UTF-8", "wrong fields"] = "wrong fields",
+        reason: str = "wrong fields",
         *,
         file: str = "",
         line: int = 0,

@@ -1,4 +1,4 @@
-"""Bytes to lines, lines to words, words to sentence pairs, one at a time however long the input.
+"""Read files and stdin as numbered sentence pairs, one at a time however long the input.
 
 Lines end at `\\n` only, words at ASCII space or TAB only: Python's own `split` also cuts at U+00A0, U+2028
 and others, which would shift every index after them.
@@ -9,17 +9,22 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import os
 import re
+import stat
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TextIO, TypeAlias
 
-from align.core.errors import DataError, LineError, Remedy, plural
+from align.core.batching import BLANK
+from align.core.errors import Argument, DataError, LineError, PairError, Remedy, plural, printable
 from align.core.text import MakePair, make_pair
 from align.core.types import Pair, TextWarning
 from align.io.file_types import recognise_file
@@ -70,12 +75,61 @@ def _open_xz(raw: BinaryIO, mode: str) -> BinaryIO:
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": _open_xz}
 
 OnBad: TypeAlias = Callable[[LineError], None]
-"""Is told of a line that cannot be read: raises, or lets it be read as a blank one."""
+"""Receives the error of a line that cannot be read: raises it, or returns to have a blank line in its place."""
 
 
 def stop_at(error: LineError) -> None:
-    """Let no bad line pass."""
+    """Stop at every bad line."""
     raise error
+
+
+class BadLines:
+    """The policy for lines that cannot be read: stop at the first one, or note each and read a blank line.
+
+    Args:
+        blank: whether to read blank lines in their place.
+
+    Attributes:
+        blank: the same.
+        errors: of the noted lines, by number, until the writer removes them.
+        count: of the noted lines.
+        on_blank: receives each noted error and what its line holds.
+    """
+
+    def __init__(self, blank: bool) -> None:
+        self.blank, self.count, self._first = blank, 0, ""
+        self.errors: dict[int, LineError] = {}
+        self.on_blank: Callable[[LineError, Any], object] | None = None
+
+    def __call__(self, error: LineError, number: int = 0, raw: Any = None) -> None:
+        """Stop at a line, or note it.
+
+        Args:
+            error: why the line cannot be read.
+            number: of the line in all of the input; 0 for that in the error.
+            raw: what the line holds.
+
+        Raises:
+            LineError: the policy is to stop.
+        """
+        if not self.blank:
+            remedy = error.remedy or Remedy("")
+            advice = f"{remedy.advice}; " if remedy.advice else ""
+            error.remedy = Remedy(f"{advice}{{}} leaves such lines blank", (*remedy.arguments, BLANK))
+            raise error
+        number = number or error.line
+        if number not in self.errors:
+            self.errors[number] = error
+            self.count += 1
+            self._first = self._first or str(error)
+            if self.on_blank:
+                self.on_blank(error, raw)
+
+    def warn(self) -> None:
+        """Warn of the noted lines, if there are any."""
+        if self.count:
+            message = f"{plural(self.count, 'line')} cannot be read and became blank; the first: {self._first}"
+            warnings.warn(message, TextWarning, stacklevel=2)
 
 
 @contextmanager
@@ -379,3 +433,174 @@ def read_sources(
             warnings.warn(f"{name}, line {number}: {what}", TextWarning, stacklevel=2)
             warned = True
         yield make(text, "", number)
+
+
+@dataclass(frozen=True)
+class Input:
+    """Files to read as one text.
+
+    Attributes:
+        files: their names; "-" is stdin.
+        parallel: whether there are two, one for each side.
+        one_side: whether they hold source sentences only.
+        columns: of source and target, or of the source alone, from 1, between TABs; none for lines of nothing else.
+        blank: whether lines that cannot be read become blank lines.
+        make: makes a pair of the lines of both sides.
+    """
+
+    files: tuple[str, ...]
+    parallel: bool = False
+    one_side: bool = False
+    columns: tuple[int, ...] = ()
+    blank: bool = False
+    make: MakePair = make_pair
+
+
+def regular_file(file: str | TextIO | None) -> os.stat_result | None:
+    """Return the status of an ordinary file, by its name or open; None for anything else."""
+    try:
+        about = os.stat(file) if isinstance(file, str) else os.fstat(file.fileno()) if file else None
+    except (OSError, ValueError):  # as for a stream without a file descriptor
+        return None
+    return about if about and stat.S_ISREG(about.st_mode) else None
+
+
+def name_shown(name: str) -> str:
+    """Return what messages call a file, without characters that would break the line."""
+    return "stdin" if name == "-" else printable(name)
+
+
+class Line(NamedTuple):
+    """Where a pair was read: what messages call its file, and the line in it, from 1."""
+
+    name: str
+    number: int
+
+
+class Text(Iterator[Pair]):
+    """The sentence pairs of the input as they are read, numbered through all of its files.
+
+    Args:
+        source: the files, and how to read them.
+
+    Attributes:
+        name: what messages call the input.
+        lines: number of pairs read so far.
+        bad: the policy for lines that cannot be read, and those that became blank.
+
+    Raises:
+        OSError: a file cannot be opened.
+        DataError: on reading: a line cannot be read, or packed data is damaged; names file and line.
+    """
+
+    def __init__(self, source: Input) -> None:
+        shown = list(map(name_shown, source.files))
+        self.name = "the input" if len(shown) > 1 and not source.parallel else " and ".join(shown)
+        self.lines, self.bad = 0, BadLines(source.blank)
+        self._input = source
+        self._texts = [tuple(source.files)] if source.parallel else [(name,) for name in source.files]
+        self._names = [" and ".join(map(name_shown, text)) for text in self._texts]
+        self._starts: list[int] = []  # lines before each file
+        for name in source.files:
+            _check_readable(name)
+        self._sizes = [_size(text[0]) for text in self._texts]
+        self._raw: BinaryIO | None = None  # the file that is being read, or the first of two
+        self._pairs = self._read()
+
+    def __next__(self) -> Pair:
+        return next(self._pairs)
+
+    def close(self) -> None:
+        """Close the file that is being read."""
+        self._pairs.close()
+
+    def place(self, number: int) -> Line:
+        """Return where the pair of a number was read."""
+        file = bisect_left(self._starts, number) - 1
+        return Line(self._names[file], number - self._starts[file])
+
+    def placed(self, error: PairError) -> PairError:
+        """Return the error of a pair with its file and its line in that."""
+        name, number = self.place(error.line)
+        placed = error.in_file(name)
+        placed.line = number
+        return placed
+
+    @property
+    def expected(self) -> int | None:
+        """Estimate the number of lines by the bytes read so far; None if sizes are not known."""
+        sizes = [size for size in self._sizes if size is not None]
+        if not self.lines or len(sizes) < len(self._sizes):
+            return None
+        done = sum(sizes[: len(self._starts) - 1]) + (self._raw.tell() if self._raw else sizes[len(self._starts) - 1])
+        return max(self.lines, round(self.lines * sum(sizes) / max(1, done)))
+
+    def _read(self) -> Generator[Pair, None, None]:
+        source = self._input
+        for files, name in zip(self._texts, self._names, strict=True):
+            self._starts.append(self.lines)
+            with ExitStack() as stack:
+                stack.callback(self._closed)
+                shown = list(map(name_shown, files))
+                lines = [
+                    read_lines(
+                        stack.enter_context(open_lines(file, self._opened)), show, self._refuse, json_lines=False
+                    )
+                    for file, show in zip(files, shown, strict=True)
+                ]
+                pairs: Iterator[Pair]
+                if source.parallel:
+                    pairs = read_parallel(lines[0], lines[1], (shown[0], shown[1]), source.make)
+                elif source.one_side:
+                    pairs = read_sources(lines[0], name, next(iter(source.columns), None), self._refuse, source.make)
+                else:
+                    pairs = read_bitext(lines[0], name, source.columns, self._refuse, source.make)
+                for pair in pairs:
+                    self.lines += 1
+                    yield pair if pair.id == self.lines else replace(pair, id=self.lines)
+
+    def _opened(self, raw: BinaryIO) -> None:
+        self._raw = self._raw or raw
+
+    def _closed(self) -> None:
+        self._raw = None
+
+    def _refuse(self, error: LineError) -> None:
+        """Stop at a line that cannot be read, or note it."""
+        error.remedy = error.remedy or self._advise(error)
+        self.bad(error, self._starts[-1] + error.line)
+
+    def _advise(self, error: LineError) -> Remedy | None:
+        """Say what to do about a line without two fields, beside leaving it blank."""
+        if len(self._texts) == 2 and error.line == 1 and not self._input.columns:
+            sides = Argument("source", self._names[0]), Argument("target", self._names[1])
+            return Remedy("is each file one side of the text? {} {}", sides)
+        if error.what.startswith("no |||") and error.line == 1 and len(self._texts) == 1:
+            return Remedy(
+                "is each file one side of the text? {} {}", (Argument("source", "FILE"), Argument("target", "FILE"))
+            )
+        if error.what.startswith("both ||| and TAB"):
+            return Remedy("{} reads two columns between TABs", (Argument("columns", "1,2"),))
+        if error.what.startswith("a TAB in it"):
+            return Remedy("`tr '\\t' ' '` makes it a space")
+        if "fields between TAB" in error.what:
+            columns = Argument("columns"), Argument("columns", "2,3")
+            return Remedy("{} reads two of them, for example {}", columns)
+        return None
+
+
+def open_text(source: Input) -> closing[Text]:
+    """Open the input for a context; see `Text`."""
+    return closing(Text(source))
+
+
+def _check_readable(name: str) -> None:
+    """Open a file and close it again, unless opening is more than that, as it is for a pipe."""
+    if name != "-" and not stat.S_ISFIFO(os.stat(name).st_mode):
+        open(name, "rb").close()
+
+
+def _size(name: str) -> int | None:
+    """Return the size of an ordinary file."""
+    about = regular_file(sys.stdin if name == "-" else name)
+    return about.st_size if about else None

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from align.core.aligner import Aligner
-from align.core.errors import DataError, PairError, Remedy
+from align.core.errors import DataError, LineError, PairError, Remedy
 from align.core.formats import to_json
 from align.core.types import Pair
 from align.io.manifest import Record
 from align.jobs.arrow import status_of
 from align.jobs.files import InputFile, digest_of, exists, join, remove, stat, whole_file
-from align.jobs.readers import BadRow, Columns, Rows, kind_of, open_rows, table_head
+from align.jobs.readers import Columns, Rows, kind_of, open_rows, table_head
 from align.jobs.records import bad_rows_name, begun_name, check_record, read_record, write_record
 from align.jobs.writers import WRITERS, Head, Result
 
@@ -36,7 +36,7 @@ class Job:
         output: the folder of the results, a path or a URI.
         columns: of source, target and id.
         links: "structs" or "pharaoh", where a file may hold either.
-        keep: whether a row that cannot be read is noted and left without links; else it stops its file.
+        blank: whether a row that cannot be read is listed and left without links; else it stops its file.
     """
 
     aligner: Aligner
@@ -44,7 +44,7 @@ class Job:
     output: str
     columns: Columns
     links: str = "structs"
-    keep: bool = False
+    blank: bool = False
 
 
 def finished(job: Job, file: InputFile) -> Record | None:
@@ -79,9 +79,9 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
     head = _head(job, file, digest)
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
-        rows, pairs = stack.enter_context(open_rows(file, job.columns, job.keep))
+        rows, pairs = stack.enter_context(open_rows(file, job.columns, job.blank))
         out = stack.enter_context(whole_file(job.output, file.name))
-        rows.on_bad = stack.enter_context(_Rejects(job.output, file.name)).add
+        rows.bad.on_blank = stack.enter_context(_Rejects(job.output, file.name)).add
         WRITERS[kind_of(file.name)](_results(job, rows, pairs, counts, on_rows), out, head)
         if counts.total() != rows.read:
             raise DataError(f"{rows.read:,} rows were read, and {counts.total():,} came out", file=file.place)
@@ -125,11 +125,11 @@ class _Rejects(ExitStack):
         self._out: BinaryIO | None = None
         remove(join(folder, self._name))  # of an earlier attempt
 
-    def add(self, bad: BadRow) -> None:
+    def add(self, error: LineError, raw: Any) -> None:
         """List a row."""
         if self._out is None:
             self._out = self.enter_context(whole_file(self._folder, self._name))
-        record = {"row": bad.row, "reason": bad.reason, "what": bad.what, "raw": bad.raw}
+        record = {"row": error.line, "reason": error.reason, "what": error.what, "raw": raw}
         self._out.write(to_json(record).encode() + b"\n")
 
 
@@ -141,7 +141,8 @@ def _results(
         with closing(job.aligner(pairs)) as alignments:
             for alignment in alignments:
                 number = alignment.pair.id
-                status = status_of(alignment, rows.bad.pop(number, ""))
+                bad = rows.bad.errors.pop(number, None)
+                status = status_of(alignment, bad.reason if bad else "")
                 counts[status] += 1
                 yield Result(alignment, status, rows.ids.pop(number, None if rows.columns.id else number))
                 if on_rows and number % TELL_EVERY == 0:

@@ -16,7 +16,7 @@ from align.core.formats import to_json
 from align.core.text import split_words
 from align.core.types import Pair
 from align.io.process import quietly
-from align.io.reader import OPENERS, read_bitext, read_lines
+from align.io.reader import OPENERS, BadLines, read_bitext, read_lines
 from align.jobs.arrow import TEXT, Named, check_columns, column_of, field_of, read_sides, rows_of
 from align.jobs.files import InputFile, cannot_read, open_file
 
@@ -54,53 +54,29 @@ class RowPair(Pair):
         return Pair.memory(self) + self.id_bytes
 
 
-class BadRow(NamedTuple):
-    """A row that cannot be read.
-
-    Attributes:
-        row: its number in its file, from 1.
-        reason: why, in two words.
-        what: why.
-        raw: what is there.
-    """
-
-    row: int
-    reason: str
-    what: str
-    raw: Any
-
-
 class Rows:
     """The rows of a file as they are read.
 
     Args:
         file: to be read.
         columns: of its source and its target.
-        keep: whether a row that cannot be read is a blank one.
+        blank: whether a row that cannot be read becomes a blank one.
 
     Attributes:
-        read: how many have been read.
-        share: what part of the file that is.
-        bad: why some of them could not be read, in two words, by number, until whoever writes takes them out.
-        ids: what tells them from others, by number, likewise.
-        on_bad: is told of those that could not be read, as they are read.
+        read: number of rows read so far.
+        share: their share of the file.
+        bad: the policy for rows that cannot be read, and those that became blank.
+        ids: what identifies rows, by number, until the writer removes it.
     """
 
-    def __init__(self, file: InputFile, columns: Columns, keep: bool) -> None:
-        self.file, self.columns, self._keep = file, columns, keep
+    def __init__(self, file: InputFile, columns: Columns, blank: bool) -> None:
+        self.file, self.columns, self.bad = file, columns, BadLines(blank)
         self.read, self.share = 0, 0.0
-        self.bad: dict[int, str] = {}
         self.ids: dict[int, Any] = {}
-        self.on_bad: Callable[[BadRow], object] | None = None
 
-    def refuse(self, bad: BadRow) -> None:
-        """Stop at a row that cannot be read, or take it for a blank one."""
-        if not self._keep:
-            remedy = Remedy("leave such rows without links ({})", (Argument("bad_rows", "keep"),))
-            raise LineError(bad.what, line=bad.row, file=self.file.place, remedy=remedy)
-        self.bad[bad.row] = bad.reason
-        if self.on_bad:
-            self.on_bad(bad)
+    def refuse(self, number: int, reason: str, what: str, raw: Any) -> None:
+        """Stop at a row that cannot be read, or note it."""
+        self.bad(LineError(what, reason, file=self.file.place, line=number), raw=raw)
 
     def pairs(self, lines: Iterator[Pair]) -> Iterator[Pair]:
         """The pairs, which are counted."""
@@ -117,18 +93,18 @@ def kind_of(name: str) -> str:
 
 
 @contextmanager
-def open_rows(file: InputFile, columns: Columns, keep: bool) -> Iterator[tuple[Rows, Iterator[Pair]]]:
+def open_rows(file: InputFile, columns: Columns, blank: bool) -> Iterator[tuple[Rows, Iterator[Pair]]]:
     """The rows of a file, and an iterator over their pairs, which are read as it goes on.
 
     Args:
         file: of a kind that `READERS` has.
         columns: of its source and its target.
-        keep: whether a row that cannot be read is a blank one.
+        blank: whether a row that cannot be read becomes a blank one.
 
     Raises:
         DataError: now or as they are read: the file cannot be read, or a row; names file and row.
     """
-    rows = Rows(file, columns, keep)
+    rows = Rows(file, columns, blank)
     with open_file(file.place) as stream:
         pairs = rows.pairs(READERS[kind_of(file.name)](stream, rows))
         yield rows, _named_errors(pairs, rows)
@@ -175,7 +151,7 @@ def read_text(stream: Any, rows: Rows) -> Iterator[Pair]:
     lines, columns = _Lines(stream, rows), rows.columns
 
     def on_bad(error: LineError) -> None:
-        rows.refuse(BadRow(error.line, error.reason, error.what, lines.shown))
+        rows.bad(error, raw=lines.shown)
 
     numbers = (int(columns.source), int(columns.target)) if columns.source and columns.target else None
     name = rows.file.place
@@ -187,7 +163,7 @@ def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
     lines = _Lines(stream, rows)
 
     def on_bad(error: LineError) -> None:
-        rows.refuse(BadRow(error.line, error.reason, error.what, lines.shown))
+        rows.bad(error, raw=lines.shown)
 
     objects = without = 0
     for number, line in enumerate(read_lines(lines, rows.file.place, on_bad), 1):
@@ -199,7 +175,7 @@ def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
             except ValueError as error:
                 reason, what = error.args
                 without += what.startswith("no field")
-                rows.refuse(BadRow(number, reason, what, lines.shown))
+                rows.refuse(number, reason, what, lines.shown)
         id_bytes = len(line) if number in rows.ids else 0
         yield RowPair(split_words(source), split_words(target), number, id_bytes)
     if without and without == objects:
@@ -305,7 +281,7 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
                 id_bytes = 0 if pa.types.is_dictionary(id.type) else id.nbytes
             if why:
                 shown = [side if side is None else side.decode(errors="backslashreplace") for side in row]
-                rows.refuse(BadRow(number, why, f"{names[0]!r} or {names[1]!r} is {why}", shown))
+                rows.refuse(number, why, f"{names[0]!r} or {names[1]!r} is {why}", shown)
             yield RowPair(split_words(source), split_words(target), number, id_bytes)
         before += batch.num_rows
         rows.share = before / total

@@ -38,7 +38,7 @@ def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
                 readable = (
                     pair
                     for pair in pairs
-                    if not rows.bad.pop(pair.id, "") and not pair.blank and pair.memory() < LONGEST
+                    if not rows.bad.errors.pop(pair.id, None) and not pair.blank and pair.memory() < LONGEST
                 )
                 yield from islice(readable, -(-CHOOSING_PAIRS // count))
         except DataError:  # which is said when its turn comes

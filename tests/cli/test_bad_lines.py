@@ -313,7 +313,6 @@ def test_two_sides_as_two_files_are_told_apart(run: Callable[..., Result], write
         (("a", *BLANK, "--bad-lines-file", "-"), "--bad-lines-file needs the name of a file"),
         (("a", *BLANK, "-o", "x", "--bad-lines-file", "x"), "another than that of -o"),
         (("a", *BLANK, "--bad-lines-file", "a"), "--bad-lines-file would replace the input a"),
-        (("a", "--too-long", "blank"), "--too-long: is --bad-lines now: --bad-lines blank"),
         (("a", "--columns", "0,1"), "'0,1' is not two numbers from 1, such as 2,3"),
         (("a", "--columns", "1,2,3"), "is not two numbers from 1"),
         (("a", "--columns", "2"), "--columns takes two numbers: source,target"),

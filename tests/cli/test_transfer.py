@@ -170,7 +170,7 @@ def test_bad_lines_may_be_blank(run: Callable[..., Result], write: Write) -> Non
     text = "<b>a ||| x\n<b>a</b> ||| x\nno field\n"
     result = run("-q", "--tags", "xml", "--links", "l", "--bad-lines", "blank", stdin=text)
     assert (result.code, result.out) == (0, b"\n<b>x</b>\n\n")
-    assert "taken for blank ones: 2; the first: stdin, line 1: not well-formed XML" in result.err
+    assert "2 lines cannot be read and became blank; the first: stdin, line 1: not well-formed XML" in result.err
 
 
 def test_links_of_a_line_that_is_blank_now_are_of_no_use(run: Callable[..., Result], write: Write) -> None:
@@ -185,7 +185,7 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
     text = f"das <b>{'Haus ' * 1200}</b> ||| the {'house ' * 1200}\ndas <b>Haus</b> ||| the house\n"
     result = run("-q", "--tags", "xml", "--bad-lines", "blank", stdin=text)
     assert (result.code, result.out) == (0, b"\nthe <b>house</b>\n")
-    assert "taken for blank ones: 1; the first: stdin, line 1: too long" in result.err
+    assert "1 line cannot be read and became blank; the first: stdin, line 1: too long" in result.err
 
 
 @pytest.mark.parametrize(

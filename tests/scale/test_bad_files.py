@@ -102,8 +102,8 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("bad_rows", ["stop", "keep"])
-def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..., Result], bad_rows: str) -> None:
+@pytest.mark.parametrize("bad_lines", ["stop", "blank"])
+def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..., Result], bad_lines: str) -> None:
     for name, (data, _) in DAMAGED.items():
         Path(f"in/{name}").write_bytes(data)
     whole = {
@@ -119,7 +119,7 @@ def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..
     failed, done = 0, {}
     for kind, options in (("*.tsv*", ()), ("*.parquet", (*NAMED, "--id-column", "id"))):
         output = f"out{kind[2:]}"
-        result = run("-q", "--input", f"in/{kind}", *options, "--output", output, "--bad-rows", bad_rows)
+        result = run("-q", "--input", f"in/{kind}", *options, "--output", output, "--bad-lines", bad_lines)
         assert result.code == 1
         assert "Traceback" not in result.err
         said = result.err.splitlines()
@@ -155,9 +155,9 @@ def test_rows_that_cannot_be_read(run: Callable[..., Result], name: str) -> None
     result = run("-q", "--input", f"in/{name}", *options, "--output", "stopped")
     assert result.code == 1
     assert f"in/{name}, line 2: " in result.err
-    assert "(--bad-rows keep)" in result.err
+    assert "--bad-lines blank" in result.err
     assert tree("stopped") == {}
-    result = run("--input", f"in/{name}", *options, "--output", "kept", "--bad-rows", "keep")
+    result = run("--input", f"in/{name}", *options, "--output", "kept", "--bad-lines", "blank")
     assert result.code == 0, result.err
     assert f"{count + 2:,} rows, " in result.err
     rejected = [json.loads(line) for line in Path(f"kept/_run/{name}.bad.jsonl").read_text().splitlines()]

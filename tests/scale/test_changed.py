@@ -197,7 +197,7 @@ def test_names_that_leave_no_room_for_a_record(run: Callable[..., Result]) -> No
         if length > 245
     )
     assert not Path("out").exists()
-    assert run("-q", "--input", f"in/{names[245]}", "--output", "out", "--bad-rows", "keep").code == 0
+    assert run("-q", "--input", f"in/{names[245]}", "--output", "out", "--bad-lines", "blank").code == 0
     assert {*tree("out")} == {names[245]}
 
 
@@ -208,7 +208,18 @@ def test_a_file_that_is_named_after_anothers_bad_rows(run: Callable[..., Result]
     names = ["a.jsonl", "a.jsonl.bad.jsonl", "a.jsonl.bad.jsonl.bad.jsonl", ".a.jsonl"]
     for n, name in enumerate(names):
         Path("in", name).write_bytes(rows + b"bad\n" * (n + 1))
-    job = ("-q", "--input", "in/*", "in/.a.jsonl", "--source-column", "s", "--target-column", "t", "--bad-rows", "keep")
+    job = (
+        "-q",
+        "--input",
+        "in/*",
+        "in/.a.jsonl",
+        "--source-column",
+        "s",
+        "--target-column",
+        "t",
+        "--bad-lines",
+        "blank",
+    )
     result = run(*job, "--output", "out", "--workers", workers)
     assert (result.code, result.err) == (0, "")
     for n, name in enumerate(names):

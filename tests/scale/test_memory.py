@@ -104,6 +104,6 @@ def test_a_small_packed_file_of_long_lines(run: Callable[..., Result], line: byt
     with gzip.open(name, "wb", 1) as out:
         for _ in range(ROWS):
             out.write(line)
-    job = ("-q", "--input", name, *columns, "--bad-rows", "keep", "--output", "out", "--workers", 1)
+    job = ("-q", "--input", name, *columns, "--bad-lines", "blank", "--output", "out", "--workers", 1)
     assert drive(*job, before=limit_memory) == 0
     assert [*tree("out")] == [Path(name).name]

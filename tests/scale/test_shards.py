@@ -68,7 +68,7 @@ def test_columns_within_structs_and_objects(run: Callable[..., Result]) -> None:
     Path("in/b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     Path("in/c.tsv").write_bytes(lines([("", "") if n == 3 else pair for n, pair in enumerate(pairs)]))
     named = ("--source-column", "translation.de", "--target-column", "translation.en", "--id-column", "at.n")
-    result = run("--input", "in/a.parquet", "in/b.jsonl", *named, "--output", "out", "--bad-rows", "keep")
+    result = run("--input", "in/a.parquet", "in/b.jsonl", *named, "--output", "out", "--bad-lines", "blank")
     assert result.code == 0, result.err
     assert run("--input", "in/c.tsv", "--output", "out2").code == 0
     expected = Path("out2/c.tsv").read_text().splitlines()
@@ -99,7 +99,7 @@ def test_a_name_with_a_dot_comes_before_an_object(run: Callable[..., Result]) ->
     result = run("-q", "--input", "in/y.jsonl", "--source-column", "a.x", "--target-column", "a.b", "--output", "p")
     assert "no field 'a.x': the object has 'a.b', 'a.b', 'a.c.d'" in result.err
     columns = ("--source-column", "a.x", "--target-column", "a.b")
-    result = run("-q", "--input", "in/y.jsonl", *columns, "--output", "r", "--bad-rows", "keep")
+    result = run("-q", "--input", "in/y.jsonl", *columns, "--output", "r", "--bad-lines", "blank")
     assert result.code == 1
     assert "no row has both fields; in the last: no field 'a.x'" in result.err
     assert "name them with --source-column and --target-column" in result.err
@@ -129,7 +129,7 @@ def test_ids_of_tables_come_out_as_they_are(run: Callable[..., Result]) -> None:
         Path("in/a.jsonl").write_text(f'{{"de": "das haus", "en": "the house", "id": {id}}}\n')
         result = run("-q", "--input", "in/a.jsonl", *named, "--output", "out")
         assert (result.code, "'id' has a number that is NaN or infinite" in result.err) == (1, True), id
-    assert run("-q", "--input", "in/a.jsonl", *named, "--output", "out", "--bad-rows", "keep").code == 0
+    assert run("-q", "--input", "in/a.jsonl", *named, "--output", "out", "--bad-lines", "blank").code == 0
     assert json.loads(Path("out/a.jsonl").read_text())["id"] is None
 
 
@@ -182,11 +182,11 @@ def test_bad_rows_stop_their_file_or_are_listed(run: Callable[..., Result]) -> N
     result = run("-q", "--input", "in/*.tsv", "--output", "out")
     assert result.code == 1
     assert "in/a.tsv, line 6: no ||| and no TAB" in result.err
-    assert "(--bad-rows keep)" in result.err
+    assert "--bad-lines blank" in result.err
     assert [*tree("out")] == ["b.tsv"]
-    assert run("-q", "--input", "in/*.tsv", "--output", "out", "--bad-rows", "keep").code == 0  # as that said
+    assert run("-q", "--input", "in/*.tsv", "--output", "out", "--bad-lines", "blank").code == 0  # as that said
     assert tree("out")["b.tsv"] == tree("out")["a.tsv"][: len(tree("out")["b.tsv"])]
-    assert run("-q", "--input", "in/*.tsv", "--output", "kept", "--bad-rows", "keep").code == 0
+    assert run("-q", "--input", "in/*.tsv", "--output", "kept", "--bad-lines", "blank").code == 0
     assert tree("kept") == tree("out")
     assert len(Path("kept/a.tsv").read_bytes().splitlines()) == 12
     bad = [json.loads(line) for line in Path("kept/_run/a.tsv.bad.jsonl").read_text().splitlines()]

@@ -17,7 +17,7 @@ from align.core.errors import Argument, DataError, LinksError, ModelError, PairE
 ALIGN = Path(align.__file__).parent
 
 OUTSIDE = (  # what speaks to fairseq, and what is a program
-    *("analysis/bert", "analysis/commands", "cli", "io/inputs.py", "training"),
+    *("analysis/bert", "analysis/commands", "cli", "training"),
     *("models/fairseq/compat.py", "models/fairseq/programs.py", "models/saved/unpickle.py"),
 )
 """Where a string may hold an option: of ours in programs, of fairseq's and pip's in the others."""
@@ -85,7 +85,7 @@ def test_no_message_below_the_command_line_names_an_option() -> None:
 def test_nothing_behind_the_door_sees_a_parsed_command_line() -> None:
     """`argparse.Namespace` is for the programs, and for fairseq, whose models are made of one."""
     allowed = (
-        *("analysis/bert", "analysis/commands", "cli", "io/inputs.py", "training"),
+        *("analysis/bert", "analysis/commands", "cli", "training"),
         *("models/fairseq", "models/saved"),
     )
     seen = []

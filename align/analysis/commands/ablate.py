@@ -12,6 +12,7 @@ from align.analysis.commands.asked import load_aligner
 from align.analysis.commands.common import PROGRAM, Common, Texts, add_text_files, read_texts
 from align.cli.common import say
 from align.cli.evaluation_options import add_link_options, add_range_option, link_options
+from align.cli.input_options import check_files
 from align.cli.options import seed_number, whole_number
 from align.cli.parser import Idle, Parser
 from align.cli.sweep import need
@@ -21,7 +22,7 @@ from align.core.settings import Search
 from align.core.types import PARTS, Gold, Pair
 from align.evaluation.gold import LinkOptions, read_as
 from align.evaluation.metrics import SAMPLES, SEED
-from align.io.inputs import Input, check_files, name_shown, open_text
+from align.io.reader import Input, name_shown, open_text
 from align.io.signature import Parts
 from align.view.findings import Finding
 

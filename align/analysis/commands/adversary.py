@@ -8,10 +8,10 @@ from pathlib import Path
 
 from align.analysis.commands.common import PROGRAM, Common
 from align.cli.common import say
+from align.cli.input_options import check_files
 from align.cli.models import MODEL_OPTIONS
 from align.cli.options import number_up_to, seed_number, whole_number
 from align.cli.parser import Idle, Parser
-from align.io.inputs import check_files
 from align.io.signature import Parts
 from align.view.findings import Finding
 

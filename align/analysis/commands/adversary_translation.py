@@ -12,13 +12,13 @@ from align.analysis.commands.asked import load_aligner
 from align.analysis.commands.common import PROGRAM, Common
 from align.cli.common import say
 from align.cli.evaluation_options import add_link_options, add_range_option, link_options
+from align.cli.input_options import check_files
 from align.cli.options import seed_number, whole_number
 from align.cli.parser import Parser
 from align.core.errors import DataError
 from align.core.types import Score
 from align.evaluation.gold import LinkOptions, read_as
-from align.io.inputs import Input, check_files, name_shown, open_text
-from align.io.reader import read_text
+from align.io.reader import Input, name_shown, open_text, read_text
 from align.io.signature import Parts
 from align.view.findings import Finding
 

@@ -13,8 +13,8 @@ from align.cli.common import say
 from align.cli.models import MODEL_OPTIONS, load_models
 from align.core.errors import Argument, KindError, ModelError, Remedy, plural
 from align.core.types import Pair, Part, TextWarning
-from align.io.inputs import open_text
 from align.io.process import keep_freed_memory
+from align.io.reader import open_text
 from align.view.findings import Finding
 
 if TYPE_CHECKING:

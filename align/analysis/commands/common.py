@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from align.cli.common import open_output, say
 from align.cli.evaluation_options import WIDE_IDLE, add_table_options
+from align.cli.input_options import check_files
 from align.cli.models import MODEL_OPTIONS, ModelRequest, Models
 from align.cli.options import MAX_THREADS, MODEL_IDLE, add_model_options, add_quiet_option, file_prefix, whole_number
 from align.cli.parser import Parser
@@ -18,7 +19,7 @@ from align.core.batching import BUFFER
 from align.core.errors import Argument, DataError, Remedy
 from align.core.settings import Settings
 from align.core.types import PARTS, Part
-from align.io.inputs import Input, check_files
+from align.io.reader import Input
 from align.io.signature import Parts, signature
 from align.models.model_toml import ModelOptions
 from align.view.findings import Finding, draw_figures, write_tables

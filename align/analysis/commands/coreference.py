@@ -8,9 +8,10 @@ from pathlib import Path
 
 from align.analysis.commands.asked import load_inspected
 from align.analysis.commands.common import Common
+from align.cli.input_options import check_files
 from align.cli.options import seed_number, whole_number
 from align.cli.parser import Parser
-from align.io.inputs import check_files, name_shown
+from align.io.reader import name_shown
 from align.io.signature import Parts
 from align.view.findings import Finding
 

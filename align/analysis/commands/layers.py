@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from align.analysis.commands.asked import load_inspected
 from align.analysis.commands.common import PROGRAM, Common
 from align.cli.common import open_output, say
+from align.cli.input_options import check_files
 from align.cli.options import seed_number, whole_number
 from align.cli.parser import Idle, Parser
 from align.core.formats import to_json
-from align.io.inputs import check_files, name_shown
+from align.io.reader import name_shown
 from align.io.signature import Parts
 from align.view.findings import Finding
 
