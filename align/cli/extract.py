@@ -19,12 +19,10 @@ from align.core.batching import OnBatch
 from align.core.errors import PairError, plural
 from align.core.symmetrize import DIRECTIONS
 from align.core.types import Alignment, Choice, Pair, TextWarning
-from align.io.journal import Saved
 from align.io.manifest import Record, Stamp, digest_of
 from align.io.process import keep_freed_memory
 from align.io.reader import Text, open_text
-from align.io.record import check_input, check_run, stamp
-from align.io.resume import Part, finished
+from align.io.resume import Blocks, check_input, check_run, finished, stamp
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -63,16 +61,16 @@ class Extraction:
 
     def _align(self, text: Text, results: Results) -> None:
         """Load the model, align and write all pairs, and say on stderr what was done."""
-        options, progress, part = self._options, self._progress, results.part
+        options, progress, blocks = self._options, self._progress, results.blocks
         aligner = load_aligner(PROGRAM, options)
         if options.keyboard and not options.quiet:
             lines = "source" if options.input.one_side else "`source ||| target`"
             say(f"{PROGRAM}: reading {lines} lines from the keyboard; Ctrl-D ends")
         pairs: Iterator[Pair] = text
-        if part:
-            aligner, pairs = go_on(part, aligner, text, options)
-        saved, names = part.saved if part else Saved(), names_of(aligner)
-        counts, choices = Counter(saved.counts), [*saved.chosen]
+        if blocks:
+            aligner, pairs = resume(blocks, aligner, text, options)
+        names, counts = names_of(aligner), blocks.counts if blocks else Counter[str]()
+        choices: list[Choice] = [*blocks.choices] if blocks else []
 
         def announce(chosen: Sequence[Choice]) -> None:
             choices[:] = chosen
@@ -85,7 +83,7 @@ class Extraction:
             "auto" in (one.settings.layer, one.settings.head) and not one.choice for one in aligner.directions
         )
         waiting = "" if options.keyboard else "choosing layer and head …" if choosing else "reading …"
-        progress.begin(saved.lines, passes, lambda: text.expected, waiting)
+        progress.begin(blocks.lines if blocks else 0, passes, lambda: text.expected, waiting)
         try:
             found = align_as(options, aligner, pairs, announce, progress.batch)
             with closing(found):  # at once: workers end with it
@@ -95,8 +93,8 @@ class Extraction:
                     progress.add()
                     if progress.lines % options.models.buffer == 0:
                         results.flush()
-                        if part:
-                            part.save(progress.lines, counts, choices)
+                        if blocks:
+                            blocks.save(progress.lines, choices)
             results.flush()  # the results before what is said of them
         except PairError as error:
             raise text.placed(error) from None
@@ -113,11 +111,11 @@ class Extraction:
         by_error, done = isinstance(error, Exception), self._progress.done
         if not results or (by_error and not lines):
             return ""
-        if results.part:
-            lines = results.part.saved.lines
+        if results.blocks:
+            lines = results.blocks.lines
             became = "the same command goes on" if lines else "nothing to go on with yet"
             if lines < done:
-                size = f"({options.models.buffer:,} at a time)"
+                size = f"({results.blocks.size:,} at a time)"
                 became = f"{lines:,} of them are kept {size}; {became}" if lines else f"none is kept yet {size}"
         elif options.output in (None, "-") or (os.path.exists(options.output) and not os.path.isfile(options.output)):
             if isinstance(error, OSError) and not isinstance(error, ChildProcessError):  # of writing, perhaps
@@ -190,21 +188,19 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     }
 
 
-def go_on(part: Part, aligner: Aligner, text: Text, options: Options) -> tuple[Aligner, Iterator[Pair]]:
-    """An aligner that reads where the interrupted run did, and the pairs that are left to do."""
-    rest = part.begin(what_is_run(aligner, options), text, text.name, options.models.buffer)
+def resume(blocks: Blocks, aligner: Aligner, text: Text, options: Options) -> tuple[Aligner, Iterator[Pair]]:
+    """Return an aligner that reads where the interrupted run did, and the pairs that are left to align."""
+    pairs = blocks.begin(what_is_run(aligner, options), text, text.name, options.models.buffer)
     text.bad.errors.clear()  # of the lines that are done
-    if part.useless:
-        say(f"{PROGRAM}: {part.path} is of no use: no line in it is known to be complete; beginning anew")
-    if not part.saved.lines:
-        return aligner, rest
+    if not blocks.lines:
+        return aligner, pairs
     try:
-        aligner = aligner.reading_at(part.saved.chosen) if part.saved.chosen else aligner
+        aligner = aligner.reading_at(blocks.choices) if blocks.choices else aligner
     except ValueError as error:
-        raise ValueError(f"{part.path}: {error}: {part.anew}") from None
+        raise ValueError(f"{blocks.folder}: {error}: {blocks.anew}") from None
     if not options.quiet:
-        say(f"{PROGRAM}: {plural(part.saved.lines, 'line')} are done in {part.path}")
-    return aligner, rest
+        say(f"{PROGRAM}: {plural(blocks.lines, 'line')} are done in {blocks.folder}")
+    return aligner, pairs
 
 
 COMMANDS = ("shards", "serve")

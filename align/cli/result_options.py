@@ -26,7 +26,8 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         "--resume",
         action="store_true",
         help="with -o FILE: go on where an interrupted run with --resume stopped, for whatever reason, and end with "
-        "the same bytes as without a stop. Until it is complete the output is FILE.part; remove that to begin anew. "
+        "the same bytes as without a stop. Until it is complete its lines are in FILE.parts: remove that to begin "
+        "anew. "
         "After that FILE.run.json says what was run: the same command for the same input has nothing to do, and any "
         "other existing FILE is refused",
     )

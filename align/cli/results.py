@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from align.cli.common import open_output, say, write_links
 from align.cli.extract_options import PROGRAM, Options
@@ -14,31 +14,35 @@ from align.cli.translate import write_translation
 from align.core.types import Alignment, Skipped
 from align.io.manifest import Stamp
 from align.io.reader import Text
-from align.io.resume import Part, open_part
+from align.io.resume import Blocks, open_blocks
 
 UNLINKED = "without a link"
 """What there is to say of a line of words that has none."""
 
 
+class Files(NamedTuple):
+    """The file of results, and the list of bad lines, if there is one."""
+
+    out: BinaryIO
+    listing: BinaryIO | None
+
+
 class Results:
-    """What becomes of each alignment.
+    """Writes alignments, and lists bad lines.
 
     Args:
-        text: where they come from.
-        out: what to write to.
-        listing: where bad lines are listed, if they are.
-        options: which format, and whether with scores.
+        text: the input.
+        files: to write to.
+        options: the format, and whether it has scores.
 
     Attributes:
-        part: with --resume, what keeps the result for the next run.
+        blocks: with --resume, the finished parts of the result.
     """
 
-    def __init__(
-        self, text: Text, out: BinaryIO, listing: BinaryIO | None, options: Options, part: Part | None = None
-    ) -> None:
-        self.part = part
+    def __init__(self, text: Text, files: Files | Blocks, options: Options) -> None:
+        self.blocks = files if isinstance(files, Blocks) else None
         self._terms = open_glossary(options.terms) if options.terms else None
-        self._text, self._out, self._listing, self._options = text, out, listing, options
+        self._text, self._files, self._options = text, files, options
         self._write = write_translation if options.search else write_links
 
     def write(self, alignment: Alignment) -> str:
@@ -50,17 +54,17 @@ class Results:
         if alignment.skipped and self._options.keyboard:
             say(f"{PROGRAM}: {error.what if error else alignment.skipped}")
         if self._terms:
-            write_checked(self._out, alignment, self._terms)
+            write_checked(self._files.out, alignment, self._terms)
         else:
-            self._write(self._out, alignment, self._options.format, self._options.scores)
-        if alignment.skipped and self._listing:
+            self._write(self._files.out, alignment, self._options.format, self._options.scores)
+        if alignment.skipped and self._files.listing:
             row = (error.file, str(line), error.what) if error else (name, str(line), alignment.skipped)
-            self._listing.write("\t".join(row).encode() + b"\n")
+            self._files.listing.write("\t".join(row).encode() + b"\n")
         return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
 
     def flush(self) -> None:
         """Let out what is written, for whoever waits for it."""
-        self._out.flush()
+        self._files.out.flush()
 
 
 @contextmanager
@@ -77,8 +81,7 @@ def open_results(text: Text, inputs: Sequence[Stamp], options: Options) -> Itera
     """
     with ExitStack() as stack:
         if options.resume and options.output:
-            part = stack.enter_context(open_part(options.output, inputs, options.bad_list))
-            yield Results(text, part.out, part.listing, options, part)
+            yield Results(text, stack.enter_context(open_blocks(options.output, inputs, options.bad_list)), options)
             return
         listing = stack.enter_context(open_output(options.bad_list)) if options.bad_list else None
-        yield Results(text, stack.enter_context(open_output(options.output)), listing, options)
+        yield Results(text, Files(stack.enter_context(open_output(options.output)), listing), options)

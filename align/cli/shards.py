@@ -18,10 +18,10 @@ from align.io.process import keep_freed_memory
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
+    from align.io.manifest import Run
     from align.jobs.files import InputFile
     from align.jobs.job import Job
     from align.jobs.local import Event, Failed
-    from align.jobs.records import Run
 
 MOST_NAMED = 5
 """Files that are not done that the last message names."""

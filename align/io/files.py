@@ -127,25 +127,6 @@ def open_locked(part: str, shown: str) -> int:
         os.close(descriptor)  # of a run that has just ended
 
 
-def refuse_locked(part: str, shown: str) -> None:
-    """Refuse to run beside a run of the other kind, which writes another part file for the same result.
-
-    Each run locks its own file before it looks for the other's: of two that begin at once, at least one is refused.
-
-    Raises:
-        OSError: another run has that file.
-    """
-    try:
-        descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:  # none there, or none of ours
-        return
-    try:
-        if not lock(descriptor):
-            raise OSError(errno.EBUSY, "another run is still writing it", shown)
-    finally:
-        os.close(descriptor)
-
-
 def unlink_own(file: io.FileIO, part: str) -> None:
     """Remove a part file, unless it has become the result, or another run's, in the meantime."""
     with contextlib.suppress(FileNotFoundError):

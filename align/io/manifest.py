@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from align.core.errors import printable, shorten
+from align.core.types import Choice
+from align.io.signature import read_choice
 
 BLOCK = 1 << 20
 """Bytes that are digested at a time."""
@@ -98,6 +100,36 @@ def locked_folder(folder: Path) -> Iterator[None]:
         file.flush()
         os.set_inheritable(file.fileno(), True)
         yield
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is run, the same for all files or blocks of it.
+
+    Attributes:
+        settings: what the results depend on besides the input, by name.
+        choices: where each direction is read.
+        signature: of the settings at these choices; empty where each result has its own.
+    """
+
+    settings: Mapping[str, Any]
+    choices: Sequence[Choice]
+    signature: str = ""
+
+    @classmethod
+    def of(cls, content: Any) -> Run:
+        """Check the content of a JSON file.
+
+        Raises:
+            ValueError: it does not describe a run.
+        """
+        try:
+            run = cls(content["settings"], tuple(map(read_choice, content["choices"])), content["signature"])
+        except (TypeError, KeyError, AttributeError, IndexError, OverflowError):
+            raise ValueError("not a run") from None
+        if not is_run(run.settings) or not isinstance(run.signature, str):
+            raise ValueError("not a run")
+        return run
 
 
 @dataclass(frozen=True)

@@ -1,233 +1,284 @@
-"""`--resume`: a part file that outlives its run, and beside it a journal of what is safe in it."""
+"""Resume a run with one result: finished blocks of lines are kept in a folder beside it until they are joined.
+
+`FILE.parts` holds `run.json`, which says what is run, and for each finished block its lines, `00001`, its list of bad
+lines, `00001.bad`, and its record, `00001.json`, which is written last. `FILE.run.json` is the record of the result: by
+it the same command, when repeated, recognises that nothing is left to do.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
-import json
 import os
-import shutil
-import time
+import re
+import stat
+import sys
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO
 
+from align.core.text import LinePair
 from align.core.types import Choice, Pair
-from align.io.files import (
-    PACKERS,
-    NamedFile,
-    beside,
-    existing_mode,
-    link_target,
-    open_locked,
-    open_own,
-    put_in_place,
-    refuse_locked,
-    unlink_own,
-)
-from align.io.journal import Saved, read_journal, read_run, write_saved
-from align.io.manifest import Record, Stamp, differences, digest_of
-from align.io.output import open_whole, plain_part, resumed_part
-from align.io.record import DigestedPairs, anew, check_result, read_record, write_record
+from align.io.files import beside, link_target
+from align.io.manifest import MAX_RECORD, Record, Run, Stamp, differences, digest_of, dump_json, load_json
+from align.io.output import open_output
 
-SAVE_EVERY = 1.0
-"""The least seconds between two lines of the journal: each waits for the disk."""
+BUFFERS = 5
+"""Buffers in a block."""
 
-LINES_PER_PAIR = {"giza": 3, "naacl": None}
-"""Lines of output for a line of input, by format, where that is not one; None where there is one for each link."""
+COPIED = 1 << 20
+"""Bytes that are copied at a time."""
+
+RUN = "run.json"
+
+_FINISHED = re.compile(r"[0-9]{5,}(\.bad|\.json)?")
+_TEMPORARY = re.compile(r"\.(run\.json|[0-9]{5,}(\.bad|\.json)?)\.part")
 
 
-class DigestedFile(NamedFile):
-    """A file whose content is digested, and its lines are counted, as it is written.
+class DigestedPairs:
+    """Pairs as they are read, with a digest of those read so far.
+
+    Args:
+        pairs: all of the input.
 
     Attributes:
-        lines: written so far.
+        lines: number of lines read so far.
+        every: the digest of each multiple of so many lines is kept until a later one is requested.
     """
 
-    def __init__(self, file: int, shown: str) -> None:
-        super().__init__(file, shown)
-        self._digest, self.lines = blake2b(digest_size=32), 0
+    def __init__(self, pairs: Iterator[Pair]) -> None:
+        self._pairs, self.lines, self._digest = pairs, 0, blake2b(digest_size=32)
+        self.every, self._digests = sys.maxsize, deque[tuple[int, str]]()
+
+    def __iter__(self) -> DigestedPairs:
+        return self
+
+    def __next__(self) -> Pair:
+        pair = next(self._pairs)
+        self.lines += 1
+        source, target = " ".join(pair.source), " ".join(pair.target)
+        if isinstance(pair, LinePair):
+            source, target = pair.source_line, pair.target_line
+        self._digest.update(f"{len(source)} {source}\t{target}\n".encode())  # a line may hold TABs itself
+        if self.lines % self.every == 0:
+            self._digests.append((self.lines, self.digest))
+        return pair
+
+    def digest_of(self, lines: int) -> str:
+        """Return the digest of the first lines, a multiple of `every`, and no fewer than the last time."""
+        while self._digests[0][0] < lines:
+            self._digests.popleft()
+        multiple, digest = self._digests[0]
+        assert multiple == lines, "not a multiple"
+        return digest
 
     @property
     def digest(self) -> str:
-        """The digest of all that is written."""
+        """The digest of all lines read so far."""
         return self._digest.hexdigest()
 
-    def write(self, data: Any) -> int:
-        """Write bytes."""
-        written = super().write(data)
-        self._add(bytes(data[:written]))
-        return written
 
-    def read_start(self, length: int) -> None:
-        """Count the first bytes that are there as written."""
-        with open(self.fileno(), "rb", buffering=0, closefd=False) as stream:
-            stream.seek(0)
-            while block := stream.read(min(length, 1 << 20)):
-                self._add(block)
-                length -= len(block)
-
-    def _add(self, data: bytes) -> None:
-        self._digest.update(data)
-        self.lines += data.count(b"\n")
-
-
-Stream: TypeAlias = "io.BufferedWriter[DigestedFile]"
-
-
-class Part:
-    """The result of a run in the making.
+class Blocks:
+    """The blocks of a result in the making.
 
     Args:
-        path: its part file.
-        journal_path: the journal.
-        out: to write to.
-        journal: the journal, to write to.
-        listing: the list of bad lines, to write to, if there is to be one.
+        path: the result.
+        lists: whether bad lines are listed.
 
     Attributes:
-        path: the same.
-        out: the same.
-        listing: the same.
-        saved: what is safely on the disk, once `begin` has looked.
-        useless: whether there was a part file with nothing in it to go on with.
+        folder: where they are.
+        out: the file of the current block.
+        listing: its list of bad lines, if there is one.
+        size: lines of a block.
+        lines: number of lines in finished blocks.
+        counts: lines of the result so far, by reason for no links; the writer updates it.
+        choices: where each direction is read; empty before a finished block says so.
+
+    Raises:
+        OSError: another file has the name of the folder, or the folder cannot be written.
     """
 
-    def __init__(
-        self, path: str, journal_path: str, out: Stream, journal: io.BufferedWriter[NamedFile], listing: Stream | None
-    ) -> None:
-        self.path, self.out, self.listing, self.saved = path, out, listing, Saved()
-        self.useless = False
-        self._journal_path, self._journal = journal_path, journal
-        self._run: Mapping[str, Any] = {}
+    def __init__(self, path: str, lists: bool) -> None:
+        self.folder, self._lists = parts_of(path), lists
+        self.size = self.lines = 0
+        self.counts: Counter[str] = Counter()
+        self.choices: tuple[Choice, ...] = ()
+        self.listing: BinaryIO | None = None
+        self._settings: Mapping[str, Any] = {}
+        self._records: list[Record] = []
+        self._saved_counts: Counter[str] = Counter()
         self._read = DigestedPairs(iter(()))
-        self._last = time.monotonic()
-
-    def begin(self, run: Mapping[str, Any], pairs: Iterator[Pair], name: str, buffer: int) -> Iterator[Pair]:
-        """Go on with what an interrupted run has left, or begin anew where it has left nothing.
-
-        Args:
-            run: what the output depends on, by name; it must be the same each time.
-            pairs: all of the input.
-            name: what to call it in messages.
-            buffer: of how many lines a multiple is ever saved.
-
-        Returns:
-            The pairs that are left to do.
-
-        Raises:
-            ValueError: the part file is of another run or another input; says how to begin anew.
-        """
-        size = os.fstat(self.out.fileno()).st_size
-        self._run = run = json.loads(json.dumps(run))
-        self._read = rest = DigestedPairs(pairs)
-        end = 0
-        if size:
-            with open(os.dup(self._journal.fileno()), "rb") as read:
-                read.seek(0)
-                try:
-                    before, self.saved, end = read_journal(read)
-                except ValueError as error:
-                    raise ValueError(f"{self._journal_path} is {error}: {self.anew}") from None
-            self._compare(before, run, size)
-            for _ in islice(rest, self.saved.lines):
-                pass
-            self._compare_input(name)
-            self.useless = not self.saved.lines
-        rest.every = buffer
-        lengths: list[tuple[io.BufferedWriter[Any] | None, int]]
-        lengths = [(self.out, self.saved.bytes), (self.listing, self.saved.listed), (self._journal, end)]
-        for stream, length in lengths:
-            if stream:
-                stream.truncate(length)
-                stream.seek(length)
-        if not end:
-            self._journal.write(json.dumps({"run": run}).encode() + b"\n")
-            _sync(self._journal)
-        return rest
-
-    def save(self, lines: int, counts: Mapping[str, int], chosen: Sequence[Choice]) -> None:
-        """Note that the output of so many lines is written; does nothing where that was noted a moment ago."""
-        if time.monotonic() - self._last < SAVE_EVERY:
-            return
-        _sync(self.out)
-        if self.listing:
-            _sync(self.listing)
-        self.saved = Saved(
-            lines=lines,
-            bytes=self.out.tell(),
-            digest=self._read.digest_of(lines),
-            counts=dict(counts),
-            chosen=chosen,
-            listed=self.listing.tell() if self.listing else 0,
-            output_lines=self.out.raw.lines,
-            output_digest=self.out.raw.digest,
-            listing_digest=self.listing.raw.digest if self.listing else "",
-        )
-        self._journal.write(write_saved(self.saved))
-        self._journal.flush()
-        self._last = time.monotonic()
-
-    def record(self, inputs: Sequence[Stamp], result: str) -> Record:
-        """The record of the finished run, whose result is in the file `result`."""
-        read = self._read
-        output = [os.path.basename(result), os.path.getsize(result), digest_of(result)]
-        return Record(self._run, inputs, read.digest, read.lines, {}, [output])
-
-    def _compare(self, before: dict[str, Any] | None, run: Mapping[str, Any], size: int) -> None:
-        if before is None:
-            raise ValueError(f"{self.path} is there, but {self._journal_path} does not say what of: {self.anew}")
-        if changes := differences(before, run):
-            raise ValueError(f"{self.path} is of another run ({changes}): {self.anew}")
-        listed = os.fstat(self.listing.fileno()).st_size if self.listing else 0
-        if self.saved.listed > listed:
-            raise ValueError(f"{self.path} is there, but not all of its list of bad lines: {self.anew}")
-        if self.saved.bytes > size:
-            raise ValueError(f"{self.path} is shorter than {self._journal_path} says: {self.anew}")
-        if self.saved.lines:
-            self._compare_output()
-
-    def _compare_output(self) -> None:
-        """Compare what is there with the journal, which may have been changed too."""
-        out, saved = self.out.raw, self.saved
-        out.read_start(saved.bytes)
-        each = LINES_PER_PAIR.get(self._run["format"], 1)
-        if (out.digest, out.lines) != (saved.output_digest, saved.output_lines) or (
-            each and out.lines != each * saved.lines
-        ):
-            raise ValueError(f"{self.path} is not what {self._journal_path} says: {self.anew}")
-        if self.listing:
-            self.listing.raw.read_start(saved.listed)
-            if self.listing.raw.digest != saved.listing_digest:
-                raise ValueError(f"the list of bad lines of {self.path} was changed: {self.anew}")
-
-    def _compare_input(self, name: str) -> None:
-        done = f"{self.saved.lines:,}"
-        if self._read.lines < self.saved.lines:
-            raise ValueError(
-                f"{name} has {self._read.lines:,} lines, and {self.path} is of the first {done}: {self.anew}"
-            )
-        if self.saved.lines and self._read.digest != self.saved.digest:
-            raise ValueError(f"{name}: the first {done} lines are not those that {self.path} is of: {self.anew}")
+        self._files = ExitStack()
+        with suppress(FileExistsError):
+            os.mkdir(self.folder)
+        self._run = _read_run(self.folder)
+        own = not os.path.islink(self.folder) and os.path.isdir(self.folder)
+        if not own or (self._run is None and not all(map(_TEMPORARY.fullmatch, os.listdir(self.folder)))):
+            raise OSError(errno.EEXIST, "is in the way: remove it", self.folder)
 
     @property
     def anew(self) -> str:
-        """What to do where the part file is of no use, for messages."""
-        return anew(self.path)
+        """What to do if the blocks are of no use, for messages."""
+        return anew(self.folder)
 
+    def begin(self, settings: Mapping[str, Any], pairs: Iterator[Pair], name: str, buffer: int) -> Iterator[Pair]:
+        """Find the finished blocks, and start the next one.
 
-def _sync(stream: io.BufferedWriter[Any]) -> None:
-    """Wait until all that was written is on the disk."""
-    stream.flush()
-    stream.raw.sync()
+        Args:
+            settings: what the output depends on, by name; they must be the same each time.
+            pairs: all of the input.
+            name: what to call it in messages.
+            buffer: lines that are aligned together.
+
+        Returns:
+            The pairs that are left to align.
+
+        Raises:
+            ValueError: the blocks are damaged, or of another run or another input; says how to begin anew.
+        """
+        self.size, self._settings, self._read = BUFFERS * buffer, settings, DigestedPairs(pairs)
+        if self._run and self._has_blocks():
+            self._check(self._run, name)
+        else:
+            self._write_run(())
+        self._read.every = self.size
+        self._start()
+        return self._read
+
+    def save(self, lines: int, choices: Sequence[Choice]) -> None:
+        """Finish the current block if all of its lines are written.
+
+        Args:
+            lines: written of the result.
+            choices: where each direction is read.
+        """
+        if lines % self.size:
+            return
+        self._files.close()
+        if choices and not self.choices:  # blank blocks choose nothing
+            self.choices = tuple(choices)
+            self._write_run(self.choices)
+        number = len(self._records) + 1
+        outputs = [_describe(self._path(name)) for name in self._names(number)]
+        counts, run = dict(self.counts - self._saved_counts), {RUN: digest_of(self._path(RUN))}
+        record = Record(run, [], self._read.digest_of(lines), self.size, counts, outputs)
+        self._write(_record_name(number), asdict(record))
+        self._records.append(record)
+        self.lines, self._saved_counts = lines, Counter(self.counts)
+        self._start()
+
+    def join(self, inputs: Sequence[Stamp], files: Sequence[BinaryIO]) -> Record:
+        """Write all blocks to the result, and return its record, which has no outputs yet.
+
+        Args:
+            inputs: stamps of the files of the input.
+            files: to write to: the result, and the list of bad lines if there is one.
+
+        Raises:
+            ValueError: a block has changed since it was finished.
+        """
+        self._files.close()
+        for number in range(1, len(self._records) + 2):
+            for name, file in zip(self._names(number), files, strict=True):
+                self._copy(number, name, file)
+        return Record(self._settings, inputs, self._read.digest, self._read.lines, dict(self.counts), [])
+
+    def close(self, error: BaseException) -> None:
+        """Remove the unfinished block, and the folder if no block is finished."""
+        self._files.__exit__(type(error), error, error.__traceback__)
+        if not self._has_blocks():
+            _remove_parts(self.folder)
+
+    def _has_blocks(self) -> bool:
+        return os.path.lexists(self._path(_record_name(1)))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def _names(self, number: int) -> list[str]:
+        """Return the names of a block's files."""
+        return [f"{number:05}", *([f"{number:05}.bad"] if self._lists else [])]
+
+    def _start(self) -> None:
+        number = len(self._records) + 1
+        self._files = ExitStack()
+        self.out, *listing = (self._files.enter_context(open_output(self._path(name))) for name in self._names(number))
+        self.listing = listing[0] if listing else None
+
+    def _write_run(self, choices: Sequence[Choice]) -> None:
+        self._write(RUN, asdict(Run(self._settings, choices)))
+
+    def _write(self, name: str, content: Any) -> None:
+        with open_output(self._path(name)) as out:
+            out.write(dump_json(content))
+
+    def _read_block(self, number: int) -> Record | None:
+        """Read the record of a block; None if there is none."""
+        path = self._path(_record_name(number))
+        if not os.path.lexists(path):
+            return None
+        try:
+            record = Record.of(load_json(_read_start(path)))
+            if record.rows == self.size and [output[0] for output in record.outputs] == self._names(number):
+                return record
+        except ValueError:
+            pass
+        raise ValueError(f"{path} is none of ours, or damaged: {self.anew}")
+
+    def _check(self, run: Run, name: str) -> None:
+        """Check that finished blocks are of these settings and this input, and whole."""
+        if changes := differences(run.settings, self._settings):
+            raise ValueError(f"{self.folder} is of another run ({changes}): {self.anew}")
+        digest = digest_of(self._path(RUN))
+        without = digest_of(io.BytesIO(dump_json(asdict(Run(self._settings, ())))))  # before anything was chosen
+        while record := self._read_block(number := len(self._records) + 1):
+            self._records.append(record)
+            if record.run == {RUN: digest} and (run.choices or digest == without):
+                self.choices = tuple(run.choices)
+            elif record.run != {RUN: without} or self.choices:
+                raise ValueError(f"{self._path(_record_name(number))} is not of the run in {RUN}: {self.anew}")
+            for file in self._names(number):
+                self._copy(number, file, None)
+            self.counts.update(record.counts)
+        self._saved_counts = Counter(self.counts)
+        self.lines = self.size * len(self._records)
+        for _ in islice(self._read, self.lines):
+            pass
+        if self._read.lines < self.lines:
+            lines = f"{name} has {self._read.lines:,} lines"
+            raise ValueError(f"{lines}, and {self.folder} is of the first {self.lines:,}: {self.anew}")
+        if self._read.digest != self._records[-1].digest:
+            first = f"the first {self.lines:,} lines are not those that {self.folder} is of"
+            raise ValueError(f"{name}: {first}: {self.anew}")
+
+    def _copy(self, number: int, name: str, file: BinaryIO | None) -> None:
+        """Copy a file of a block, or only read it, and compare it with the record of a finished block."""
+        path, digest, size = self._path(name), blake2b(digest_size=32), 0
+        try:
+            with open(path, "rb") as stream:
+                while data := stream.read(COPIED):
+                    digest.update(data)
+                    size += len(data)
+                    if file:
+                        file.write(data)
+        except FileNotFoundError:
+            raise ValueError(f"{path} is missing: {self.anew}") from None
+        if number > len(self._records):
+            return
+        recorded = self._records[number - 1].outputs[self._names(number).index(name)]
+        if [*recorded] != [name, size, digest.hexdigest()]:
+            raise ValueError(f"{path} is not what {_record_name(number)} says: {self.anew}")
 
 
 @contextmanager
-def open_part(path: str, inputs: Sequence[Stamp], listing: str | None = None) -> Iterator[Part]:
-    """A result that becomes a file of this name when it is complete, and until then stays for the next run.
+def open_blocks(path: str, inputs: Sequence[Stamp], listing: str | None = None) -> Iterator[Blocks]:
+    """Open a result that is written in blocks, and joined when the context ends without an error.
+
+    The files of the result are locked from the beginning, so that no other run writes them.
 
     Args:
         path: the result.
@@ -235,108 +286,71 @@ def open_part(path: str, inputs: Sequence[Stamp], listing: str | None = None) ->
         listing: the file that is to list bad lines, if there is one.
 
     Raises:
-        OSError: it cannot be written, another run is writing it, or someone else's file is in the way.
+        OSError: a file cannot be written, another run is writing it, or another file has the name of one of ours.
     """
-    mode = existing_mode(path)
-    target, journal_path = link_target(path), journal_of(path)
-    part = resumed_part(target)
-    file = DigestedFile(open_locked(part, path), path)
-    with io.BufferedWriter(file) as out, _kept_if_begun(file, part):
-        refuse_locked(plain_part(target), path)
-        read_record(path)  # now, not at the end, is the time to learn that it cannot be written
-        log = NamedFile(open_own(journal_path, path), journal_path)
-        with io.BufferedWriter(log) as journal, _open_listing(path if listing else None, journal_path) as listed:
-            if not os.fstat(file.fileno()).st_size and not _is_ours(journal_path):
-                raise OSError(errno.EEXIST, "is in the way: remove it", journal_path)
-            try:
-                result = Part(part, journal_path, out, journal, listed)
-                yield result
-                _sync(out)
-                if listing and listed:
-                    listed.flush()
-                    _copy(listing_of(path), listing)
-            except BaseException:
-                file.drop()  # output that the journal does not mention is of no use
-                log.drop()
-                if listed:
-                    listed.raw.drop()
-                if not os.fstat(file.fileno()).st_size:  # nothing to go on with
-                    unlink_own(log, journal_path)
-                    if listed:
-                        unlink_own(listed.raw, listing_of(path))
-                raise
-        if path.endswith(tuple(PACKERS)):
-            _copy(part, path, resumes=True)
-            write_record(result.record(inputs, target), path)
-            os.unlink(part)
-        else:  # the record first: as long as there is a part file, the record does not count
-            write_record(result.record(inputs, part), path)
-            put_in_place(file, part, target, mode)
-        if listing:
-            os.unlink(listing_of(path))
-        os.unlink(journal_path)
+    read_record(path)  # another file may have its name
+    with ExitStack() as stack:
+        files = [stack.enter_context(open_output(name)) for name in (path, listing) if name]
+        blocks = Blocks(path, listing is not None)
+        try:
+            yield blocks
+            record = blocks.join(inputs, files)
+        except BaseException as error:
+            blocks.close(error)
+            raise
+    with open_output(record_of(path)) as out:
+        out.write(dump_json(asdict(record) | {"outputs": [_describe(link_target(path))]}))
+    _remove_parts(blocks.folder)
 
 
-@contextmanager
-def _open_listing(path: str | None, journal_path: str) -> Iterator[Stream | None]:
-    """The list of bad lines in the making of a result, if there is to be one; kept for the next run as that is."""
-    if path is None:
-        yield None
-        return
-    name = listing_of(path)
-    file = DigestedFile(open_own(name, path), name)
-    with io.BufferedWriter(file) as listed, _kept_if_begun(file, name):
-        if os.path.getsize(name) and not os.path.getsize(journal_path):
-            raise OSError(errno.EEXIST, "is in the way: remove it", name)
-        yield listed
-
-
-def _copy(part: str, path: str, resumes: bool = False) -> None:
-    """Copy a complete part file to where it belongs, packed if the name there says so."""
-    with open(part, "rb") as plain, open_whole(path, existing_mode(path), resumes) as out:
-        shutil.copyfileobj(plain, out)
-
-
-@contextmanager
-def _kept_if_begun(file: NamedFile, part: str) -> Iterator[None]:
-    """Keep a part file for the next run, but not an empty one."""
+def _read_run(folder: str) -> Run | None:
+    """Read what is run; None if the folder does not say that."""
     try:
-        yield
-    except BaseException:
-        if not os.fstat(file.fileno()).st_size:
-            unlink_own(file, part)
-        raise
+        return Run.of(load_json(_read_start(os.path.join(folder, RUN))))
+    except ValueError:
+        return None
 
 
-def journal_of(path: str) -> str:
-    """The journal of a result in the making."""
-    return beside(link_target(path), "", ".part.json")
-
-
-def listing_of(path: str) -> str:
-    """The list of bad lines of a result in the making."""
-    return beside(link_target(path), "", ".part.bad")
-
-
-def _is_ours(path: str) -> bool:
-    """Whether a file with the journal's name is one, or empty."""
+def _read_start(path: str) -> bytes:
+    """Read an ordinary file that is not larger than a record; nothing of others."""
+    if not os.path.isfile(path) or os.path.getsize(path) > MAX_RECORD:
+        return b""
     with open(path, "rb") as stream:
-        return not os.fstat(stream.fileno()).st_size or read_run(stream) is not None
+        return stream.read()
+
+
+def _describe(path: str) -> list[Any]:
+    """Return the name, the size and the digest of a file."""
+    return [os.path.basename(path), os.path.getsize(path), digest_of(path)]
+
+
+def _record_name(number: int) -> str:
+    return f"{number:05}.json"
+
+
+def _remove_parts(folder: str) -> None:
+    """Remove blocks; without `run.json`, which goes first, they do not count."""
+    names = [name for name in os.listdir(folder) if _FINISHED.fullmatch(name) or _TEMPORARY.fullmatch(name)]
+    for name in (RUN, *names):
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, name))
+    with suppress(OSError):  # other files are in it
+        os.rmdir(folder)
 
 
 def finished(path: str, listing: str | None = None) -> Record | None:
-    """The record of the run that made a result; None if there is no result yet, or a run to go on with.
+    """Return the record of the run that made a result; None without a result, or with blocks to join.
 
     Args:
         path: the result.
         listing: its list of bad lines, if there is to be one.
 
     Raises:
-        ValueError: the result has no record, or has been changed since, or its list is not there.
+        ValueError: the result has no record, or has been changed since, or its list is missing.
         OSError: the result or its record cannot be read.
     """
-    part = resumed_part(link_target(path))
-    if not os.path.exists(path) or (os.path.exists(part) and os.path.getsize(part)):
+    folder = parts_of(path)
+    if not os.path.exists(path) or os.path.lexists(os.path.join(folder, RUN)):
         return None
     record = read_record(path)
     if record is None:
@@ -344,9 +358,91 @@ def finished(path: str, listing: str | None = None) -> Record | None:
     check_result(record, path)
     if listing and not os.path.exists(listing):
         raise ValueError(f"{path} is there, and {listing} is not: {anew(path)}")
-    journal = journal_of(path)
-    if os.path.isfile(journal) and _is_ours(journal):  # left by a run that was killed at its very end
-        for name in (listing_of(path), journal):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
+    if os.path.isdir(folder) and not os.path.islink(folder):  # left by a run that was killed at its very end
+        _remove_parts(folder)
     return record
+
+
+def parts_of(path: str) -> str:
+    """Return the folder for the blocks of a result."""
+    return beside(link_target(path), "", ".parts")
+
+
+def check_result(record: Record, path: str) -> None:
+    """Check that a result is still the same.
+
+    Raises:
+        ValueError: the file has been changed since.
+    """
+    size, name = os.path.getsize(path), record_of(path)
+    ((_, recorded_size, recorded_digest),) = record.outputs
+    if size != recorded_size:
+        raise ValueError(f"{path} has {size:,} bytes, and {name} says {recorded_size:,}: {anew(path)}")
+    if digest_of(path) != recorded_digest:
+        raise ValueError(f"{path} is not what it was when {name} was written: {anew(path)}")
+
+
+def check_run(record: Record, path: str, run: Mapping[str, Any]) -> None:
+    """Check that a result is of the same run.
+
+    Raises:
+        ValueError: the result is of another run; says how it differs.
+    """
+    if changes := differences(record.run, run):
+        raise ValueError(f"{path} is of another run ({changes}): {anew(path)}")
+
+
+def check_input(record: Record, path: str, inputs: Sequence[Stamp], pairs: Iterator[Pair], name: str) -> None:
+    """Check that the input is the same, by the stamps of its files if they suffice, else by all of its lines.
+
+    Raises:
+        ValueError: the input has changed.
+    """
+    if None not in inputs and list(inputs) == list(record.inputs):
+        return
+    read = DigestedPairs(pairs)
+    for _ in read:
+        pass
+    if read.lines != record.rows:
+        raise ValueError(f"{name} has {read.lines:,} lines, and {path} is of {record.rows:,}: {anew(path)}")
+    if read.digest != record.digest:
+        raise ValueError(f"{name}: the lines are not those that {path} is of: {anew(path)}")
+
+
+def record_of(path: str) -> str:
+    """Return the name of a result's record."""
+    return beside(link_target(path), "", ".run.json")
+
+
+def anew(path: str) -> str:
+    """Return what to do if a file or folder is not what it should be, for messages."""
+    return f"remove {path} to begin anew"
+
+
+def read_record(path: str) -> Record | None:
+    """Read the record of a result; None if there is none.
+
+    Raises:
+        OSError: the record cannot be read, or another file has its name.
+    """
+    name = record_of(path)
+    if not os.path.lexists(name):
+        return None
+    try:
+        record = Record.of(load_json(_read_start(name)))
+        if len(record.outputs) == 1:
+            return record
+    except ValueError:
+        pass
+    raise OSError(errno.EEXIST, "is in the way: remove it", name)
+
+
+def stamp(name: str) -> Stamp:
+    """Return the name, size and time of an input file; None if it is not an ordinary file."""
+    if name == "-":
+        return None
+    try:
+        about = os.stat(name)
+    except (OSError, ValueError):  # said where it is opened
+        return None
+    return [os.path.abspath(name), about.st_size, about.st_mtime_ns] if stat.S_ISREG(about.st_mode) else None

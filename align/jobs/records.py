@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from align.core.errors import DataError, Remedy
 from align.core.types import Choice
-from align.io.manifest import MAX_RECORD, Record, differences, dump_json, load_json
-from align.io.signature import read_choice
+from align.io.manifest import MAX_RECORD, Record, Run, differences, dump_json, load_json
 from align.jobs.files import RUN, InputFile, digest_of, exists, join, read_small, stat, whole_file
 
 T = TypeVar("T")
 
 NOTE = f"{RUN}/run.json"
 """What is run, in a folder of results."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """What is run, the same for all files and all parts of a job.
-
-    Attributes:
-        settings: what the results depend on besides the input, by name.
-        choices: where each direction is read.
-        signature: of the settings at these choices.
-    """
-
-    settings: Mapping[str, Any]
-    choices: tuple[Choice, ...]
-    signature: str
 
 
 def record_name(name: str) -> str:
@@ -113,12 +97,7 @@ def open_run(
     Raises:
         DataError: the folder is of other settings, or has files of these names that are not of a job.
     """
-
-    def read(content: Any) -> Run:
-        choices = tuple(map(read_choice, content["choices"]))
-        return Run(dict(content["settings"]), choices, str(content["signature"]))
-
-    run = _read(folder, NOTE, read, f"remove {folder} to begin anew")
+    run = _read(folder, NOTE, Run.of, f"remove {folder} to begin anew")
     if run is None:
         if there := next((name for name in names if exists(join(folder, name))), None):
             remedy = Remedy("take another folder, or remove it")

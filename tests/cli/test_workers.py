@@ -51,7 +51,7 @@ def run(
     """The command with a toy model, and slices of which a buffer has several."""
     monkeypatch.setattr(stream, "SLICE_WORDS", 1000)
     monkeypatch.setattr(translating, "SEARCH_WORDS", 1000)
-    monkeypatch.setattr(resume, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(resume, "BUFFERS", 1)
     toy.save_model(tmp_path / "toys" / "de-en")
     toy.save_reverse_model(tmp_path / "toys" / "en-de")
     return partial(run_main, extract.main, "-m", FORWARD, "--buffer", 500, "--device", "cpu")
@@ -116,11 +116,10 @@ def test_a_run_goes_on_with_any_number_of_workers(run: Callable[..., Result], tm
         stdin = (tmp_path / "text").read_bytes()
         again = ("-q", "--scores", "-o", "links", "--resume", "--workers", count)
         failed(run(*again, stdin=stdin), f"line {at}: not UTF-8")
-        saved = (tmp_path / "links.part.json").read_text(encoding="utf-8").splitlines()
-        assert f'"lines": {(at - 1) // 500 * 500}' in saved[-1]
+        assert len(list((tmp_path / "links.parts").glob("0*.json"))) == (at - 1) // 500
     put(lines)
     result = run("--scores", "-o", "links", "--resume", "--workers", 2, stdin=(tmp_path / "text").read_bytes())
-    assert "2,500 lines are done in links.part" in result.err
+    assert "2,500 lines are done in links.parts" in result.err
     assert Path("links").read_bytes() == Path("plain").read_bytes()
 
 

@@ -28,7 +28,7 @@ COMMANDS: dict[str, list[str]] = {
     "eval-align": ["-g", "gold", "gold", "--samples", "100000000"],
     "train_model": ["model", "-s", "de", "-t", "en", "--source-lang", "de", "--target-lang", "en", "--device", "cpu"],
 }
-ALLOWED = {"model", "resumed.part", "resumed.part.json", "resumed.run.json"}
+ALLOWED = {"model", "resumed.parts", "resumed.run.json"}
 """What is to stay for the next start."""
 
 
