@@ -244,7 +244,7 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
 
 def _check_names(parser: Parser, files: tuple[InputFile, ...], output: str) -> None:
     """Refuse, with exit code 2, files whose names are too long for what is kept of them, a line for each."""
-    from align.io.files import longest_name
+    from align.io.output import longest_name
     from align.jobs.files import RUN, is_local, locate
     from align.jobs.records import bad_rows_name
 

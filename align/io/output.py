@@ -1,16 +1,210 @@
-"""Files of results: written under another name beside their own, which they get only when they are complete."""
+"""Write files that appear only when they are complete, under another name until then, and locked."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import gzip
+import hashlib
 import io
+import lzma
+import os
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any, BinaryIO
 
-from align.io.files import NamedFile, beside, existing_mode, link_target, open_locked, whole
+from align.io.manifest import lock
 from align.io.process import unfinished
+
+PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile("", "wb", 9, raw, 0),  # without name and time: the same bytes from the same links
+    ".xz": partial(lzma.open, mode="wb"),
+}
+NAME_MAX = 255
+
+
+class NamedFile(io.FileIO):
+    """Writes to an open file or a device; errors of writing, which have no file name of their own, get the user's.
+
+    Args:
+        file: a descriptor, or a path.
+        shown: the file's name in errors.
+        closefd: whether closing this closes the descriptor.
+    """
+
+    def __init__(self, file: int | str, shown: str, closefd: bool = True) -> None:
+        super().__init__(file, "wb", closefd)
+        self.shown = shown
+        self._dropped = False
+
+    def write(self, data: Any) -> int:
+        """Write bytes, unless they were dropped."""
+        if self._dropped:
+            return len(data)
+        with cannot_write(self.shown):
+            return super().write(data)
+
+    def drop(self) -> None:
+        """Write nothing more, not even what is still buffered above."""
+        self._dropped = True
+
+    def sync(self) -> None:
+        """Wait until all is on the disk."""
+        with cannot_write(self.shown):
+            os.fsync(self.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        with cannot_write(self.shown):
+            super().close()
+
+
+@contextmanager
+def cannot_write(shown: str) -> Iterator[None]:
+    """Say in an OSError that the file cannot be written, and which."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write: {error.strerror or error}", shown) from None
+
+
+def existing_mode(path: str) -> int | None:
+    """Type and permissions of an existing output file, None where there is none.
+
+    Raises:
+        OSError: it is read-only, or its name is too long.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(mode) and not (mode & 0o222 and os.access(path, os.W_OK)):  # root has access to everything
+        raise OSError(errno.EACCES, "is read-only: remove it, or write to another file", path)
+    return mode
+
+
+def beside(target: str, prefix: str, suffix: str) -> str:
+    """A name in the same folder that says what it belongs to, shortened where the file system requires it."""
+    folder, name = os.path.split(target)
+    if len(os.fsencode(prefix + name + suffix)) > longest_name(folder):
+        name = f"{name[:20]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
+    return os.path.join(folder, prefix + name + suffix)
+
+
+def longest_name(folder: str) -> int:
+    """The most bytes that the name of a file in a folder may have."""
+    try:
+        return os.pathconf(folder or ".", "PC_NAME_MAX")
+    except (OSError, ValueError):
+        return NAME_MAX
+
+
+def link_target(path: str) -> str:
+    """The file that a link leads to, so that the link stays; any other name as it is, for messages."""
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+def open_locked(part: str, shown: str) -> int:
+    """Open a file to write a result to, with what an interrupted run may have left in it, and keep other runs out.
+
+    Args:
+        part: the file; it is made if missing.
+        shown: the result's name in errors.
+
+    Raises:
+        OSError: it cannot be written, is not an ordinary file of the user's own, or another run has it.
+    """
+    while True:
+        descriptor = open_own(part, shown)
+        if not lock(descriptor):
+            os.close(descriptor)
+            raise OSError(errno.EBUSY, "another run is still writing it", shown)
+        if os.path.lexists(part) and os.path.samestat(os.fstat(descriptor), os.lstat(part)):
+            return descriptor
+        os.close(descriptor)  # of a run that has just ended
+
+
+def unlink_own(file: io.FileIO, part: str) -> None:
+    """Remove a part file, unless it has become the result, or another run's, in the meantime."""
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(file.fileno()), os.lstat(part)):
+            os.unlink(part)
+
+
+def open_own(part: str, shown: str) -> int:
+    """Open a new file, or an ordinary one of the user's own, to read and write; see `open_locked`."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        try:
+            with cannot_write(shown):
+                return os.open(part, flags | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            pass
+        try:
+            descriptor = os.open(part, flags)
+        except FileNotFoundError:  # of a run that has just ended
+            continue
+        about = os.fstat(descriptor)
+        if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_nlink < 2:
+            return descriptor
+        os.close(descriptor)
+        raise OSError(errno.EEXIST, "is in the way: remove it", part)
+
+
+@contextmanager
+def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
+    """A stream that writes into another one, packed if the file's name says so."""
+    pack = next((pack for suffix, pack in PACKERS.items() if path.endswith(suffix)), None)
+    if pack is None:
+        yield raw
+        return
+    with io.BufferedWriter(pack(raw)) as out:  # whose flush() does not make the packer begin a new block
+        yield out
+
+
+@contextmanager
+def whole(
+    file: NamedFile,
+    part: str,
+    target: str,
+    mode: int | None,
+    pack: Callable[[str, BinaryIO], AbstractContextManager[BinaryIO]] = packed,
+) -> Iterator[BinaryIO]:
+    """A stream into a file that gets its name when all is written, and is removed if it cannot be.
+
+    Args:
+        file: open and locked; see `open_locked`. What is in it goes.
+        part: its name for now.
+        target: the name that it gets.
+        mode: see `existing_mode`.
+        pack: packs as the name that errors show says.
+    """
+    with io.BufferedWriter(file) as raw:
+        try:
+            file.truncate(0)
+            with pack(file.shown, raw) as out:
+                yield out
+            raw.flush()
+            put_in_place(file, part, target, mode)
+        except BaseException:
+            file.drop()
+            unlink_own(file, part)  # while it is locked
+            raise
+
+
+def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> None:
+    """Give a complete file its name, and the permissions of what it replaces, or else those of any new file."""
+    file.sync()
+    mask = os.umask(0)
+    os.umask(mask)
+    with cannot_write(file.shown):
+        os.fchmod(file.fileno(), 0o666 & ~mask if mode is None else stat.S_IMODE(mode))
+        os.replace(part, target)
 
 
 @contextmanager

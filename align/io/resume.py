@@ -23,9 +23,8 @@ from typing import Any, BinaryIO
 
 from align.core.text import LinePair
 from align.core.types import Choice, Pair
-from align.io.files import beside, link_target
 from align.io.manifest import MAX_RECORD, Record, Run, Stamp, differences, digest_of, dump_json, load_json
-from align.io.output import open_output
+from align.io.output import beside, link_target, open_output
 
 BUFFERS = 5
 """Buffers in a block."""

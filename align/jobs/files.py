@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from align.core.errors import DataError, Remedy, one_line
 from align.io import manifest
-from align.io.files import NamedFile, beside, cannot_write, open_locked, packed, whole
+from align.io.output import NamedFile, beside, cannot_write, open_locked, packed, whole
 from align.io.process import quietly
 
 with quietly():

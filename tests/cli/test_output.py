@@ -20,8 +20,7 @@ import pytest
 import align.models.load
 from align.cli import common, extract, sweep
 from align.io import process
-from align.io.files import beside
-from align.io.output import open_output
+from align.io.output import beside, open_output
 from tests import toy
 from tests.cli.conftest import Result, failed
 
