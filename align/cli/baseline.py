@@ -161,11 +161,11 @@ def read_options(parser: Parser) -> Options:
     args = parser.parse_command()
     if (args.train_source is None) != (args.train_target is None):
         parser.error("--train-source and --train-target go together")
-    wanted = read_input(parser, args, args.train_source, args.train_target)
+    text = read_input(parser, args, args.train_source, args.train_target)
     parser.refuse_idle(args, IDLE)
     return Options(
         tool=args.tool,
-        input=with_lines(wanted, args.format),
+        input=with_lines(text, args.format),
         train=args.train_source and Input((args.train_source, args.train_target), parallel=True),
         append=args.append_test,
         pieces=None if args.pieces is None else requested_pieces(args),

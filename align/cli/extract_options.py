@@ -161,23 +161,23 @@ def read_options(parser: Parser) -> Options:
     """The command line, checked."""
     _refuse_moved(parser, sys.argv[1:])
     args = parse_with_preset(parser)
-    wanted = read_input(parser, args, args.terms, one_side=args.translate)
-    keyboard = "-" in wanted.files and sys.stdin is not None and sys.stdin.isatty()
+    text = read_input(parser, args, args.terms, one_side=args.translate)
+    keyboard = "-" in text.files and sys.stdin is not None and sys.stdin.isatty()
     if keyboard:  # where a slip is no reason to begin again
         parser.set_defaults(bad_lines="blank", buffer=1)
         args = parser.parse_command()
-        wanted = replace(wanted, blank=args.bad_lines == "blank")
+        text = replace(text, blank=args.bad_lines == "blank")
     refuse_statistical(parser, args)
     parser.refuse_idle(args, IDLE)
     if args.terms:
         args.format = "jsonl"
-    check_results(parser, args, wanted)
+    check_results(parser, args, text)
     check_translate(parser, args)
     method = args.symmetrize or SOFT
     joined = takes_threshold(parser, args)
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     return Options(
-        input=with_lines(wanted, args.format, args.words),
+        input=with_lines(text, args.format, args.words),
         keyboard=keyboard,
         output=args.output,
         bad_list=args.bad_lines_file,

@@ -35,7 +35,9 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     add_bad_lines_option(group, "a line that has not two fields, is not UTF-8, or is longer than the model takes")
 
 
-def add_bad_lines_option(group: Any, lines: str, stop: str = "stop", blank: str = "read a blank line") -> None:
+def add_bad_lines_option(
+    group: Any, lines: str, stop: str = "stop", blank: str = "read a blank line in its place"
+) -> None:
     """Add the policy for lines that cannot be read.
 
     Args:
@@ -44,9 +46,7 @@ def add_bad_lines_option(group: Any, lines: str, stop: str = "stop", blank: str 
         stop: what "stop" does.
         blank: what "blank" does.
     """
-    group.add_argument(
-        "--bad-lines", choices=("stop", "blank"), default="stop", help=f"at {lines}: {stop}, or {blank} in its place"
-    )
+    group.add_argument("--bad-lines", choices=("stop", "blank"), default="stop", help=f"at {lines}: {stop}, or {blank}")
 
 
 def column_numbers(text: str) -> tuple[int, ...]:

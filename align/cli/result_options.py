@@ -56,9 +56,9 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     add_terms_option(group)
 
 
-def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, wanted: Input) -> None:
+def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
     """Refuse, with exit code 2, what cannot be written, or not so."""
-    _check_bad_list(parser, args, wanted)
+    _check_bad_list(parser, args, text)
     if args.words != "spaces":
         for name in ("reverse_model", "translate", "terms"):
             if getattr(args, name):
@@ -73,11 +73,11 @@ def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, wan
         parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
 
 
-def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, wanted: Input) -> None:
+def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
     """Refuse, with exit code 2, a list of bad lines in the place of another file."""
     name = args.bad_lines_file
     if name is None:
         return
     if name in ("", "-") or name == args.output:
         parser.error("--bad-lines-file needs the name of a file, another than that of -o")
-    check_files(parser, wanted.files, name, "--bad-lines-file")
+    check_files(parser, text.files, name, "--bad-lines-file")

@@ -151,14 +151,14 @@ def need(module: str, what: str, package: str | None = None) -> None:
 def read_options(parser: Parser) -> Options:
     """The command line, checked: options that do not go together stop with exit code 2."""
     args = parser.parse_command()
-    wanted = read_input(parser, args, args.gold)
+    text = read_input(parser, args, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")
     parser.refuse_idle(args, IDLE)
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence goes with -o and -g")
     return Options(
-        input=wanted,
+        input=text,
         models=requested_models(args, Settings(position="input", null=args.null)),
         gold=args.gold,
         gold_options=link_options(args, "gold"),

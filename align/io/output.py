@@ -27,7 +27,7 @@ NAME_MAX = 255
 
 
 class NamedFile(io.FileIO):
-    """Writes to an open file or a device; errors of writing, which have no file name of their own, get the user's.
+    """An open file or device to write to, whose errors carry the name that the user gave.
 
     Args:
         file: a descriptor, or a path.
@@ -64,7 +64,7 @@ class NamedFile(io.FileIO):
 
 @contextmanager
 def cannot_write(shown: str) -> Iterator[None]:
-    """Say in an OSError that the file cannot be written, and which."""
+    """Add to an OSError that the file cannot be written, and its name."""
     try:
         yield
     except BrokenPipeError:
@@ -74,7 +74,7 @@ def cannot_write(shown: str) -> Iterator[None]:
 
 
 def existing_mode(path: str) -> int | None:
-    """Type and permissions of an existing output file, None where there is none.
+    """Return type and permissions of an existing output file; None if there is none.
 
     Raises:
         OSError: it is read-only, or its name is too long.
@@ -89,7 +89,7 @@ def existing_mode(path: str) -> int | None:
 
 
 def beside(target: str, prefix: str, suffix: str) -> str:
-    """A name in the same folder that says what it belongs to, shortened where the file system requires it."""
+    """Return a name for a file that belongs to another one in its folder, as long as the file system allows."""
     folder, name = os.path.split(target)
     if len(os.fsencode(prefix + name + suffix)) > longest_name(folder):
         name = f"{name[:20]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
@@ -97,7 +97,7 @@ def beside(target: str, prefix: str, suffix: str) -> str:
 
 
 def longest_name(folder: str) -> int:
-    """The most bytes that the name of a file in a folder may have."""
+    """Return the maximum number of bytes in the name of a file of a folder."""
     try:
         return os.pathconf(folder or ".", "PC_NAME_MAX")
     except (OSError, ValueError):
@@ -105,12 +105,12 @@ def longest_name(folder: str) -> int:
 
 
 def link_target(path: str) -> str:
-    """The file that a link leads to, so that the link stays; any other name as it is, for messages."""
+    """Return the file that a link leads to, so that the link stays, and any other name as it is."""
     return os.path.realpath(path) if os.path.islink(path) else path
 
 
 def open_locked(part: str, shown: str) -> int:
-    """Open a file to write a result to, with what an interrupted run may have left in it, and keep other runs out.
+    """Open and lock a file to write a result to; it may hold what an interrupted run has left.
 
     Args:
         part: the file; it is made if missing.
@@ -158,7 +158,7 @@ def open_own(part: str, shown: str) -> int:
 
 @contextmanager
 def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
-    """A stream that writes into another one, packed if the file's name says so."""
+    """Return a stream that writes into another one, packed if the file's name says so."""
     pack = next((pack for suffix, pack in PACKERS.items() if path.endswith(suffix)), None)
     if pack is None:
         yield raw
@@ -175,7 +175,7 @@ def whole(
     mode: int | None,
     pack: Callable[[str, BinaryIO], AbstractContextManager[BinaryIO]] = packed,
 ) -> Iterator[BinaryIO]:
-    """A stream into a file that gets its name when all is written, and is removed if it cannot be.
+    """Return a stream into a file that gets its name when all is written, and is removed on an error.
 
     Args:
         file: open and locked; see `open_locked`. What is in it goes.

@@ -1,4 +1,4 @@
-"""One job at a time in a folder of results, or the parts of one: locks of the system, which end with their process."""
+"""Keep two jobs from writing into one folder of results, except parts of the same job."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def running(folder: str, part: Part | None) -> Iterator[None]:
 
 @contextmanager
 def one_at_a_time(folder: str) -> Iterator[None]:
-    """Wait until nobody else is where this context is."""
+    """Wait until no other process is in this context for the folder."""
     if not is_local(folder):
         yield
         return
