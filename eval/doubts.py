@@ -24,7 +24,8 @@ from align.core.choice import candidates
 from align.evaluation.metrics import SEED
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
-from align.models.fairseq.recorder import FairseqAttention, FairseqRecorder
+from align.models.fairseq.architecture import attention_of
+from align.models.recorder import ModelRecorder
 
 SIZES = (MIN_STRANGERS, STRANGERS)
 SHUFFLED = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -116,13 +117,13 @@ COLUMNS = [
 def at_random(aligner: Aligner) -> Aligner:
     """The same model, its weights drawn anew."""
     recorder = aligner.forward.recorder
-    assert isinstance(recorder, FairseqRecorder)
+    assert isinstance(recorder, ModelRecorder)
     model = recorder.own_model()
     torch.manual_seed(SEED)
     for weights in model.parameters():
         if weights.dim() > 1:
             torch.nn.init.xavier_uniform_(weights)
-    recorder.transformer = FairseqAttention.of_model(model, name=recorder.name).transformer
+    recorder.transformer = attention_of(model, name=recorder.name).transformer
     return aligner
 
 

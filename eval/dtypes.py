@@ -31,7 +31,7 @@ from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
 from align.models.engine.forward import Layer, Transformer
-from align.models.fairseq.recorder import FairseqRecorder
+from align.models.recorder import ModelRecorder
 
 Kept = Callable[[Layer, Layer], Layer]
 """Of an int8 layer and the same one in float32: the layer that is run."""
@@ -72,7 +72,7 @@ def transformer_of(aligner: Aligner) -> Transformer:
         ValueError: it is of another backend.
     """
     recorder: object = aligner.forward.recorder
-    if not isinstance(recorder, FairseqRecorder):
+    if not isinstance(recorder, ModelRecorder):
         raise ValueError(f"{aligner.forward.recorder.name} is not run by this package's own forward pass")
     return recorder.transformer
 
@@ -88,7 +88,7 @@ def ways(name: str, data: Path, plain: Aligner) -> Iterator[tuple[str, Aligner]]
     int8 = transformer_of(narrow)
     for part, build in PARTS.items():
         recorder: object = narrow.forward.recorder
-        assert isinstance(recorder, FairseqRecorder)
+        assert isinstance(recorder, ModelRecorder)
         recorder.transformer = build(int8, transformer_of(plain))
         yield part, narrow
 

@@ -50,7 +50,7 @@ from align.evaluation.metrics import SAMPLES, SEED, count_all
 from align.evaluation.tables import Column, Rows, Value
 from align.io.signature import signature
 from align.models.engine.layers import Layout
-from align.models.recorder import OpenRecorder
+from align.models.recorder import ModelRecorder
 
 EXPERIMENTS = ("bundled", "hansards")
 
@@ -66,7 +66,7 @@ class States:
         decoder: what the first decoder layer makes of each step `[B, T+1, D]`.
     """
 
-    def __init__(self, recorder: OpenRecorder) -> None:
+    def __init__(self, recorder: ModelRecorder) -> None:
         self._recorder = recorder
         self.name, self.layers, self.heads, self.pad = recorder.name, recorder.layers, recorder.heads, recorder.pad
         self.encoder = self.decoder = torch.empty(0)
@@ -115,7 +115,7 @@ def words_of(states: Tensor, words: Tensor, pieces: Tensor, piece_words: Tensor,
 class LearntDirection:
     """A model, and where its links are read."""
 
-    recorder: OpenRecorder
+    recorder: ModelRecorder
     place: Place
 
     def read(self, batch: Sequence[Pieces]) -> tuple[States, Tensor, Batch]:
@@ -192,7 +192,7 @@ def rows_of(aligners: tuple[Aligner, Aligner], pairs: Sequence[Pair], text: Text
     """The models' own links, and those of each seed, tested against them."""
     fixed = [aligner.fixed(side) for aligner, side in zip(aligners, (pairs, swapped(pairs)), strict=True)]
     directions = [
-        LearntDirection(cast("OpenRecorder", one.forward.recorder), one.forward.choice.place)
+        LearntDirection(cast("ModelRecorder", one.forward.recorder), one.forward.choice.place)
         for one in fixed
         if one.forward.choice
     ]

@@ -42,7 +42,7 @@ from align.core.types import Cell, Links, Place, Position
 from align.evaluation.metrics import Counts, compare, count_all, estimate
 from align.evaluation.tables import Column, Value, interval, percent
 from align.io.signature import signature
-from align.models.fairseq.recorder import FairseqRecorder
+from align.models.recorder import ModelRecorder
 
 SIZES = (100, 200, 1000)
 RUNS = 2
@@ -98,7 +98,7 @@ class Gold:
 
 
 def rows_of(
-    recorder: FairseqRecorder, text: Text, turned: bool, runs: Sequence[tuple[str, list[Pair]]]
+    recorder: ModelRecorder, text: Text, turned: bool, runs: Sequence[tuple[str, list[Pair]]]
 ) -> Iterator[dict[str, Value]]:
     """A row for each text to choose by: the gold's own, then runs of lines."""
     gold = Gold(recorder, text, turned)
@@ -122,9 +122,7 @@ def runs_of(pairs: Sequence[Pair]) -> Iterator[tuple[str, list[Pair]]]:
             yield f"run {n + 1}", list(pairs[n * size : (n + 1) * size])
 
 
-def changed(
-    recorder: FairseqRecorder, text: Text, turned: bool, lessons: Lessons
-) -> Iterator[tuple[str, FairseqRecorder]]:
+def changed(recorder: ModelRecorder, text: Text, turned: bool, lessons: Lessons) -> Iterator[tuple[str, ModelRecorder]]:
     """A model as it is, and with a head of the last layer that aligns in the output position."""
     yield "", recorder
     encoded = readable(recorder, swapped(text.pairs) if turned else text.pairs)
@@ -176,7 +174,7 @@ def run(data: Path, config: Path, experiment: str, models: list[str], pairs: int
     languages = tuple(train["languages"])
     for name in (*own, *models):
         recorder = load_model(name, data, "cpu", too_long="blank").forward.recorder
-        assert isinstance(recorder, FairseqRecorder)
+        assert isinstance(recorder, ModelRecorder)
         names.append(recorder.name)
         turned = recorder.languages != languages
         variants = changed(recorder, text, turned, lessons) if name in own else [("", recorder)]

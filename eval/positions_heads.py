@@ -20,13 +20,14 @@ from align.core.batching import encode
 from align.core.merging import collate
 from align.core.types import Batch, Cell, CrossAttention, Links, Pieces
 from align.evaluation.metrics import SEED
+from align.models.fairseq.architecture import attention_of
 from align.models.fairseq.dictionary import EOS, PAD
-from align.models.fairseq.recorder import FairseqAttention, FairseqRecorder
+from align.models.recorder import ModelRecorder
 
 BATCH, EPOCHS, RATE = 50, 15, 0.003
 
 
-class Copied(FairseqRecorder):
+class Copied(ModelRecorder):
     """A model whose last layer's head 1 attends, when it predicts, as a cell does when it reads.
 
     Args:
@@ -35,7 +36,7 @@ class Copied(FairseqRecorder):
         alone: whether all other heads attend to every piece alike.
     """
 
-    def __init__(self, recorder: FairseqRecorder, cell: Cell, alone: bool) -> None:
+    def __init__(self, recorder: ModelRecorder, cell: Cell, alone: bool) -> None:
         vars(self).update(vars(recorder))
         self.cell, self.alone = cell, alone
 
@@ -85,7 +86,7 @@ def lessons(model: Any, batch: Sequence[tuple[Pieces, Links]]) -> tuple[Tensor, 
     return taken["query"], taken["key"], pads, wanted
 
 
-def train_head(recorder: FairseqRecorder, pairs: Sequence[Pair], links: Sequence[Links]) -> None:
+def train_head(recorder: ModelRecorder, pairs: Sequence[Pair], links: Sequence[Links]) -> None:
     """Train the last layer's head 1 on links, in the output position: its queries and keys alone.
 
     The loss is the cross-entropy of attention to the linked pieces; words without links count nothing.
@@ -111,4 +112,4 @@ def train_head(recorder: FairseqRecorder, pairs: Sequence[Pair], links: Sequence
     with torch.no_grad():
         for weight, part in zip(weights, learned, strict=True):
             weight[:size] = part
-    recorder.transformer = FairseqAttention.of_model(model, name=recorder.name).transformer
+    recorder.transformer = attention_of(model, name=recorder.name).transformer

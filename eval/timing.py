@@ -24,7 +24,7 @@ from align.core.scores import target_rows
 from align.core.types import Cell, CrossAttention, Pieces, Place, Score
 from align.evaluation.tables import Column, Value
 from align.io.reader import open_lines, read_lines, read_parallel
-from align.models.fairseq.recorder import FairseqRecorder
+from align.models.recorder import ModelRecorder
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ def full_forward(recorder: Recorder) -> Callable[[list[Pieces]], object]:
     Raises:
         ValueError: no fairseq model.
     """
-    if not isinstance(recorder, FairseqRecorder):
+    if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
         raise ValueError(f"{recorder.name} is no fairseq model, whose forward pass this can run")
     model, pad = recorder.own_model(), recorder.pad
     eos = recorder.encode(Pair(("x",), ("x",), 1)).source[-1]

@@ -22,7 +22,7 @@ from align.core.scores import TINY, best_words, cell_scores, hide_eos, shares, t
 from align.core.settings import Null
 from align.core.soft import claims, sharpen, soft_scores
 from align.core.types import Batch, Cell, CrossAttention, Links, Position
-from align.models.fairseq.recorder import FairseqRecorder
+from align.models.recorder import ModelRecorder
 
 Scores = list[Tensor]
 """Scores of all pairs, each `[1, J, I]`."""
@@ -99,7 +99,7 @@ class Way:
 
     def __init__(self, aligner: Aligner, pairs: Sequence[Pair]) -> None:
         recorder = aligner.forward.recorder
-        if not isinstance(recorder, FairseqRecorder):
+        if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
             raise ValueError(f"{recorder.name}: some variants look at a fairseq model's layer norms")
         self.cell = chosen_cell(aligner, pairs)
         self.heads = recorder.heads

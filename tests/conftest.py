@@ -17,9 +17,9 @@ import torch
 from align import Aligner, Alignment, Choice, Pair, Settings, load
 from align.io.reader import read_bitext, read_lines, read_parallel
 from align.models.fairseq.model import load_fairseq
-from align.models.fairseq.recorder import FairseqRecorder
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
+from align.models.recorder import ModelRecorder
 from tests import toy
 
 ROOT = Path(__file__).parent.parent
@@ -127,10 +127,10 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def toy_recorder(tmp_path: Path) -> Callable[..., FairseqRecorder]:
+def toy_recorder(tmp_path: Path) -> Callable[..., ModelRecorder]:
     """Makes the recorder of a toy checkpoint."""
 
-    def make(shape: dict[str, Any] | None = None, **options: Any) -> FairseqRecorder:
+    def make(shape: dict[str, Any] | None = None, **options: Any) -> ModelRecorder:
         checkpoint = toy.save_model(tmp_path / "toy", shape, **options)
         return load_fairseq(find_model(str(checkpoint), ModelOptions()))
 

@@ -21,9 +21,9 @@ from align.core.types import Cell, Part
 from align.models.engine.builder import KEPT
 from align.models.fairseq.architecture import upgraded
 from align.models.fairseq.checkpoint import load_checkpoint
-from align.models.fairseq.recorder import FairseqRecorder
 from align.models.fairseq.settings import model_settings, saved_settings
 from align.models.folder import ModelFolder
+from align.models.recorder import ModelRecorder
 
 ATTENTION: Mapping[Part, str] = {
     "encoder": "encoder.layers.{}.self_attn",
@@ -79,7 +79,7 @@ def _prune(weights: Mapping[str, Tensor], name: str, kept: list[int], count: int
 
 
 def write_pruned(
-    folder: ModelFolder, recorder: FairseqRecorder, heads: Collection[tuple[Part, int, int]], path: Path
+    folder: ModelFolder, recorder: ModelRecorder, heads: Collection[tuple[Part, int, int]], path: Path
 ) -> None:
     """Write a model folder without some heads, with all that the model needs: text processing, and what is calibrated.
 
@@ -98,16 +98,16 @@ def write_pruned(
     torch.save(state, content)
     path.mkdir(parents=True)
     (path / "checkpoint.pt").write_bytes(content.getvalue())
-    for rules in recorder.rules:
+    for rules in (side.rules for side in recorder.sides):
         shutil.copyfile(folder.dictionary(rules.language), path / f"dict.{rules.language}.txt")
         if rules.subword_file:
             shutil.copyfile(rules.subword_file, path / FILES[rules.subwords].format(rules.language))
     (path / "model.toml").write_text(_describe(folder, recorder, heads), encoding="utf-8")
 
 
-def _describe(folder: ModelFolder, recorder: FairseqRecorder, heads: Collection[tuple[Part, int, int]]) -> str:
+def _describe(folder: ModelFolder, recorder: ModelRecorder, heads: Collection[tuple[Part, int, int]]) -> str:
     """A model.toml; a calibrated head that is gone is no longer in it."""
-    rules = recorder.rules[0]
+    rules = recorder.sides[0].rules
     lines = [f'source = "{recorder.languages[0]}"', f'target = "{recorder.languages[1]}"', "", "[text]"]
     lines += [f'{key} = "{getattr(rules, key)}"' for key in ("case", "tokenizer", "subwords")]
     for (score, position), cell in folder.calibration.items():

@@ -35,7 +35,7 @@ class AttentionRecorder(Protocol):
 
 
 class Recorder(AttentionRecorder, Protocol):
-    """A model with its text processing. Aligners are pickled with theirs, see `FairseqRecorder.__reduce__`.
+    """A model with its text processing. Aligners are pickled with theirs, see `align.models.recorder.ModelRecorder`.
 
     Attributes:
         languages: codes of source and target language.

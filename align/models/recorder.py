@@ -1,37 +1,210 @@
-"""What a model of this package offers beyond `align.core.backend.Recorder`: the model itself."""
+"""The recorder of all model formats: a Transformer with its text processing, and its framework's own module."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+import copy
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from align.core.backend import Recorder
-from align.core.types import Batch
+import torch
+
+from align.core.backend import Translator
+from align.core.errors import shorten
+from align.core.merging import NULL, PAD
+from align.core.pieces import IdPair
+from align.core.settings import Search
+from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, TextWarning
+from align.models.again import Load, load_again
 from align.models.engine.forward import Padded, Transformer
+from align.models.ids import pieces_of
+from align.models.preprocess import Preprocessor
+
+if TYPE_CHECKING:
+    from align.models.folder import ModelFolder
+
+TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
+"""A word that begins with a tag for the target language, as in the text of OPUS-MT and MADLAD-400 models."""
 
 
-class OpenRecorder(Recorder, Protocol):
-    """A recorder whose model is at hand, as that of each backend here is: what more than cross-attention is read off.
+class TransformerAttention:
+    """Shows the encoder-decoder attention of a Transformer; see `AttentionRecorder` for the attributes.
 
-    Attributes:
+    The decoder runs only up to the cross-attention of the last requested layer. Threads may share it.
+
+    Args:
         transformer: the model.
-        special: pieces that are part of no word, by id, of the (source, target) side.
-        start: ids that the decoder reads before a target's pieces.
+        name: name for messages.
+        pad: id of padding.
+        start: ids that the decoder reads before the pieces of a target; at least one.
     """
 
-    transformer: Transformer
-    special: tuple[Mapping[int, str], Mapping[int, str]]
-    start: Sequence[int]
+    def __init__(self, transformer: Transformer, *, name: str, pad: int, start: Sequence[int]) -> None:
+        self.transformer = transformer
+        self.name = name
+        self.pad = pad
+        self.start: Sequence[int] = tuple(start)
+        self.layers = len(transformer.decoder.layers)
+        self.heads = transformer.heads
+        self.device = str(transformer.device)
+
+    def record(self, batch: Batch, layers: Sequence[int]) -> Iterator[CrossAttention]:
+        """Yield the attention of some layers (from 1), lowest first; see `AttentionRecorder.record`.
+
+        Of several start ids the last one has the role of `</s>`: the row that reads it predicts the first piece.
+        """
+        first = len(self.start) - 1
+        for attention in self.transformer.record(*self.padded(batch), sorted(layers)):
+            yield replace(attention, weights=attention.weights[:, :, first:]) if first else attention
 
     def padded(self, batch: Batch) -> tuple[Padded, Padded]:
-        """What the encoder reads `[B, S]`, and what the decoder reads `[B, T]`, on the model's device."""
-        ...
+        """Return what the encoder reads `[B, S]` and what the decoder reads `[B, T]`, on the model's device."""
+        start = torch.tensor(self.start).expand(len(batch.target), -1)
+        steps = torch.cat((start, batch.target), 1)
+        real = torch.cat((torch.ones_like(start, dtype=torch.bool), batch.target_words != PAD), 1)
+        source = Padded(batch.source.to(self.device), (batch.source_words != PAD).to(self.device))
+        return source, Padded(steps.to(self.device), real.to(self.device))
+
+
+class Framework(NamedTuple):
+    """What a recorder needs of the framework that trained its model.
+
+    Attributes:
+        load: loads a recorder from a folder.
+        own_model: loads the framework's own module of a recorder's model.
+        translator: returns a translator, for batches of a number of source pieces.
+    """
+
+    load: Load
+    own_model: Callable[[ModelRecorder], Any]
+    translator: Callable[[ModelRecorder, Search, int], Translator]
+
+
+class ModelRecorder(TransformerAttention):
+    """A model of a folder with its text processing; see `Recorder` for the attributes.
+
+    Args:
+        transformer: the model.
+        sides: text processing of source and target.
+        surroundings: ids before and after the pieces of a source; at least one in all.
+        start: ids that the decoder reads before the pieces of a target; at least one.
+        framework: of the model.
+        origin: folder, device and dtype that the model was loaded from.
+        name: name for the signature.
+        languages: codes of source and target language.
+        text: how the text of each side is prepared, for messages.
+        pad: id of padding.
+        unk: id of unknown pieces.
+        special: ids of source and target that belong to no word, with their pieces.
+        max_positions: limits of source and target pieces, surroundings included.
+        prefix: words that each source begins with.
+        tags: ids of tags for the target language that a source may begin with.
+
+    Attributes:
+        turn: to be held while the framework's own module runs, which keeps state.
+    """
+
+    def __init__(
+        self,
+        transformer: Transformer,
+        sides: tuple[Preprocessor, Preprocessor],
+        surroundings: tuple[Sequence[int], Sequence[int]],
+        start: Sequence[int],
+        *,
+        framework: Framework,
+        origin: tuple[ModelFolder, str, Dtype],
+        name: str,
+        languages: tuple[str, str],
+        text: str,
+        pad: int,
+        unk: int,
+        special: tuple[Mapping[int, str], Mapping[int, str]],
+        max_positions: tuple[int, int],
+        prefix: Sequence[str] = (),
+        tags: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(transformer, name=name, pad=pad, start=start)
+        self.sides, self.languages, self.text = sides, languages, text
+        self.unk, self.special, self.max_positions = unk, special, max_positions
+        self.dtype: str = origin[2]
+        self.origin, self._framework = origin, framework
+        self._surroundings, self._prefix, self._tags = surroundings, tuple(prefix), tags or {}
+        self._warned = False
+        self._own_model: Any = None
+        self.turn = threading.RLock()
+
+    @property
+    def backend(self) -> str:
+        """Key of the model's format in `align.models.load.BACKENDS`."""
+        return self.name.partition(":")[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where the model was loaded from, not its weights."""
+        return load_again, (self._framework.load, self.name, *self.origin)
+
+    def encode(self, pair: Pair) -> Pieces:
+        """Return the pieces of a pair; surroundings and prefix of the source belong to no word.
+
+        A tag such as `>>fra<<` at the beginning of the source replaces the model's own, and counts as NULL.
+        """
+        before, after = self._surroundings
+        tag, source_words = self._untagged(pair.source)
+        if tag is not None:
+            before = [tag, *(n for n in before if n not in self._tags.values())]
+        source, words_of = self.sides[0]((*self._prefix, *source_words))
+        if count := len(self._prefix):
+            words_of = [word - count if word >= count else NULL for word in words_of]
+        target, target_words = self.sides[1](pair.target)
+        words = len(pair.source), len(pair.target)
+        words_of = [*(NULL for _ in before), *words_of, *(NULL for _ in after)]
+        return Pieces([*before, *source, *after], words_of, target, target_words, words)
+
+    def _untagged(self, words: Sequence[str]) -> tuple[int | None, Sequence[str]]:
+        """Return the id of the tag that words begin with, if any, and the words without it."""
+        match = TAG.fullmatch(words[0]) if self._tags and words else None
+        if match is None:
+            return None, words
+        if match[1] not in self._tags:
+            if not self._warned:
+                self._warned = True
+                message = f"the model has no language {shorten(match[1])}: this tag is read as a word of the source"
+                warnings.warn(message, TextWarning, stacklevel=2)
+            return None, words
+        return self._tags[match[1]], (match[2], *words[1:])
+
+    def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
+        """Return the written form of the pieces of each word."""
+        source, target = self.sides
+        words = (*self._prefix, *self._untagged(pair.source)[1])
+        return source.spell(words)[len(self._prefix) :], target.spell(pair.target)
+
+    def given(self, pair: IdPair) -> Pieces:
+        """Return the pieces of a pair given as ids."""
+        rows = len(self.transformer.encoder.embedding.pieces), len(self.transformer.decoder.embedding.pieces)
+        return pieces_of(pair, self.special, self.pad, self.start, rows)
 
     def own_model(self) -> Any:
-        """The same model as its framework's own module, which can be trained; loaded when it is first asked for.
+        """Return the same model as its framework's own module, which can be trained; the first call loads it.
 
         Raises:
             ValueError: the framework cannot build it.
             ModuleNotFoundError: the framework is not installed.
         """
-        ...
+        with self.turn:
+            if self._own_model is None:
+                self._own_model = self._framework.own_model(self)
+        return self._own_model
+
+    def with_transformer(self, transformer: Transformer) -> ModelRecorder:
+        """Return a recorder of other weights with the same text processing; it cannot be pickled."""
+        recorder = copy.copy(self)
+        recorder.transformer = transformer
+        recorder._own_model, recorder.turn = None, threading.RLock()
+        return recorder
+
+    def translator(self, search: Search, batch_tokens: int) -> Translator:
+        """Return a translator with this model, by the beam search of its framework."""
+        return self._framework.translator(self, search, batch_tokens)

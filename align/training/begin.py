@@ -43,7 +43,7 @@ def find_start(model: str, languages: tuple[str, str], text: TextRecipe) -> Star
     if own[0] != languages[0] and own[1] != languages[1]:
         raise ValueError(f"{model}: translates {own[0]} to {own[1]}, neither from {languages[0]} nor to {languages[1]}")
     pieces: list[Path | None] = []
-    for language, rules in zip(languages, recorder.rules, strict=True):
+    for language, rules in zip(languages, (side.rules for side in recorder.sides), strict=True):
         wanted = TextRules(language, text.case, text.tokenizer, "sentencepiece", rules.subword_file)
         if rules.language == language and (rules != wanted or not rules.subword_file):
             raise ValueError(f"{model}: its text is {rules}; the recipe's is {wanted}")

@@ -22,7 +22,7 @@ from align.core.errors import DataError
 from align.core.merging import collate
 from align.core.settings import Search
 from align.core.types import PARTS, Pieces
-from align.models.fairseq.recorder import FairseqAttention
+from align.models.fairseq.architecture import attention_of
 from tests import hugging, toy
 
 TEXT = [("das haus ist alt", "the house is old"), ("wir sehen", "we see it"), ("haus und haus .", "house and house .")]
@@ -87,7 +87,7 @@ def test_what_is_read_is_the_masked_module(shape: str, toy_recorder: Callable[..
     with masked(attention_blocks(module), HEADS):
         expected = toy_recorder(toy.SHAPES[shape], model=module).transformer
         if shape == "post-norm":
-            assert_same_attention(FairseqAttention.of_model(module, name="").transformer, expected, recorder)
+            assert_same_attention(attention_of(module, name="").transformer, expected, recorder)
     assert_same_attention(gate_heads(whole, HEADS), expected, recorder)
     with without_heads(recorder, attention_blocks(module), HEADS):
         assert_same_attention(recorder.transformer, expected, recorder)

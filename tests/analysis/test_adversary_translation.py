@@ -15,16 +15,17 @@ from align.core.batching import cut, encode
 from align.core.errors import DataError
 from align.core.merging import collate
 from align.core.types import Gold, Pair
+from align.models.fairseq.architecture import attention_of
 from align.models.fairseq.model import load_fairseq
-from align.models.fairseq.recorder import FairseqRecorder
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
+from align.models.recorder import ModelRecorder
 from tests import toy
 from tests.corpora import unrelated, word_by_word
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-MakeRecorder = Callable[..., FairseqRecorder]
+MakeRecorder = Callable[..., ModelRecorder]
 
 
 @pytest.mark.parametrize("shape", ["post-norm", "pre-norm", "wider encoder", "scaled parts"])
@@ -85,20 +86,21 @@ def test_only_queries_and_keys_learn(toy_recorder: MakeRecorder) -> None:
     again = train(original, batches, Asked((1.0,), updates=5), 1.0)
     assert all(torch.equal(weight, again.state_dict()[name]) for name, weight in model.state_dict().items())
     pieces = [recorder.encode(pair) for pair in unrelated(3, 2)]
-    (here,) = recorder.with_weights(model).record(collate(pieces, recorder.pad), [1])
+    moved = recorder.with_transformer(attention_of(model, "moved").transformer)
+    (here,) = moved.record(collate(pieces, recorder.pad), [1])
     (there,) = recorder.record(collate(pieces, recorder.pad), [1])
     assert not np.allclose(here.weights, there.weights, atol=1e-3)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> FairseqRecorder:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelRecorder:
     """A model that translates word by word."""
     torch.set_num_threads(1)
     checkpoint: Path = toy.save_trained_model(tmp_path_factory.mktemp("trained"))
     return load_fairseq(find_model(str(checkpoint), ModelOptions()))
 
 
-def test_how_far_attention_moves(trained: FairseqRecorder) -> None:
+def test_how_far_attention_moves(trained: ModelRecorder) -> None:
     told: list[str] = []
     pairs = word_by_word(160)
     links = [frozenset((n, n) for n in range(len(pair.source))) for pair in pairs[:20]]
@@ -120,6 +122,6 @@ def test_how_far_attention_moves(trained: FairseqRecorder) -> None:
     assert finding.figures["aer"]().axes
 
 
-def test_text_without_pairs(trained: FairseqRecorder) -> None:
+def test_text_without_pairs(trained: ModelRecorder) -> None:
     with pytest.raises(DataError, match="there is no pair that the model can read"):
         forced(trained, [Pair((), (), 1), Pair(("das",) * 99, ("the",), 2)], 1000)

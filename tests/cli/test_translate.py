@@ -14,7 +14,7 @@ import torch
 import align
 from align.cli import extract
 from align.models.fairseq.checkpoint import load_checkpoint
-from align.models.fairseq.recorder import FairseqTranslator
+from align.models.fairseq.translator import FairseqTranslator
 from tests import toy
 from tests.cli.conftest import Result, failed
 from tests.golden_files import assert_same_but_for_rounding

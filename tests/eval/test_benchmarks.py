@@ -15,7 +15,7 @@ import torch
 
 from align.core.types import DTYPES
 from align.models.engine.linear import Int8Linear
-from align.models.fairseq.recorder import FairseqRecorder
+from align.models.recorder import ModelRecorder
 from align.training.prepare import binarise
 from tests import corpora
 from tests.conftest import example_pairs
@@ -135,7 +135,7 @@ def test_an_unknown_method_is_named(data: Path, command: Callable[..., Result]) 
     assert "one of weight, gram, naive; not 'magic'" in result.err
 
 
-def test_quality(tmp_path: Path, command: Callable[..., Result], recorder: FairseqRecorder) -> None:
+def test_quality(tmp_path: Path, command: Callable[..., Result], recorder: ModelRecorder) -> None:
     pairs = example_pairs()[:6]
     for side, sentences in (("de", [pair.source for pair in pairs]), ("en", [pair.target for pair in pairs])):
         (tmp_path / f"text.{side}").write_text(corpora.as_text(sentences), encoding="utf-8")

@@ -11,8 +11,8 @@ import torch
 from align.core.merging import collate
 from align.core.types import Pair
 from align.models.engine.linear import Linear, PackedLinear, PlainLinear
+from align.models.fairseq.architecture import attention_of
 from align.models.fairseq.dictionary import EOS
-from align.models.fairseq.recorder import FairseqAttention
 from tests import toy
 
 PAIRS = [
@@ -109,7 +109,7 @@ def test_a_model_in_memory_is_the_one_in_its_file(toy_recorder: Callable[..., An
     for shape in toy.SHAPES.values():
         recorder = toy_recorder(shape)
         batch = collate([recorder.encode(pair) for pair in PAIRS], recorder.pad)
-        of_memory = FairseqAttention.of_model(recorder.own_model(), name="toy")
+        of_memory = attention_of(recorder.own_model(), name="toy")
         for own, other in zip(recorder.record(batch, [1]), of_memory.record(batch, [1]), strict=True):
             torch.testing.assert_close(own.weights, other.weights, rtol=0, atol=1e-6)
 

@@ -278,9 +278,9 @@ def translate(task: Any, model: Any, sample: dict[str, Any], **options: Any) -> 
 
 
 def own_recorder(task: Any, model: Any) -> InPieces:
-    from align.models.fairseq.recorder import FairseqAttention
+    from align.models.fairseq.architecture import attention_of
 
-    return InPieces(FairseqAttention.of_model(model, name="toy"))
+    return InPieces(attention_of(model, name="toy"))
 
 
 def words_of(task: Any, tokens: Sequence[int]) -> list[tuple[int, int]]:

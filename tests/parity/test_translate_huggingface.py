@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from align import Pair, load, translate, two_way
+from align.core.batching import BATCH_TOKENS
 from align.core.settings import Search
 from align.io.pool import processes
-from align.models.huggingface.recorder import HuggingFaceTranslator
+from align.models.huggingface.translator import HuggingFaceTranslator
 from align.training.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import example_pairs
@@ -66,8 +67,8 @@ def test_pieces_are_those_of_generate(kind: str, tmp_path: Path, monkeypatch: py
     sources = [list(recorder.encode(Pair(tuple(line.split()), (), 1)).source) for line in SENTENCES]
     for search in SEARCHES:
         expected = [tuple(generated(kind, model, source, search)) for source in sources]
-        assert HuggingFaceTranslator(recorder, search)(sources) == expected
-        assert HuggingFaceTranslator(recorder, search, batch_tokens=1)(sources) == expected
+        assert recorder.translator(search, BATCH_TOKENS)(sources) == expected
+        assert recorder.translator(search, 1)(sources) == expected
         assert all(expected)
 
 
@@ -89,7 +90,7 @@ def test_a_later_t5_does_not_scale_what_its_decoder_puts_out(
     source = list(recorder.encode(Pair(("das", "haus"), (), 1)).source)
     for search in SEARCHES:
         expected = [tuple(generated("t5", model, source, search))]
-        assert HuggingFaceTranslator(recorder, search)([source]) == expected
+        assert recorder.translator(search, BATCH_TOKENS)([source]) == expected
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from align.core.batching import cut, encode
 from align.core.errors import DataError
 from align.core.types import Choice, Gold, Pair, Part
 from align.evaluation.metrics import Counts, count_all
-from align.models.recorder import OpenRecorder
+from align.models.recorder import ModelRecorder
 
 Doubles = NDArray[np.float64]
 
@@ -85,7 +85,7 @@ class Ablation:
         lines: int = 0,
         file: str = "",
     ) -> None:
-        self.recorder: OpenRecorder = aligner.forward.recorder  # type: ignore[assignment]  # of a backend, and so open
+        self.recorder: ModelRecorder = aligner.forward.recorder  # type: ignore[assignment]  # of a backend, and so open
         self._aligner, self._gold, self._translator = aligner, gold, translator
         self._encoded = [encode(aligner.forward.recorder, pair, "blank") for pair in pairs]
         self._batches = list(cut(self._encoded, aligner.batch_tokens))

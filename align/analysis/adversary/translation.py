@@ -27,7 +27,8 @@ from align.core.merging import collate
 from align.core.types import Gold, Pair, Score
 from align.evaluation.sweep import sweep
 from align.evaluation.swept import SCORES
-from align.models.fairseq.recorder import FairseqRecorder
+from align.models.fairseq.architecture import attention_of
+from align.models.recorder import ModelRecorder
 from align.view.findings import Finding
 
 LEAST = 1e-30
@@ -73,7 +74,7 @@ class Told(NamedTuple):
     attention: Tensor
 
 
-def forced(recorder: FairseqRecorder, pairs: Sequence[Pair], tokens: int, file: str = "") -> list[Forced]:
+def forced(recorder: ModelRecorder, pairs: Sequence[Pair], tokens: int, file: str = "") -> list[Forced]:
     """A text in batches of like length; pairs that are blank, or too long for the model, are left out.
 
     Args:
@@ -211,7 +212,7 @@ def sentences(model: Any, batches: Sequence[Forced], score: Score = "weight") ->
 
 
 def moved(
-    recorder: FairseqRecorder,
+    recorder: ModelRecorder,
     tuning: Sequence[Pair],
     held_out: Sequence[Pair],
     text: Sequence[Pair],
@@ -241,7 +242,8 @@ def moved(
             score: distance(sentences(original, kept_back, score), sentences(model, kept_back, score))
             for score in (SCORES if weight is not None else ())
         }
-        linked = sweep(Aligner(Direction(recorder.with_weights(model)), too_long="blank"), text, gold)
+        trained = recorder.with_transformer(attention_of(model, recorder.name).transformer)
+        linked = sweep(Aligner(Direction(trained), too_long="blank"), text, gold)
         loss = loss_of(model, kept_back)
         say(f"{name}: loss {loss:.3f}" + (f", JSD {apart[asked.moved].js:.3f}" if apart else ""))
         return Measured(name, weight, loss, apart, linked)

@@ -118,10 +118,10 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         raise DataError("no sentence has a link", file=name_shown(options.gold))
     aligner = load_aligner(common)
     from align.analysis.adversary.translation import Asked, moved
-    from align.models.fairseq.recorder import FairseqRecorder
+    from align.models.recorder import ModelRecorder
 
     recorder = aligner.forward.recorder
-    if not isinstance(recorder, FairseqRecorder):
+    if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
         raise DataError(f"{recorder.name}: only models of fairseq can be trained here")
     asked = Asked(options.lambdas, options.divergence, options.moved, options.updates, seed=options.seed)
     finding = moved(

@@ -80,15 +80,16 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
     from align.analysis.ablation.pruning import least_needed, pruning, size_of
     from align.analysis.ablation.question import Ablation
     from align.analysis.pruned_model import write_pruned
-    from align.models.fairseq.recorder import FairseqRecorder
+    from align.models.recorder import ModelRecorder
 
-    if not isinstance(whole.forward.recorder, FairseqRecorder):
-        raise ModelError(f"{whole.forward.recorder.name}: heads can be taken out of fairseq models only")
+    recorder = whole.forward.recorder
+    if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
+        raise ModelError(f"{recorder.name}: heads can be taken out of fairseq models only")
     request = common.models.forward
     folder = find_model(request.name, request.options)
     before = Ablation(whole, pairs, file=files_shown(options.texts.input))
     heads = least_needed(before, options.heads, options.order)
-    write_pruned(folder, whole.forward.recorder, heads, options.output)
+    write_pruned(folder, recorder, heads, options.output)
     smaller = ModelRequest(str(options.output), Settings(), ModelOptions())
     left = load_aligner(replace(common, models=replace(common.models, forward=smaller)), whole=False)
     written = find_model(smaller.name, smaller.options)
@@ -97,7 +98,7 @@ def answer(common: Common, options: Options) -> tuple[Finding, Parts]:
         "pruned": size_of(Ablation(left, pairs), written.checkpoint),
     }
     parts: Parts = {
-        "model": whole.forward.recorder.name,
+        "model": recorder.name,
         "text": names_of(options.texts.input),
         "n": len(pairs),
         "order": options.order,

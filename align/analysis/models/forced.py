@@ -12,10 +12,10 @@ from align.core.merging import PAD as PAD_WORD
 from align.core.merging import collate
 from align.core.types import Pieces
 from align.models.engine.forward import Padded
-from align.models.recorder import OpenRecorder
+from align.models.recorder import ModelRecorder
 
 
-def sentence_losses(recorder: OpenRecorder, batch: Sequence[Pieces]) -> Tensor:
+def sentence_losses(recorder: ModelRecorder, batch: Sequence[Pieces]) -> Tensor:
     """Cross-entropy of each target with its `</s>`, in nats, summed over its pieces `[B]`.
 
     Args:

@@ -14,7 +14,7 @@ from align.core.errors import ModelError
 from align.core.types import Part
 from align.models.engine.forward import Layer, Transformer
 from align.models.engine.linear import Projection
-from align.models.recorder import OpenRecorder
+from align.models.recorder import ModelRecorder
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Gated:
 
 @contextmanager
 def without_heads(
-    recorder: OpenRecorder, blocks: Sequence[AttentionBlock], heads: Collection[AttentionHead]
+    recorder: ModelRecorder, blocks: Sequence[AttentionBlock], heads: Collection[AttentionHead]
 ) -> Iterator[None]:
     """With some heads of a model masked, in `recorder.transformer` and in its own module.
 

@@ -10,7 +10,7 @@ from align.analysis.recording import Inside
 from align.core.batching import BATCH_TOKENS
 from align.core.merging import NULL, collate
 from align.core.types import Pair, Part, Pieces
-from align.models.recorder import OpenRecorder
+from align.models.recorder import ModelRecorder
 
 
 class TranslationModel:
@@ -26,7 +26,7 @@ class TranslationModel:
         recorder: the same.
     """
 
-    def __init__(self, recorder: OpenRecorder, batch_tokens: int = BATCH_TOKENS) -> None:
+    def __init__(self, recorder: ModelRecorder, batch_tokens: int = BATCH_TOKENS) -> None:
         self.recorder = recorder
         self.name = recorder.name
         self._inside = Inside(recorder.transformer)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Mapping
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from align.core.types import Dtype
@@ -13,7 +15,8 @@ from align.models.engine.builder import Architecture, Positions, Side, build_tra
 from align.models.engine.forward import Transformer
 from align.models.engine.linear import Activation
 from align.models.engine.weights import Weights
-from align.models.fairseq.dictionary import PAD
+from align.models.fairseq.dictionary import EOS, PAD
+from align.models.recorder import TransformerAttention
 
 SINUSOIDS = 100_000
 """fairseq computes no more positions than these."""
@@ -120,3 +123,39 @@ def upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         else:
             renamed[name] = weight
     return renamed
+
+
+def attention_of(model: Any, name: str) -> TransformerAttention:
+    """Return what shows the attention of one of fairseq's modules, with the weights that it has now.
+
+    Raises:
+        ValueError: it is not a Transformer that can be run here.
+    """
+    device = str(next(model.parameters()).device)
+    transformer = fairseq_transformer(_settings_of(model), _weights_of(model), device)
+    return TransformerAttention(transformer, name=name, pad=PAD, start=(EOS,))
+
+
+def _weights_of(model: Any) -> dict[str, torch.Tensor]:
+    """The weights that a model in memory has now."""
+    return {key: weight.detach() for key, weight in model.state_dict().items()}
+
+
+def _settings_of(model: Any) -> Namespace:
+    """The settings of a model in memory, read off its modules, as `model_settings` has them."""
+    sides = {"encoder": model.encoder, "decoder": model.decoder}
+    settings: dict[str, Any] = {"activation_fn": model.encoder.cfg.activation_fn}
+    for name, side in sides.items():
+        layer = side.layers[0]
+        settings |= {
+            f"{name}_attention_heads": layer.self_attn.num_heads,
+            f"{name}_normalize_before": layer.normalize_before,
+            f"{name}_learned_pos": isinstance(side.embed_positions, torch.nn.Embedding),
+            f"{name}_embed_dim": layer.self_attn.embed_dim,
+        }
+    return Namespace(
+        **settings,
+        no_token_positional_embeddings=model.encoder.embed_positions is None,
+        no_scale_embedding=model.encoder.embed_scale == 1,
+        cross_self_attention=model.decoder.cross_self_attention,
+    )

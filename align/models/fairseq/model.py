@@ -16,19 +16,20 @@ from align.models.again import remember
 from align.models.engine.forward import Transformer
 from align.models.fairseq.architecture import fairseq_transformer, max_positions
 from align.models.fairseq.checkpoint import load_checkpoint
-from align.models.fairseq.dictionary import Dictionary, Vocabulary, decode_dictionary
-from align.models.fairseq.recorder import FairseqRecorder
+from align.models.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK, Dictionary, Vocabulary, decode_dictionary
 from align.models.fairseq.settings import model_settings, plain_dict, saved_settings, text_setting
+from align.models.fairseq.translator import FairseqTranslator
 from align.models.fingerprint import fingerprint
 from align.models.folder import ModelFolder
 from align.models.model_toml import check_language
 from align.models.preprocess import Preprocessor, TextRules
+from align.models.recorder import Framework, ModelRecorder
 
 ENTRY_BYTES = 1000
 """As much of a dictionary is read for each row of the embedding: real entries have some ten bytes."""
 
 
-def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> FairseqRecorder:
+def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
     """Load a fairseq checkpoint with its dictionaries and text processing.
 
     Args:
@@ -74,17 +75,30 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         Preprocessor(rule, known.__getitem__, known)
         for rule, known in zip(rules, map(Vocabulary, dictionaries), strict=True)
     )
-    recorder = FairseqRecorder(
+    recorder = ModelRecorder(
         transformer,
         (source, target),
-        positions,
-        name=f"fairseq:{'-'.join(languages)}@{mark}",
-        text=", ".join(map(str, rules)),
-        load=load_fairseq,
+        ((), (EOS,)),
+        (EOS,),
+        framework=Framework(load_fairseq, _own_model, FairseqTranslator),
         origin=(folder.absolute(), device, dtype),
+        name=f"fairseq:{'-'.join(languages)}@{mark}",
+        languages=languages,
+        text=", ".join(map(str, rules)),
+        pad=PAD,
+        unk=UNK,
+        special=(SPECIAL_IDS, SPECIAL_IDS),
+        max_positions=positions,
     )
     remember(recorder, folder, device, dtype)
     return recorder
+
+
+def _own_model(recorder: ModelRecorder) -> Any:
+    from align.models.fairseq.own_model import load_own_model  # which imports fairseq
+
+    folder, device, dtype = recorder.origin
+    return load_own_model(folder, recorder.languages, device, dtype)
 
 
 def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:

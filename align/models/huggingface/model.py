@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from align.core.errors import ModelError, shorten
@@ -27,11 +28,12 @@ from align.models.huggingface.config import (
 )
 from align.models.huggingface.families import FAMILIES, T5, Family, refuse_kind, transformer_of
 from align.models.huggingface.files import model_weight_files, read_model_weights
-from align.models.huggingface.recorder import HuggingFaceRecorder
 from align.models.huggingface.text import Text, language_piece, prepare_text
+from align.models.huggingface.translator import HuggingFaceTranslator
 from align.models.huggingface.vocabulary import Vocabulary, read_vocabulary, tokenizer_class
 from align.models.languages import find_language
 from align.models.model_toml import ModelOptions, check_language
+from align.models.recorder import Framework, ModelRecorder
 
 VOCABULARIES = (
     "vocab.json", "target_vocab.json", "vocab-src.json", "vocab-tgt.json", "added_tokens.json", "tokenizer_config.json"
@@ -47,7 +49,7 @@ MBART_50_ONLY = ("gl_ES", "sl_SI")
 """Languages of mBART-50 that mBART-25 does not have."""
 
 
-def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> HuggingFaceRecorder:
+def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
     """Load a model that transformers saved, with its vocabularies.
 
     Two models of the same files, such as one of many languages in both directions, share their weights.
@@ -92,24 +94,44 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     files = [*model_weight_files(folder), *(path for path in named if path.is_file())]
     spec = before, after, start, prefix, [(rule.language, rule.case, rule.tokenizer) for rule in rules]
     digests = [file_digest(path) for path in files]
-    recorder = HuggingFaceRecorder(
+    described = ", ".join(map(str, rules))
+    if prefix:
+        described += f", after {shorten(' '.join(prefix))!r}"
+    if languages.swapped:
+        described += "; languages: those of the forward model, swapped"
+    own_model = partial(_own_model, learned=family.positions == "learned")
+    recorder = ModelRecorder(
         transformer,
-        text,
+        text.sides,
         (before, after),
         start,
-        prefix,
-        tagged=family.tagged,
-        pad=pad if pad is not None else text.unk,
-        learned=family.positions == "learned",
-        max_positions=(most, most),
+        framework=Framework(load_huggingface, own_model, partial(HuggingFaceTranslator, text)),
+        origin=(folder.absolute(), device, dtype),
         name=f"huggingface:{'-'.join(known)}@{fingerprint((), repr((spec, digests)))}",
         languages=known,
-        swapped=languages.swapped,
-        load=load_huggingface,
-        origin=(folder.absolute(), device, dtype),
+        text=described,
+        pad=pad if pad is not None else text.unk,
+        unk=text.unk,
+        special=text.special,
+        max_positions=(most, most - len(start) + 1),  # counted with one start
+        prefix=prefix,
+        tags=_tags(text) if family.tagged else {},
     )
     remember(recorder, folder, device, dtype)
     return recorder
+
+
+def _tags(text: Text) -> dict[str, int]:
+    """Return the id of each language's tag."""
+    ids = {piece: text.ids[0](piece) for piece in text.codes.values()}
+    return {piece: number for piece, number in ids.items() if number is not None}
+
+
+def _own_model(recorder: ModelRecorder, learned: bool) -> Any:
+    from align.models.huggingface.own_model import load_own_model  # which imports transformers
+
+    folder, device, dtype = recorder.origin
+    return load_own_model(folder, learned=learned, device=device, dtype=dtype)
 
 
 _transformers: WeakValueDictionary[Hashable, Transformer] = WeakValueDictionary()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -22,9 +21,6 @@ WELL_KNOWN = ("en", "de", "fr", "es", "zh")
 
 MOST_LISTED = 10
 """Languages of a model that a message lists."""
-
-TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
-"""A word that begins with a target language's tag, as the text of OPUS-MT and MADLAD-400 models does."""
 
 
 @dataclass(frozen=True)

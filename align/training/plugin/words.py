@@ -15,7 +15,7 @@ from align.core.extraction import Reader
 from align.core.merging import NULL
 from align.core.settings import Settings
 from align.core.types import Alignment, Pair, Pieces, TextWarning
-from align.models.fairseq.recorder import FairseqAttention
+from align.models.fairseq.architecture import attention_of
 
 _BLANK = "\u2581"
 
@@ -85,7 +85,7 @@ class WordAligner:
             _warn_of_pieces(dictionaries)
         self._subwords = subwords or "none"
         self._dictionaries = dictionaries
-        recorder = FairseqAttention.of_model(model, name=name)
+        recorder = attention_of(model, name=name)
         choice = only_choice(recorder, settings)
         if choice is None:
             raise ValueError("layer and head must be fixed: fairseq shows one batch at a time, too little to choose by")
