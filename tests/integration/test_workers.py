@@ -25,6 +25,7 @@ from align.core.stream import InOrder, error_last
 from align.core.types import Batch, CrossAttention, TextWarning
 from align.io import pool as workers
 from align.io.pool import Workers, processes
+from align.models import load as loading
 from align.models import translate as translating
 from tests import toy
 from tests.known import RIGHT, KnownRecorder
@@ -203,14 +204,16 @@ def test_started_anew_workers_load_the_model_again(tmp_path: Path, monkeypatch: 
     both_ways(aligner, lambda one, told: translate(one, sentences, Search(beam=1), told.choice, told.batch))
 
 
-@pytest.mark.parametrize(("sizes", "message"), [({"workers": 0}, "workers is a number from 1; not 0")])
-def test_what_cannot_be_is_refused(sizes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Aligner(Direction(KnownRecorder()), **sizes)
-    recorder = KnownRecorder()
-    recorder.device = "cuda"
+def test_numbers_of_workers_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy.save_trained_model(tmp_path / "toy")
+    with pytest.raises(ValueError, match="workers is a number from 1; not 0"):
+        load(tmp_path / "toy", device="cpu", workers=0)
+    recorder: Any = KnownRecorder()
+    recorder.name, recorder.device = "fairseq:de-en@0", "cuda"
+    backend = loading.BACKENDS["fairseq"]._replace(recorder=lambda *folder: recorder)
+    monkeypatch.setitem(loading.BACKENDS, "fairseq", backend)
     with pytest.raises(ValueError, match="2 workers are for a model on the CPU; cuda takes one"):
-        Aligner(Direction(recorder), pool=processes(2))
+        load(tmp_path / "toy", device="cpu", workers=2)
 
 
 def double(items: Sequence[Pair], on_batch: Any) -> list[Any]:
