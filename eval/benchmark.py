@@ -23,7 +23,6 @@ from typing import Any, ParamSpec, TypeVar
 import benchmark_against
 import torch
 from common import chosen, swapped
-from peak import peak_reached
 from timing import Row, batches, full_forward, in_turn, naive_word_scores, ratio, read, word_scores, write_rows
 
 from align import Aligner, Direction, Pair, Settings, load, two_way
@@ -202,7 +201,6 @@ def run(
     pairs = read(source, target, lines)
     rows = [*times(forward, pairs, naive_lines, rounds), *both_ways(forward, reverse, pairs, rounds)]
     rows += [*whole(model, source, target, lines, rounds), *single_lines(model, reverse_model, pairs)]
-    rows += peak_reached(model, pairs, rounds)
     arguments = ["-s", Path(source).name, "-t", Path(target).name, "--lines", lines, "--rounds", rounds]
     about = f"{forward.forward.recorder.name}, {reverse.forward.recorder.name}, layer:{LAYER}, head:{HEAD}"
     write_rows(rows, output / "benchmark.tsv", *arguments, about=about)

@@ -14,17 +14,14 @@ from typing import Any
 import numpy as np
 
 import align
-from align import Aligner, Pair, Settings, load
-from align.core.aligner import Direction
+from align import Aligner, Pair, load
 from align.core.batching import TooLong, encode
 from align.core.types import Cell, Choice, Dtype, Gold
 from align.evaluation.metrics import Counts, compare, estimate
-from align.evaluation.swept import Sweep
 from align.evaluation.tables import TABLES, Column, Rows, Value, as_tsv, interval, percent
 from align.models.model_toml import parse_toml
 from align.models.preprocess import Preprocessor, TextRules
 from align.training.corpus import read_pairs as read_bitext
-from align.view.sweep_tables import rule_table
 
 PERMUTATIONS = 10_000
 
@@ -219,14 +216,6 @@ def chosen_cell(aligner: Aligner, pairs: Sequence[Pair]) -> Cell:
     return cell
 
 
-def read_at(aligner: Aligner, cell: Cell, too_long: TooLong = "stop") -> Aligner:
-    """An aligner with the same model that reads this layer and head."""
-    return Aligner(
-        Direction(aligner.forward.recorder, Settings(position="input", layer=cell.layer, head=cell.head)),
-        too_long=too_long,
-    )
-
-
 # Tables of error rates.
 
 
@@ -251,8 +240,3 @@ def score_row(counts: Counts, text: Text, reference: Counts | None) -> dict[str,
         row[metric] = percent(estimate(counts, metric, samples=0).value)
     row["p"] = None if reference is None else compare(counts, reference, "permutation", samples=PERMUTATIONS)[1]
     return row
-
-
-def rules_of(sweep: Sweep) -> tuple[list[Column], Rows]:
-    """What every rule takes in a sweep."""
-    return rule_table(sweep)

@@ -26,11 +26,10 @@ from common import (
     write_table,
 )
 from torch import Tensor
-from variants_scores import best
 
 from align import Aligner, Pair, Settings
 from align.core.batching import encode
-from align.core.scores import shares
+from align.core.scores import best_words, shares
 from align.core.settings import THRESHOLD, PositionChoice
 from align.core.soft import links_above, sharpen, soft_scores
 from align.core.types import Links, Score
@@ -47,6 +46,12 @@ MADE_OF: dict[str, Callable[[Tensor], Tensor]] = {
     DEFAULT: lambda words: sharpen(words, "eos"),
 }
 """What soft scores, which square it, are made of, out of word scores `[B, J, I+1]`."""
+
+
+def best(word_scores: Sequence[Tensor]) -> list[Links]:
+    """Link each target word to its best source word, unless `</s>` has a higher score."""
+    index = [best_words(words, "eos")[0][0].tolist() for words in word_scores]  # J each
+    return [frozenset((i, j) for j, i in enumerate(row) if i >= 0) for row in index]
 
 
 def links_of(aligner: Aligner, pairs: Sequence[Pair]) -> Iterator[tuple[str, str, list[Links]]]:

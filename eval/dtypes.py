@@ -1,4 +1,4 @@
-"""What narrower arithmetic changes: error rates and links in bfloat16 and int8, and in int8 but for some layers.
+"""What narrower arithmetic changes: error rates and links in bfloat16 and int8.
 
 Layer and head are those that float32 chooses. Links that change are counted on the first pairs of the training text,
 where there are many.
@@ -6,7 +6,7 @@ where there are many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -30,67 +30,13 @@ from align.core.types import DTYPES, Links
 from align.evaluation.metrics import count_all
 from align.evaluation.tables import Column, Value
 from align.io.signature import signature
-from align.models.engine.forward import Layer, Transformer
-from align.models.recorder import ModelRecorder
-
-Kept = Callable[[Layer, Layer], Layer]
-"""Of an int8 layer and the same one in float32: the layer that is run."""
-
-
-def wide_cross(narrow: Layer, wide: Layer) -> Layer:
-    """int8 but for queries, keys and values of the cross-attention."""
-    return replace(narrow, cross=wide.cross)
-
-
-def narrow_feed(narrow: Layer, wide: Layer) -> Layer:
-    """float32 but for the feed-forward network."""
-    return replace(wide, feed_forward=narrow.feed_forward, feed_forward_block=narrow.feed_forward_block)
-
-
-PARTS: dict[str, Callable[[Transformer, Transformer], Transformer]] = {
-    "int8, encoder float32": lambda narrow, wide: replace(narrow, encoder=wide.encoder),
-    "int8, decoder float32": lambda narrow, wide: replace(narrow, decoder=wide.decoder),
-    "int8, cross-attention float32": lambda narrow, wide: mixed(narrow, wide, wide_cross),
-    "int8 in feed-forward layers only": lambda narrow, wide: mixed(narrow, wide, narrow_feed),
-}
-"""By name, of a model in int8 and the same in float32."""
-
-
-def mixed(narrow: Transformer, wide: Transformer, kept: Kept) -> Transformer:
-    """A model made of layers of both."""
-    encoder, decoder = (
-        replace(small, layers=[kept(*layers) for layers in zip(small.layers, large.layers, strict=True)])
-        for small, large in ((narrow.encoder, wide.encoder), (narrow.decoder, wide.decoder))
-    )
-    return Transformer(encoder, decoder)
-
-
-def transformer_of(aligner: Aligner) -> Transformer:
-    """Its model.
-
-    Raises:
-        ValueError: it is of another backend.
-    """
-    recorder: object = aligner.forward.recorder
-    if not isinstance(recorder, ModelRecorder):
-        raise ValueError(f"{aligner.forward.recorder.name} is not run by this package's own forward pass")
-    return recorder.transformer
 
 
 def ways(name: str, data: Path, plain: Aligner) -> Iterator[tuple[str, Aligner]]:
     """The same model in other arithmetic, read where `plain` is."""
-    narrow = plain
     for dtype in DTYPES:
-        narrow = replace(
-            plain, forward=replace(plain.forward, recorder=load_model(name, data, "cpu", dtype=dtype).forward.recorder)
-        )
-        yield dtype, narrow
-    int8 = transformer_of(narrow)
-    for part, build in PARTS.items():
-        recorder: object = narrow.forward.recorder
-        assert isinstance(recorder, ModelRecorder)
-        recorder.transformer = build(int8, transformer_of(plain))
-        yield part, narrow
+        recorder = load_model(name, data, "cpu", dtype=dtype).forward.recorder
+        yield dtype, replace(plain, forward=replace(plain.forward, recorder=recorder))
 
 
 def links_of(aligner: Aligner, pairs: Sequence[Pair]) -> list[Links]:

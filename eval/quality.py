@@ -26,7 +26,7 @@ from align.models.model_toml import ModelOptions
 from align.training.corpus import read_pairs
 from align.training.prepare import binarise, write_pieces
 from align.training.run import Machine
-from align.training.score import BEAM, losses, measure
+from align.training.score import BEAM, measure
 
 COLUMNS = [
     Column("model", "model"),
@@ -77,16 +77,6 @@ def prepared(model: str, prefix: Path, options: ModelOptions) -> Iterator[Prepar
         known = ["--srcdict", folder.dictionary(source), "--tgtdict", folder.dictionary(target)]
         binarise((source, target), work, {"valid": "valid.cut"}, known)
         yield Prepared(work, folder.checkpoint, (source, target), rules[1].subwords)
-
-
-def loss_per_word(model: str, prefix: Path, options: ModelOptions, machine: Machine) -> float:
-    """Nats per word of a text.
-
-    Raises:
-        ValueError: the model or the text cannot be used.
-    """
-    with prepared(model, prefix, options) as text:
-        return losses(text.work, text.checkpoint, text.languages, machine, text.work / "log")[1]
 
 
 def score(model: str, prefix: Path, options: ModelOptions, machine: Machine) -> dict[str, Value]:

@@ -5,35 +5,144 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import os
 import sys
 from pathlib import Path
-
-from commands import COMMANDS
+from typing import Any, NamedTuple
 
 from align.cli.common import run, show_warnings
 from align.cli.parser import Parser
-from align.core.types import TextWarning
+from align.core.types import DTYPES, TextWarning
+from align.evaluation.tables import TABLES
 from align.io.process import keep_freed_memory
 
 HERE = Path(__file__).parent
+CORES = os.cpu_count() or 1
+SYSTEMS = (
+    *("fast_align", "fast_align-training", "eflomal", "giza"),
+    *("one-float32", "one-int8", "both-float32", "both-int8", "encoder-8", "encoder-12"),
+)
+"""What `benchmark-peers` measures by default; its module describes each."""
+
+
+class Option(NamedTuple):
+    """The arguments of `add_argument`."""
+
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+
+def option(*names: str, **settings: Any) -> Option:
+    """Describe an option or a positional argument."""
+    return Option(names, settings)
+
+
+DATA = option("--data", type=Path, help="folder of the data (default: $EXTRACT_ALIGN_DATA)")
+CONFIG = option("--config", type=Path, default=HERE / "experiments.toml", help="experiments and their files")
+EXPERIMENT = (
+    *(DATA, CONFIG),
+    option("--experiment", default="bundled", help="whose first models, gold and text are used"),
+)
+EXPERIMENTS = (
+    *(DATA, CONFIG),
+    option("experiments", nargs="*", metavar="EXPERIMENT", help="default: all whose files are there"),
+)
+LINKS = option("--baseline-links", type=Path, metavar="DIR", help="store links of statistical aligners, and reuse them")
+TEXT = (option("-s", "--source", required=True), option("-t", "--target", required=True))
+MODEL = option("-m", "--model", default="de-en")
+REVERSE = option("--reverse-model", default="en-de")
+ROUNDS = option("--rounds", type=int, default=3)
+FIVE_ROUNDS = option("--rounds", type=int, default=5)
+THREADS = option("--threads", type=int, default=CORES)
+
+
+def lines(default: int, help: str = "of the text") -> Option:
+    """Describe the number of lines to read."""
+    return option("--lines", type=int, default=default, help=f"{help} (default: {default})")
+
+
+COMMANDS: dict[str, tuple[Option, ...]] = {
+    "reproduce": (*EXPERIMENTS, LINKS, option("-f", "--format", choices=tuple(TABLES), default="text")),
+    "defaults": EXPERIMENT,
+    "dtypes": (*EXPERIMENT, lines(3_000, "of the training text, to count links that change")),
+    "doubts": EXPERIMENT,
+    "worth": (*EXPERIMENT, LINKS),
+    "markup": (*EXPERIMENT, LINKS),
+    "quality": (
+        option("prefix", type=Path),
+        option("models", nargs="+", metavar="MODEL", help="as for extract-align -m"),
+        option("--source-lang", help="for models without a description, as are the next three"),
+        *(option("--target-lang"), option("--case"), option("--tokenizer"), THREADS),
+    ),
+    "analysis": (
+        DATA,
+        option("names", nargs="*", metavar="NAME", help="of the results (default: all that can be made)"),
+        option("--bert", type=Path, metavar="FOLDER", help="an encoder like BERT, as saved by transformers"),
+        THREADS,
+    ),
+    "benchmark": (
+        *(*TEXT, MODEL, REVERSE, lines(20_000), FIVE_ROUNDS, THREADS),
+        option("--naive-lines", type=int, default=2_000, help="for the naive method, which is slow"),
+        option("--against", metavar="REV", help="compare whole programs with those of this commit"),
+        option("--dtypes", nargs="+", default=DTYPES, metavar="DTYPE", help="arithmetic, with --against"),
+    ),
+    "benchmark-peers": (
+        *(*TEXT, MODEL, REVERSE, ROUNDS, THREADS),
+        option("--systems", nargs="+", default=SYSTEMS, metavar="SYSTEM", help=f"default: {' '.join(SYSTEMS)}"),
+        option("--pairs", type=int, nargs="+", default=[2_000, 20_000, 200_000], help="sizes of the text"),
+        option("--sample", type=int, default=300, help="pairs for the encoders"),
+        option("--resume", action="store_true", help="keep runs of the same versions, and add missing ones"),
+    ),
+    "benchmark-loading": (
+        option("--shapes", nargs="+", default=("opus-mt", "nllb-600M"), metavar="SHAPE"),
+        option("--dtypes", nargs="+", default=DTYPES, choices=DTYPES, metavar="DTYPE"),
+        ROUNDS,
+        option("--pieces", type=int, metavar="N", help="size of the vocabulary, in place of the published one"),
+    ),
+    "benchmark-memory": (
+        *(*TEXT, MODEL, lines(2_000), ROUNDS),
+        option("--whole-lines", type=int, nargs="*", default=[5_000, 50_000], help="texts for extract-align itself"),
+        option("--only", metavar="METHOD", help="score with this method and print nothing: the measured process"),
+    ),
+    "benchmark-shards": (
+        *(*TEXT, MODEL, lines(5_000, "of each file"), FIVE_ROUNDS),
+        option("--files", type=int, default=16),
+        option("--memory-files", type=int, nargs="*", default=[4, 16], help="of jobs whose memory is measured"),
+        option("--workers", type=int, default=CORES),
+    ),
+    "serve-load": (
+        *(*TEXT, MODEL, lines(2_000), option("--clients", type=int, default=200)),
+        option("--seconds", type=int, default=600),
+        option("--threads", type=int, default=1, help="of the service; its clients need a core, too"),
+    ),
+    "kill-shards": (
+        *(*TEXT, MODEL, option("--files", type=int, default=64)),
+        option("--rows", type=int, default=5_000, help="of each file"),
+        option("--kills", type=int, default=20, help="with each engine"),
+        option("--seed", type=int, default=1),
+        option("--engines", nargs="+", choices=("local", "ray"), default=("local", "ray"), metavar="ENGINE"),
+    ),
+}
+"""The options of each command; its work is `run` in the module of its name, which takes them as arguments."""
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All commands. What each is for stands at the top of its module, which is read, not imported: that takes long."""
+    """Build the parser. Each command's help is its module's docstring, which is read, not imported: that takes long."""
     parser = Parser(prog="python eval/run.py", description=__doc__)
     commands = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
-    for name, add_options in COMMANDS.items():
+    for name, options in COMMANDS.items():
         source = (HERE / f"{module_of(name)}.py").read_text(encoding="utf-8")
         about = ast.get_docstring(ast.parse(source)) or ""
         summary = about.partition("\n")[0].replace("%", "%%")
         command = commands.add_parser(name, help=summary, description=about)
-        add_options(command)
+        for names, settings in options:
+            command.add_argument(*names, **settings)
         command.add_argument("-o", "--output", type=Path, default=HERE / "results", help="folder of the results")
     return parser
 
 
 def module_of(command: str) -> str:
-    """The module that does a command's work."""
+    """Name the module that implements a command."""
     return command.replace("-", "_")
 
 
@@ -42,6 +151,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = build_parser()
     options = vars(parser.parse_args(arguments))
     command = options.pop("command")
+    if "data" in options and options["data"] is None:
+        if "EXTRACT_ALIGN_DATA" not in os.environ:
+            parser.error("--data is required, since EXTRACT_ALIGN_DATA is not set")
+        options["data"] = Path(os.environ["EXTRACT_ALIGN_DATA"])
 
     def job() -> None:
         options["output"].mkdir(parents=True, exist_ok=True)

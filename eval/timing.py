@@ -116,7 +116,7 @@ def full_forward(recorder: Recorder) -> Callable[[list[Pieces]], object]:
 COLUMNS = [Column(key, key) for key in ("part", "what", "value", "unit")]
 
 
-def write_rows(rows: list[Row], path: Path, *arguments: object, about: str = "", threads: int | None = None) -> None:
+def write_rows(rows: list[Row], path: Path, *arguments: object, about: str = "") -> None:
     """Print the rows of a benchmark, and write them as TSV.
 
     Args:
@@ -124,11 +124,10 @@ def write_rows(rows: list[Row], path: Path, *arguments: object, about: str = "",
         path: of the results; its name is the command's.
         arguments: of the command.
         about: the models.
-        threads: of torch; None for this process's.
     """
     command = " ".join(["python eval/run.py", path.stem.replace("_", "-"), *map(str, arguments)])
     names = ", ".join([*([about] if about else []), f"v:{__version__}"])
-    sign = f"{command}; {names}; {machine(threads or torch.get_num_threads())}; medians"
+    sign = f"{command}; {names}; {machine(torch.get_num_threads())}; medians"
     table: list[dict[str, Value]] = [
         {"part": part, "what": what, "value": f"{value:.4g}", "unit": unit}
         for part, what, value, unit in sorted(rows, key=itemgetter(0))

@@ -14,24 +14,152 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from baselines import Baselines
 from common import Text, find_experiment, load_directions, read_config, read_text, read_train, write_table
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from worth_parts import PARTS
-from worth_plot import plot
 
 from align import Aligner, Direction, Settings, two_way
 from align.core.settings import THRESHOLD
-from align.core.types import Gold, Links
+from align.core.types import Gold, Links, Pair
 from align.evaluation.dialects import ALL_METHODS
-from align.evaluation.metrics import CONFIDENCE, SAMPLES, SEED, Counts, count_all, estimate
-from align.evaluation.tables import Column, Value, interval, percent
+from align.evaluation.metrics import CONFIDENCE, SAMPLES, SEED, Counts, count_all, estimate, precision, recall
+from align.evaluation.tables import Column, Interval, Value, interval, percent
 from align.io.signature import signature
+from align.view.plots import in_style, save
+
+Link = tuple[int, int]
+
+Belongs = Callable[[Pair, frozenset[str], Link], bool]
+"""Whether a link of a pair belongs to a part, given the target language's most frequent words in lower case."""
+
+
+def word_class(words: tuple[str, ...], place: int, frequent: frozenset[str]) -> str:
+    """What kind of word stands at a place: a name has a capital, but not because it begins a sentence."""
+    word = words[place]
+    if any(map(str.isdigit, word)):
+        return "number"
+    if not any(map(str.isalpha, word)):
+        return "punctuation"
+    if word.lower() in frequent:
+        return "function word"
+    begins = not any(letter.isalpha() for before in words[:place] for letter in before)
+    return "name" if word[0].isupper() and not begins else "content word"
+
+
+def is_class(name: str, pair: Pair, frequent: frozenset[str], link: Link) -> bool:
+    """Whether a link's target word is of a class."""
+    return word_class(pair.target, link[1], frequent) == name
+
+
+def is_length(least: int, most: int, pair: Pair, frequent: frozenset[str], link: Link) -> bool:
+    """Whether a link's source sentence has so many words."""
+    return least <= len(pair.source) <= most
+
+
+def is_distance(least: float, most: float, pair: Pair, frequent: frozenset[str], link: Link) -> bool:
+    """Whether a link is so far from the diagonal, as a share of the sentence."""
+    i, j = ((place + 0.5) / len(words) for place, words in zip(link, (pair.source, pair.target), strict=True))
+    return least <= abs(i - j) < most
+
+
+CLASSES = ("content word", "function word", "name", "number", "punctuation")
+LENGTHS = {"up to 10": (0, 10), "11 to 20": (11, 20), "21 to 30": (21, 30), "over 30": (31, 1 << 31)}
+DISTANCES = {"under 0.05": (0, 0.05), "0.05 to 0.15": (0.05, 0.15), "0.15 to 0.3": (0.15, 0.3), "over 0.3": (0.3, 2)}
+
+PARTS: dict[str, dict[str, Belongs]] = {
+    "target word": {name: partial(is_class, name) for name in CLASSES},
+    "words of the source": {name: partial(is_length, *ends) for name, ends in LENGTHS.items()},
+    "distance from the diagonal": {name: partial(is_distance, *ends) for name, ends in DISTANCES.items()},
+}
+"""All parts, by what they are parts of."""
+
+
+COLOURS = {
+    "two models": "tab:orange",
+    "one model": "tab:blue",
+    "eflomal": "tab:green",
+}
+"""Of the systems."""
+
+Row = Mapping[str, Value]
+Shares = NDArray[np.float64]
+
+
+@in_style
+def plot(
+    curves: Mapping[str, tuple[Shares, Shares]],
+    points: Mapping[str, Sequence[NDArray[np.int64]]],
+    scores: Sequence[Row],
+    parts: Sequence[Row],
+    path: Path,
+) -> list[Path]:
+    """Draw all of it into one figure.
+
+    Args:
+        curves: precision and recall of each model over thresholds.
+        points: counts of each statistical aligner's links by heuristic `[4]`.
+        scores: rows of `worth.scores`.
+        parts: rows of `worth.parts`.
+        path: of the files without suffix.
+    """
+    figure = Figure(figsize=(7.2, 8.4), layout="constrained")
+    grid = figure.add_gridspec(3, 2, height_ratios=(3, 2, 2))
+    _trade_off(figure.add_subplot(grid[0, 0]), curves, points)
+    _reliability(figure.add_subplot(grid[0, 1]), scores)
+    kinds = [(kind, list(rows)) for kind, rows in groupby(parts, lambda row: str(row["kind"]))]
+    places = (grid[1, :], grid[2, 0], grid[2, 1])
+    for (kind, rows), place in zip(kinds, places, strict=True):
+        _bars(figure.add_subplot(place), kind, rows)
+    return save(figure, path)
+
+
+def _trade_off(
+    axes: Any, curves: Mapping[str, tuple[Shares, Shares]], points: Mapping[str, Sequence[NDArray[np.int64]]]
+) -> None:
+    for name, (precisions, recalls) in curves.items():
+        axes.plot(100 * recalls, 100 * precisions, color=COLOURS[name], linewidth=1.2, label=name)
+    for name, counts in points.items():
+        shares = sorted((100 * float(recall(some)), 100 * float(precision(some))) for some in counts)
+        axes.plot(*zip(*shares, strict=True), ":", marker="o", markersize=3, color=COLOURS[name], label=name)
+    axes.set(xlim=(50, 100), ylim=(50, 100), xlabel="recall of sure links, %", ylabel="precision, %")
+    axes.set_title("thresholds; heuristics of statistical aligners")
+    axes.grid(visible=True, linewidth=0.3)
+    axes.legend(frameon=False, loc="lower left")
+
+
+def _reliability(axes: Any, rows: Sequence[Row]) -> None:
+    axes.plot((0, 100), (0, 100), color="black", linewidth=0.6, linestyle=":")
+    for name, some in groupby(rows, lambda row: str(row["system"])):
+        known = [(row["score"], row["right"], row["interval"]) for row in some]
+        shown = np.array([(x, y, *ends) for x, y, ends in known if isinstance(ends, Interval)]).reshape(-1, 4)
+        x, y, low, high = shown.T
+        axes.errorbar(
+            x, y, yerr=(y - low, high - y), color=COLOURS[name], linewidth=1.2, elinewidth=0.6, marker=".", label=name
+        )
+    axes.set(xlim=(0, 100), ylim=(0, 100), xlabel="score × 100", ylabel="links that are right, %")
+    axes.set_title("is a link of score 0.8 right 80 % of the time?")
+    axes.grid(visible=True, linewidth=0.3)
+
+
+def _bars(axes: Any, kind: str, rows: Sequence[Row]) -> None:
+    names = list(dict.fromkeys(str(row["part"]) for row in rows))
+    systems = list(dict.fromkeys(str(row["system"]) for row in rows))
+    width = 0.8 / len(systems)
+    for n, system in enumerate(systems):
+        values = [row["aer"] for row in rows if row["system"] == system]
+        places = np.arange(len(names)) + (n - (len(systems) - 1) / 2) * width
+        axes.bar(places, [np.nan if v is None else float(str(v)) for v in values], width, color=COLOURS[system])
+    axes.set_xticks(range(len(names)), names)
+    axes.set_ylabel("AER, %")
+    axes.set_title(kind)
+    axes.grid(visible=True, axis="y", linewidth=0.3)
+
 
 FLOOR = 0.01
 """Links with a lower score are not looked at."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from align.core.types import DTYPES
 from align.models.engine.linear import Int8Linear
@@ -52,18 +50,7 @@ def test_benchmark(data: Path, command: Callable[..., Result]) -> None:
     assert sum(stages) == pytest.approx(100, abs=0.1)
     assert len(stages) == 4
     assert all(value > 0 for value in found.values())
-    assert len(found) == 5 + 5 + 2 + 2 + 2 * len(DTYPES)
-    assert all(value < 100 for (what, _), value in found.items() if what.startswith("of that reached"))
-
-
-def test_benchmark_of_the_evaluator(data: Path, command: Callable[..., Result]) -> None:
-    result = command("benchmark-evaluator", *text_of(data), *ARGUMENTS)
-    assert result.code == 0, result.err
-    sign, found = values(data / "results" / "benchmark_evaluator.tsv", "benchmark-evaluator")
-    assert sign[2:] in result.out
-    what = "sweep of 40 settings with gold / full forward pass, both from words"  # 2 x 2 x 2 layers of 4 + 1
-    assert found[what, "x"] > 0
-    assert len([unit for _, unit in found if unit == "s"]) == 2
+    assert len(found) == 5 + 5 + 2 + 2
 
 
 def test_peaks_are_those_of_the_process_itself(door: Any) -> None:
@@ -73,14 +60,6 @@ def test_peaks_are_those_of_the_process_itself(door: Any) -> None:
     assert len(grown) / 1e6 > small
     assert small < 60
     assert large - small == pytest.approx(100e6 / 2**20, abs=5)
-
-
-def test_the_peak_of_int8_is_that_of_the_product_that_models_use(door: Any) -> None:
-    numbers = torch.Generator().manual_seed(1)
-    x, weight = (torch.randn(shape, generator=numbers) for shape in ((50, 64), (24, 64)))
-    product = importlib.import_module("peak").int8_product(x, weight)()
-    scales = x.abs().amax(1, keepdim=True) / 127
-    torch.testing.assert_close(product * scales, Int8Linear(weight, None, "none")(x))
 
 
 FAMILY = """
@@ -151,44 +130,13 @@ def test_quality(tmp_path: Path, command: Callable[..., Result], recorder: Model
     assert float(row["per_word"]) == pytest.approx(float(row["per_piece"]) * pieces / words, abs=0.01)
 
 
-def test_benchmark_of_training(data: Path, command: Callable[..., Result]) -> None:
-    work = data / "prepared"
-    work.mkdir()
-    for side in ("de", "en"):
-        shutil.copy(data / f"gold.{side}", work / f"train.{side}")
-    binarise(("de", "en"), work, {"train": "train", "valid": "train"}, [])
-    result = command("benchmark-training", work / "bin", "--updates", 3, "--rounds", 1, "--threads", 1)
-    assert result.code == 0, result.err
-    sign, found = values(data / "results" / "benchmark_training.tsv", "benchmark-training")
-    assert "BIN -s de -t en --updates 3 --rounds 1; v:" in sign
-    assert ", 1 threads; " in sign
-    speeds = {what: value for (what, unit), value in found.items() if unit == "target pieces/s"}
-    assert len(speeds) == 3
-    stock, plugin = speeds["fairseq-train, float32"], speeds["with the plugin, float32"]
-    assert found["with the plugin, float32 / fairseq-train, float32", "x"] == pytest.approx(plugin / stock, rel=0.01)
-
-
 def test_narrower_arithmetic(data: Path, command: Callable[..., Result]) -> None:
     result = command(
         *("dtypes", "--data", data, "--config", data / "experiments.toml", "--experiment", "toy", "--lines", "60")
     )
     assert result.code == 0, result.err
     rows = read_table(data / "results" / "toy.dtypes.tsv")[1]
-    assert [(row["models"], row["products"]) for row in rows[:6]] == [
+    assert [(row["models"], row["products"]) for row in rows] == [
         (models, dtype) for dtype in DTYPES for models in ("one", "two")
     ]
-    assert len(rows) == 2 * (len(DTYPES) + 4)
     assert all(float(row["lines changed"]) == 0 for row in rows[:2])
-
-
-def test_benchmark_of_an_encoder(data: Path, command: Callable[..., Result], tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    from tests.hugging_encoders import save_encoder
-
-    save_encoder(tmp_path / "bert")
-    result = command("benchmark-encoder", "-s", data / "gold.en", "-m", tmp_path / "bert", *ARGUMENTS)
-    assert result.code == 0, result.err
-    sign, found = values(data / "results" / "benchmark_encoder.tsv", "benchmark-encoder")
-    assert "-s gold.en -m bert --lines 40 --rounds 1 --threads 1; huggingface:bert@" in sign
-    assert len(found) == 2
-    assert all(value > 0 for value in found.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,21 +14,13 @@ import pytest
 from tests.conftest import ROOT
 from tests.eval.conftest import Result
 
-COMMANDS = (
-    "reproduce", "defaults", "doubts", "dtypes", "variants", "learnt", "calibration", "positions", "choosing",
-    "worth", "recipes", "marian", "quality", "markup", "xml-mt", "analysis",
-    "benchmark", "benchmark-peers", "benchmark-waiting", "benchmark-huggingface", "benchmark-loading",
-    "benchmark-markup", "benchmark-recording", "benchmark-encoder",
-    "benchmark-memory", "benchmark-shards", "benchmark-evaluator", "benchmark-training",
-    "serve-load", "planning", "kill-shards", "screenshots",
-)  # fmt: skip
 
-
-def test_help_names_every_command_and_loads_no_torch() -> None:
+def test_help_names_every_command_and_loads_no_torch(door: Any) -> None:
+    names = tuple(door.COMMANDS)
     script = f"""
 import contextlib, runpy, sys
 sys.path.insert(0, {str(ROOT / "eval")!r})
-for arguments in (["--help"], *([name, "--help"] for name in {COMMANDS!r})):
+for arguments in (["--help"], *([name, "--help"] for name in {names!r})):
     sys.argv = ["run.py", *arguments]
     with contextlib.suppress(SystemExit):
         runpy.run_path({str(ROOT / "eval" / "run.py")!r}, run_name="__main__")
@@ -34,30 +28,20 @@ print("loaded:", sorted({{"torch", "fairseq", "scipy"}} & set(sys.modules)))
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout.endswith("loaded: []\n")
-    for name in COMMANDS:
+    for name in names:
         assert f"\n    {name} " in result.stdout or f"\n    {name}\n" in result.stdout
         assert f"eval/run.py {name} " in result.stdout.replace("\n", " ")
 
 
-def test_every_command_has_a_module_that_takes_its_options(door: Any) -> None:
-    assert tuple(door.COMMANDS) == COMMANDS
+def test_a_command_takes_its_options(door: Any) -> None:
+    for name, options in door.COMMANDS.items():
+        names = {max(option.names, key=len).strip("-").replace("-", "_") for option in options} | {"output"}
+        assert set(inspect.signature(importlib.import_module(door.module_of(name)).run).parameters) == names
 
 
-def test_data_must_be_named(command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_must_be_named(door: Any, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EXTRACT_ALIGN_DATA", raising=False)
-    for name in (
-        "reproduce",
-        "defaults",
-        "doubts",
-        "dtypes",
-        "variants",
-        "learnt",
-        "calibration",
-        "positions",
-        "choosing",
-        "worth",
-        "markup",
-    ):
+    for name in (name for name, options in door.COMMANDS.items() if door.DATA in options):
         result = command(name)
         assert (result.code, result.out) == (2, "")
         assert "--data" in result.err

@@ -62,12 +62,11 @@ def test_a_sentence_drawn_twice_counts_twice(worth: Any) -> None:
 
 
 def test_word_classes(worth: Any) -> None:
-    parts = importlib.import_module("worth_parts")
     words = ("»", "Today", "the", "Council", "of", "2004", "voted", "n't", "–")
-    found = [parts.word_class(words, place, frozenset({"the", "of", "today"})) for place in range(len(words))]
+    found = [worth.word_class(words, place, frozenset({"the", "of", "today"})) for place in range(len(words))]
     classes = ["punctuation", "function word", "function word", "name", "function word", "number", "content word"]
     assert found == [*classes, "content word", "punctuation"]
-    assert parts.word_class(("Council",), 0, frozenset()) == "content word"
+    assert worth.word_class(("Council",), 0, frozenset()) == "content word"
 
 
 def test_every_link_is_in_one_part_of_each_kind(worth: Any) -> None:
