@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from align.analysis.data.gap import FEMININE, MASCULINE, Paragraph
-from align.analysis.maps import Inspected, Numbers
-from align.analysis.measures import MEASURES, measured, name_candidates
+from align.analysis.maps import MEASURES, Inspected, Numbers, between_words, measured, name_candidates
 from align.analysis.resampling import Chosen, Counts, Draws, choose, halve
-from align.analysis.words import between_words
 from align.core.errors import DataError, plural
 from align.core.types import Part
 from align.evaluation.tables import Column, Value, interval, percent

@@ -5,7 +5,7 @@ Letters: L layers, H heads, T rows (what attends), S columns (what is attended t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -116,3 +116,71 @@ class Layered(Inspected, Protocol):
             pairs: as for `read`.
         """
         ...
+
+
+# Heads look for something in two directions: by what attends, and by what is attended to. A candidate is
+# one of C heads of all layers in one of these: 0 to C-1 in the first direction, C to 2C-1 in the second.
+
+MEASURES = {"weight": "a", "norm": "‖af‖"}
+"""Each measure, and what tables call it."""
+
+
+def measured(maps: Maps) -> dict[str, Numbers]:
+    """Attention by each measure `[L, H, T, S]`."""
+    return {"weight": maps.weights, "norm": maps.norms}
+
+
+def name_candidates(numbers: Sequence[int], shape: tuple[int, int], directions: tuple[str, str]) -> str:
+    """How candidates are called, each once: layer-head and direction, such as `3-1 d>h`.
+
+    Args:
+        numbers: of candidates.
+        shape: layers, and heads in each.
+        directions: names of the two.
+    """
+    names = []
+    for number in numbers:
+        direction, head = divmod(number, shape[0] * shape[1])
+        names.append(f"{head // shape[1] + 1}-{head % shape[1] + 1} {directions[direction]}")
+    return " ".join(dict.fromkeys(names))
+
+
+class WordMaps(NamedTuple):
+    """Attention between words: what goes to a word's pieces is summed, what comes from them is averaged (Clark 2019).
+
+    Special pieces are part of no word: what goes to them is kept apart, and what comes from them is left out.
+
+    Attributes:
+        words: from J words to I words `[..., J, I]`; 0 from and to a word without a piece.
+        special: from J words to all special pieces together `[..., J]`.
+    """
+
+    words: Numbers
+    special: Numbers
+
+
+def membership(words: Sequence[int], count: int) -> Numbers:
+    """Which piece is part of which word: P pieces by `count` words and, in the last column, the special `[P, N+1]`."""
+    columns = np.append(np.arange(count), SPECIAL)
+    part_of: Numbers = (np.asarray(words)[:, None] == columns).astype(np.float32)
+    return part_of
+
+
+def between_words(values: NDArray[np.float32], rows: Tokens, columns: Tokens) -> WordMaps:
+    """Merge attention between pieces.
+
+    Args:
+        values: weights or norms, `[..., T, S]`.
+        rows: the T pieces that attend, of J words.
+        columns: the S pieces that are attended to, of I words.
+    """
+    to = values @ membership(columns.words, len(columns.text))  # [..., T, I+1]
+    of = membership(rows.words, len(rows.text))[:, :-1]  # [T, J]
+    of /= np.maximum(of.sum(0), 1)
+    merged = of.T @ to  # [..., J, I+1]
+    return WordMaps(merged[..., :-1], merged[..., -1])
+
+
+def has_piece(tokens: Tokens) -> NDArray[np.bool_]:
+    """Which of the N words have a piece `[N]`."""
+    return np.isin(np.arange(len(tokens.text)), tokens.words)

@@ -17,11 +17,36 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from align.analysis.categories import categories
-from align.analysis.maps import Inspected, Maps
+from align.analysis.maps import SPECIAL, Inspected, Maps, Tokens
 from align.core.types import Pair, Part
 from align.evaluation.tables import Column, Value, percent
+from align.models.ids import BEGINNINGS, CONTINUED, ENDING
 from align.view.findings import Finding, Table
+
+INSIDE = "##"
+"""What BERT's WordPiece puts before each piece but a word's first."""
+
+STOPS = (".", ",")
+
+PUNCTUATION, REST = ". and ,", "rest"
+
+
+def bare(piece: str) -> str:
+    """A piece without the marks of where a word begins or ends."""
+    for mark in (*BEGINNINGS, INSIDE):
+        piece = piece.removeprefix(mark) or piece
+    for mark in (CONTINUED, ENDING):
+        piece = piece.removesuffix(mark) or piece
+    return piece
+
+
+def categories(tokens: Tokens) -> list[str]:
+    """Return the kind of each piece: a special one's own name, PUNCTUATION, or REST (section 4 of the paper)."""
+    return [
+        piece if word == SPECIAL else PUNCTUATION if bare(piece) in STOPS else REST
+        for piece, word in zip(tokens.pieces, tokens.words, strict=True)
+    ]
+
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

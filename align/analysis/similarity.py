@@ -8,23 +8,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from align.analysis.divergence import js
-from align.analysis.maps import Inspected
-from align.analysis.measures import MEASURES, measured
+from align.analysis.maps import MEASURES, Inspected, measured
 from align.core.errors import DataError
 from align.core.types import Pair, Part
 from align.evaluation.tables import Column, Value
 from align.view.findings import Finding, Table
 
+Doubles = NDArray[np.float64]
+
+
+def kl(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
+    """Kullback-Leibler divergence of p from q, `sum p log(p / q)`: 0 to infinity, `[..., S]` to `[...]`."""
+    p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(p > 0, p * (np.log(p) - np.log(q)), 0.0)
+    divergence: Doubles = terms.sum(-1)
+    return divergence
+
+
+def js(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
+    """Jensen-Shannon divergence, the mean of either's KL from the mean of both: 0 to log 2, `[..., S]` to `[...]`."""
+    p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
+    middle = (p + q) / 2
+    divergence: Doubles = np.maximum(0.0, (kl(p, middle) + kl(q, middle)) / 2)
+    return divergence
+
+
+def tvd(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
+    """Total variation distance, half of the sum of differences: 0 to 1, `[..., S]` to `[...]`."""
+    distance: Doubles = np.abs(np.asarray(p, np.float64) - np.asarray(q, np.float64)).sum(-1) / 2
+    return distance
+
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Doubles = NDArray[np.float64]
 
 
 def divergences(values: NDArray[np.float32]) -> Doubles:

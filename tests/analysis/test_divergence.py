@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy
 
-from align.analysis.divergence import js, kl, tvd
+from align.analysis.similarity import js, kl, tvd
 
 DRAW = np.random.default_rng(1)
 P, Q = DRAW.dirichlet(np.full(7, 0.3), (3, 50)), DRAW.dirichlet(np.ones(7), (3, 50))

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from align.analysis.categories import categories
-from align.analysis.mixing import ALL, FACTORS, Sample, measure, mixing, spearman
+from align.analysis.mixing import ALL, FACTORS, Sample, categories, measure, mixing, spearman
 from align.core.types import Pair
 from tests.analysis.made import MadeModel, random_maps, tokens
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.analysis.data.treebank import ROOT, Tree
-from align.analysis.maps import SPECIAL, Maps, States, Tokens
-from align.analysis.measures import name_candidates
+from align.analysis.maps import SPECIAL, Maps, States, Tokens, name_candidates
 from align.analysis.syntax.attachment import Sentence, attach, both_directions, distances
 from align.analysis.syntax.dependencies import attend, find, predict
 from align.analysis.syntax.question import Request, syntax

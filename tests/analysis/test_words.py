@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.analysis.maps import SPECIAL, Tokens
-from align.analysis.words import between_words, has_piece
+from align.analysis.maps import SPECIAL, Tokens, between_words, has_piece
 
 
 def tokens(words: list[int], count: int) -> Tokens:

@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 from torch import Tensor
 
-from align.analysis.divergence import js, tvd
+from align.analysis.similarity import js, tvd
 
 Doubles = NDArray[np.float64]
 

@@ -1,1 +1,1 @@
-"""The commands of `analyse-attention`, a file each."""
+"""The commands of `analyse-attention`: one table of options, and a function for each answer."""

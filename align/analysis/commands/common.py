@@ -1,4 +1,4 @@
-"""What the commands of `analyse-attention` share: the model, the text, and what becomes of an answer."""
+"""Common parts of the commands of `analyse-attention`: the model, the text, and the output of an answer."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from align.cli.common import open_output, say
 from align.cli.evaluation_options import WIDE_IDLE, add_table_options
 from align.cli.input_options import check_files
-from align.cli.models import MODEL_OPTIONS, ModelRequest, Models
+from align.cli.models import MODEL_OPTIONS, ModelRequest, Models, load_models
 from align.cli.options import MAX_THREADS, MODEL_IDLE, add_model_options, add_quiet_option, file_prefix, whole_number
 from align.cli.parser import Parser
 from align.cli.sweep import need
 from align.core.batching import BUFFER
-from align.core.errors import Argument, DataError, Remedy
+from align.core.errors import Argument, DataError, KindError, ModelError, Remedy, plural
 from align.core.settings import Settings
-from align.core.types import PARTS, Part
+from align.core.types import Part
+from align.io.process import keep_freed_memory
 from align.io.reader import Input
 from align.io.signature import Parts, signature
 from align.models.model_toml import ModelOptions
 from align.view.findings import Finding, draw_figures, write_tables
 
 if TYPE_CHECKING:
-    from align.analysis.maps import Inspected
+    from align.analysis.maps import Inspected, Layered
+    from align.core.aligner import Aligner
 
 PROGRAM = "analyse-attention"
 
@@ -83,7 +85,7 @@ def common_options(parser: Parser, args: argparse.Namespace) -> Common:
 
 @dataclass(frozen=True)
 class Texts:
-    """The text on which attention is looked at.
+    """The text whose attention is read.
 
     Attributes:
         input: its files.
@@ -95,8 +97,15 @@ class Texts:
     lines: int | None
     parts: tuple[Part, ...]
 
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> Texts:
+        """Read the options of `text_group`, after `check_text`."""
+        files = tuple(args.input) or tuple(name for name in (args.source, args.target) if name is not None)
+        one_side = not args.input and args.target is None
+        return cls(Input(files, args.target is not None, one_side), args.lines, args.parts)
+
     def parts_of(self, model: Inspected) -> list[Part]:
-        """The parts to look at.
+        """Choose the parts to read.
 
         Raises:
             DataError: the model has no such part, or the text has no target side for it.
@@ -108,54 +117,24 @@ class Texts:
                 there = " and ".join(ATTENTION[one] for one in model.shape)
                 raise DataError(f"{model.name} has no {ATTENTION[part]}: there is {there}")
             if part != "encoder" and not paired:
-                remedy = Remedy("give {}", (Argument("target"),))
-                raise DataError(f"{ATTENTION[part]} needs a text's other side", remedy=remedy)
+                raise need_target(f"{ATTENTION[part]} needs a text's other side")
         return list(wanted)
 
 
-def part_names(text: str) -> tuple[Part, ...]:
-    """An argument of one or more parts of a model, with commas between."""
-    names = text.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
-    return tuple(part for part in PARTS if part in names)
+def need_target(what: str) -> DataError:
+    """Return an error whose remedy is a target side."""
+    return DataError(what, remedy=Remedy("give {}", (Argument("target"),)))
 
 
-def add_text_files(parser: Parser, target: str, one_side: bool = True) -> None:
-    """The text on which attention is looked at.
-
-    Args:
-        parser: whose options these are.
-        target: what `-t` is for.
-        one_side: whether the text may have no other side.
-    """
-    all_parts = "all that it has; without -t the encoder" if one_side else "all"
-    group = parser.add_argument_group("text (UTF-8; .gz and .xz are unpacked; - is stdin)")
-    group.add_argument("input", nargs="*", metavar="FILE", help="lines `source ||| target` or `source TAB target`")
-    group.add_argument("-s", "--source", metavar="FILE", help="sentences, one a line")
-    group.add_argument("-t", "--target", metavar="FILE", help=target)
-    group.add_argument("--lines", type=whole_number(1), metavar="N", help="read the first N lines only")
-    group.add_argument(
-        "--parts",
-        type=part_names,
-        default=(),
-        metavar="PART,PART",
-        help=f"of the model: {', '.join(PARTS)} (default: {all_parts})",
-    )
-
-
-def read_texts(parser: Parser, args: argparse.Namespace) -> Texts:
-    """The options of `add_text_files`."""
+def check_text(parser: Parser, args: argparse.Namespace) -> None:
+    """Check the files of a text."""
     if args.source is None and args.target is not None:
         parser.error("-t/--target goes with -s/--source")
     if not args.input and args.source is None:
         parser.error("give FILEs of both sides, or -s, and -t where there is another side")
     if args.input and args.source is not None:
         parser.error("either FILEs of both sides, or -s and -t")
-    files = tuple(args.input) or tuple(name for name in (args.source, args.target) if name is not None)
-    check_files(parser, files, None)
-    one_side = not args.input and args.target is None
-    return Texts(Input(files, args.target is not None, one_side), args.lines, args.parts)
+    check_files(parser, Texts.of(args).input.files, None)
 
 
 def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Parts]]) -> None:
@@ -177,3 +156,82 @@ def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Part
     if not common.quiet:
         for path in drawn:
             say(f"{PROGRAM}: {path}")
+
+
+# Models.
+
+
+def load_inspected(common: Common) -> Layered:
+    """As `load_aligner`; an encoder like BERT, where the model is a folder of one."""
+    if folder := _encoder_folder(common):
+        keep_freed_memory()
+        return _load_encoder(folder, common)
+    try:
+        aligner = load_aligner(common)
+    except KindError as error:
+        from align.analysis.models.pretrained import KINDS
+
+        remedy = Remedy("attention is read off these: " + ", ".join(sorted({*error.known, *KINDS})))
+        raise ModelError(error.what, file=error.file, remedy=remedy) from None
+    from align.analysis.models.translation import TranslationModel
+
+    recorder: Any = aligner.forward.recorder  # of a backend, and so open
+    return TranslationModel(recorder)
+
+
+def load_aligner(common: Common, whole: bool = True) -> Aligner:
+    """Load the model, which has to be a translation model, and say which it is.
+
+    Args:
+        common: says which.
+        whole: whether no head may have been pruned from it.
+
+    Raises:
+        ModelError: it is an encoder alone, or heads have been pruned from it.
+    """
+    keep_freed_memory()
+    if folder := _encoder_folder(common):
+        raise ModelError("an encoder alone: this command needs a translation model", file=str(folder))
+    (aligner,) = load_models(PROGRAM, common.models, common.quiet)
+    from align.analysis.models.masking import is_pruned
+
+    recorder: Any = aligner.forward.recorder  # of a backend, and so open
+    if whole and is_pruned(recorder.transformer):
+        what = "heads have been pruned from this model: questions about attention need all of them"
+        raise ModelError(what, file=common.models.forward.name)
+    return aligner
+
+
+def _encoder_folder(common: Common) -> Path | None:
+    """The model's folder, if a BERT-like encoder is in it."""
+    if not (folder := Path(common.models.forward.name)).is_dir():
+        return None
+    from align.analysis.models.pretrained import is_encoder
+
+    return folder if is_encoder(folder) else None
+
+
+def _load_encoder(folder: Path, common: Common) -> Layered:
+    """A BERT-like encoder, which none of the options of translation models is for.
+
+    Raises:
+        ModelError: one of them is given.
+    """
+    import torch
+
+    from align.analysis.models.encoder import load_encoder
+    from align.models.load import pick_device
+
+    if given := next(
+        (name for name in MODEL_OPTIONS if getattr(common.models.forward.options, name) is not None), None
+    ):
+        remedy = Remedy("leave {} out", (Argument(given),))
+        raise ModelError("an encoder alone, whose tokenizer says all of its text", file=str(folder), remedy=remedy)
+    if common.models.threads:
+        torch.set_num_threads(common.models.threads)
+    device = pick_device(common.models.device)
+    model = load_encoder(folder, device)
+    if not common.quiet:
+        threads = f" ({plural(torch.get_num_threads(), 'thread')})" if device == "cpu" else ""
+        say(f"{PROGRAM}: {model.name} on {device}{threads}")
+    return model

@@ -2,31 +2,397 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from align.analysis.commands.common import PROGRAM, add_common_options, common_options, publish
-from align.cli.common import run, show_warnings
-from align.cli.options import new_parser
-from align.cli.parser import Parser
-from align.core.types import TextWarning
-
-COMMANDS = (
-    "mixing",
-    "patterns",
-    "syntax",
-    "coreference",
-    "similarity",
-    "keywords",
-    "layers",
-    "ablate",
-    "prune",
-    "adversary",
-    "adversary-translation",
+from align.analysis.commands import answers
+from align.analysis.commands.common import (
+    PROGRAM,
+    Common,
+    add_common_options,
+    check_text,
+    common_options,
+    publish,
 )
-"""The modules beside this one, each a question: SUMMARY and EXAMPLES, `add_options`, `read_options` and `answer`;
-REFUSED, where a command has it, names options of all commands that it refuses."""
+from align.cli.common import run, show_warnings
+from align.cli.evaluation_options import add_link_options, add_range_option
+from align.cli.input_options import check_files
+from align.cli.models import MODEL_OPTIONS
+from align.cli.options import new_parser, number_up_to, seed_number, whole_number
+from align.cli.parser import Idle, Parser
+from align.cli.translate import MAX_BEAM
+from align.core.settings import Search
+from align.core.types import PARTS, Part, TextWarning
+from align.evaluation.metrics import SAMPLES, SEED
+
+Argument = Callable[[Any], object]
+"""Adds arguments to a parser or to a group of it."""
+
+Arguments = tuple[Argument | str, ...]
+
+FILES = "(UTF-8; .gz and .xz are unpacked; - is stdin)"
+
+VECTORS = "embeddings for probes, a word and its numbers a line, as GloVe has them"
+KEYPHRASES = 'JSON lines with "split" (train, dev or test), "sentences" (lists of words) and "keyphrases"'
+THRESHOLD_HELP = "how far above chance attention to a pattern's cells has to be, from 0 to 1"
+SAFE = "distance of predictions up to which attention has moved safely"
+ORDER = "which go first: those on whose gates the loss depends least, or those without which it rises least"
+LAMBDAS = "how much it counts that attention moves, of an adversary each"
+DIVERGENCE = "how far attention has moved: js has an upper end, kl (as published) has none"
+MOVE = "what is to move: attention by weight, or by norm"
+
+GOLD_DETAILS = ("gold_format", "gold_base", "gold_swapped", "out_of_range")
+NOT_FOR_PRUNE = ("parts", "plots")
+NOT_FOR_ADVERSARY = ("model", "device", *sorted(MODEL_OPTIONS))
+
+
+class Command(NamedTuple):
+    """A command.
+
+    Attributes:
+        summary: a sentence or a question for the help.
+        examples: command lines for the help.
+        arguments: its options; a string begins a group with this title.
+        answer: computes the tables and figures, and what the signature says.
+        check: refuses combinations of options.
+        idle: options that have no effect beside certain others.
+        files: options that name files to read.
+        hidden: options of all commands that are refused in this one.
+    """
+
+    summary: str
+    examples: str
+    arguments: Arguments
+    answer: Callable[[Common, argparse.Namespace], answers.Answer]
+    check: Callable[[Parser, argparse.Namespace], None] = lambda parser, args: None
+    idle: tuple[Idle, ...] = ()
+    files: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+def option(*names: str, **settings: Any) -> Argument:
+    """Describe an option or a positional argument."""
+    return lambda group: group.add_argument(*names, **settings)
+
+
+def number(name: str, least: int, default: int | None, help: str, most: int | None = None) -> Argument:
+    """Describe an option of a whole number."""
+    return option(name, type=whole_number(least, most), default=default, metavar="N", help=help)
+
+
+def seed(help: str, default: int = 1) -> Argument:
+    """Describe the seed."""
+    return option("--seed", type=seed_number, default=default, metavar="N", help=help)
+
+
+def file(name: str, help: str, *names: str, required: bool | None = None) -> Argument:
+    """Describe an argument that names a file."""
+    settings = {} if required is None else {"required": required}
+    return option(name, *names, metavar="FILE", help=help, **settings)
+
+
+def threshold(parse: Callable[[str], float | None], metavar: str, default: float | None, help: str) -> Argument:
+    """Describe a threshold."""
+    return option("--threshold", type=parse, default=default, metavar=metavar, help=help)
+
+
+def text(target: str, one_side: bool = True) -> Arguments:
+    """Describe the text whose attention is read; `target` is the help of -t."""
+    all_parts = "all that it has; without -t the encoder" if one_side else "all"
+    parts = f"of the model: {', '.join(PARTS)} (default: {all_parts})"
+    return (
+        f"text {FILES}",
+        option("input", nargs="*", metavar="FILE", help="lines `source ||| target` or `source TAB target`"),
+        file("-s", "sentences, one a line", "--source"),
+        file("-t", target, "--target"),
+        number("--lines", 1, None, "read the first N lines only"),
+        option("--parts", type=part_names, default=(), metavar="PART,PART", help=parts),
+    )
+
+
+def part_names(names: str) -> tuple[Part, ...]:
+    """Parse one or more parts of a model, with commas between."""
+    words = names.split(",")
+    if unknown := [name for name in words if name not in PARTS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
+    return tuple(part for part in PARTS if part in words)
+
+
+def gold_links(group: Any) -> None:
+    """Add the options of gold links, which may be absent."""
+    add_link_options(group, "gold")
+
+
+def required_gold_links(group: Any) -> None:
+    """Add the options of gold links."""
+    add_link_options(group, "gold", required=True)
+
+
+def adversaries(lambdas: str) -> Arguments:
+    """Describe what adversaries are trained with."""
+    return (
+        option("--lambdas", type=lambda_list, default=lambdas, metavar="L,L", help=LAMBDAS),
+        option("--divergence", choices=("js", "kl"), default="js", help=DIVERGENCE),
+    )
+
+
+def lambda_list(text: str) -> tuple[float, ...]:
+    """Parse one or more numbers from 0, with commas between; lowest first, each once."""
+    return tuple(sorted({number or 0.0 for number in map(number_up_to(1000), text.split(","))}))
+
+
+def seed_list(text: str) -> tuple[int, ...]:
+    """Parse one or more seeds, with commas between; each once."""
+    return tuple(dict.fromkeys(map(seed_number, text.split(","))))
+
+
+def learning_rate(text: str) -> float:
+    """Parse a number above 0, and at most 1."""
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, and at most 1")
+    return rate
+
+
+def check_probes(parser: Parser, args: argparse.Namespace) -> None:
+    """Check the options of `syntax`."""
+    if args.vectors and args.no_probes:
+        parser.error("--vectors are for probes: leave out --no-probes")
+
+
+def check_layers(parser: Parser, args: argparse.Namespace) -> None:
+    """Check the options of `layers`."""
+    if (args.train is None) != (args.test is None):
+        parser.error("--train and --test go together")
+    if args.treebank is None and args.train is None:
+        parser.error("give --treebank, or --train and --test, or all of them")
+    if args.examples == "-":
+        parser.error("--examples needs the name of a file: stdout gets the tables")
+    check_files(parser, (args.treebank, args.train, args.test), args.examples, "--examples")
+
+
+def check_seeds(parser: Parser, args: argparse.Namespace) -> None:
+    """Check the options of `adversary`."""
+    if args.seed in args.seeds:
+        parser.error("--seeds takes others than --seed")
+
+
+READ_BY_DECODER = text("their translations, which the decoder reads")
+
+COMMANDS: dict[str, Command] = {
+    "mixing": Command(
+        "Which kinds of pieces get attention, and how much of it arrives? Norms against weights",
+        """
+  analyse-attention mixing text                       lines `source ||| target`: encoder, decoder, cross-attention
+  analyse-attention mixing -s text.de                 the encoder alone, which needs no translation
+""",
+        (seed("of points drawn for correlations"), *READ_BY_DECODER),
+        answers.mixing,
+        check_text,
+    ),
+    "patterns": Command(
+        "What do maps of attention look like: stripes, diagonals, blocks?",
+        """
+  analyse-attention patterns text --plots figures/patterns   shares, and the most typical maps
+  analyse-attention patterns -s text.de --threshold 0.4      a rule that asks for less; the encoder alone
+""",
+        (
+            threshold(number_up_to(1), "N", 0.5, THRESHOLD_HELP),
+            seed("of the bootstrap"),
+            *READ_BY_DECODER,
+        ),
+        answers.patterns,
+        check_text,
+    ),
+    "syntax": Command(
+        "Does the encoder's attention know of syntax? Heads and probes on a treebank",
+        """
+  analyse-attention syntax de.conllu                        single heads, and probes of all heads
+  analyse-attention syntax en.conllu -m en-de --no-probes   single heads only, which is quick
+""",
+        (
+            f"text {FILES}",
+            option("input", metavar="TREEBANK", help="sentences with their trees, in CoNLL-U"),
+            number("--sentences", 1, None, "read the first N sentences only"),
+            "measures",
+            number("--fewest", 1, 20, "words of a relation that gets a row"),
+            option("--no-probes", action="store_true", help="train none, which takes most of the time"),
+            file("--vectors", f"{VECTORS} (default: the model's own)"),
+            seed("of halves, folds and draws"),
+        ),
+        answers.syntax,
+        check_probes,
+        files=("input", "vectors"),
+    ),
+    "coreference": Command(
+        "Does a head of the encoder know whom a pronoun means? Heads on paragraphs of GAP",
+        """
+  analyse-attention coreference gap-test.tsv -m en-de
+""",
+        (
+            seed("of halves and draws"),
+            f"text {FILES}",
+            file("input", "paragraphs with a pronoun and two names, as GAP's .tsv files"),
+            number("--paragraphs", 1, None, "read the first N paragraphs only"),
+        ),
+        answers.coreference,
+        files=("input",),
+    ),
+    "similarity": Command(
+        "Which heads attend alike? Divergences of all pairs of heads, and a map of heads",
+        """
+  analyse-attention similarity text --plots figures/similarity
+  analyse-attention similarity -s text.de --lines 200            the encoder alone
+""",
+        (seed("of the map of heads"), *READ_BY_DECODER),
+        answers.similarity,
+        check_text,
+    ),
+    "keywords": Command(
+        "Which heads look at key words, and how well do they find them? With fine-tuning and ablation",
+        """
+  analyse-attention keywords -m en-de --keyphrases inspec.jsonl    an encoder's heads, and fine-tuning
+  analyse-attention keywords -m en-de --keyphrases inspec.jsonl --epochs 0    without fine-tuning
+""",
+        (
+            f"text {FILES}",
+            file("--keyphrases", KEYPHRASES, required=True),
+            number("--documents", 1, None, "the first N of train, of dev and of test only"),
+            "fine-tuning",
+            number("--epochs", 0, 3, "0: none"),
+            option("--rate", type=learning_rate, default=3e-4, metavar="X", help="of learning, the highest"),
+            number("--orders", 0, 5, "random orders in which heads are masked"),
+            "statistics",
+            number("--samples", 0, 1000, "of the bootstrap over documents; 0: none"),
+            seed("of samples, fine-tuning and random orders"),
+        ),
+        answers.keywords,
+        idle=(
+            Idle(("rate", "orders"), lambda args: not args.epochs, "has no effect without epochs"),
+            Idle(("seed",), lambda args: not (args.epochs or args.samples), "has no effect without epochs and samples"),
+        ),
+        files=("keyphrases",),
+    ),
+    "layers": Command(
+        "What does each layer add to what is known of words? Probes of layers 0 to l, for each l",
+        """
+  analyse-attention layers -m en-de --treebank en.conllu
+  analyse-attention layers -m bert --train train.txt --test test.txt --examples examples.jsonl
+""",
+        (
+            f"data {FILES}",
+            file("--treebank", "CoNLL-U, for parts of speech and dependencies"),
+            file("--train", "CoNLL-2000, to train probes of chunks on"),
+            file("--test", "goes with --train: to score them"),
+            number("--lines", 1, None, "read the first N sentences of each file only"),
+            "probes",
+            number("--hidden", 0, 256, "units of the hidden layer, 0 for a linear probe"),
+            number("--epochs", 1, 10, "times that they go through their examples"),
+            number("--parts", 2, 5, "of the treebank: each is told by probes trained on the others"),
+            seed("of all that is random"),
+            file("--examples", "write what they say of each example, layer by layer: JSON lines"),
+        ),
+        answers.layers,
+        check_layers,
+        idle=(Idle(("parts",), lambda args: args.treebank is None, "has no effect without --treebank"),),
+        files=("treebank", "train", "test"),
+    ),
+    "ablate": Command(
+        "Which heads does a model need to translate, and which to align? Each masked, and pruned one after the other",
+        """
+  analyse-attention ablate -s test.de -t test.en -g gold.talp     loss, BLEU and AER without each head
+  analyse-attention ablate -s test.de -t test.en --bleu-lines 0 --parts cross
+""",
+        (
+            *text("their translations, whose loss is measured", one_side=False),
+            "gold (without it there is no AER)",
+            gold_links,
+            add_range_option,
+            "measuring",
+            number("--bleu-lines", 0, 100, "sentences to translate; 0: none"),
+            number("--beam", 1, Search().beam, "width of the beam search", MAX_BEAM),
+            number("--samples", 0, SAMPLES, "of the bootstraps; 0: none"),
+            seed("of those of loss and AER", SEED),
+        ),
+        answers.ablate,
+        check_text,
+        idle=(
+            Idle(GOLD_DETAILS, lambda args: not args.gold, "goes with -g"),
+            Idle(("beam",), lambda args: not args.bleu_lines, "has no effect without sentences to translate"),
+            Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
+        ),
+        files=("gold",),
+    ),
+    "prune": Command(
+        "A fairseq model without the heads that it needs least to translate: smaller, faster, for this package only",
+        """
+  analyse-attention prune -s valid.de -t valid.en --heads 9 -o smaller      which extract-align -m smaller reads
+""",
+        (
+            *text("their translations, whose loss decides", one_side=False),
+            "pruning",
+            option("--heads", type=whole_number(1), required=True, metavar="N", help="how many heads are to go"),
+            option("--order", choices=("importance", "effect"), default="importance", help=ORDER),
+            option("-o", "--output", type=Path, required=True, metavar="FOLDER", help="a new folder for the model"),
+        ),
+        answers.prune,
+        check_text,
+        idle=(Idle(NOT_FOR_PRUNE, lambda args: True, "has no effect here"),),
+        hidden=NOT_FOR_PRUNE,
+    ),
+    "adversary": Command(
+        "Is attention exclusive? Taggers of chunks that say the same and attend elsewhere",
+        """
+  analyse-attention adversary --train train.txt --test test.txt       files as CoNLL-2000 has them
+  analyse-attention adversary --train train.txt --test test.txt --divergence kl --lambdas 0.2,1,3
+""",
+        (
+            "text (word, part of speech and B-NP, I-NP or O on a line; blank between sentences)",
+            file("--train", "what taggers learn from", required=True),
+            file("--test", "what they are measured on", required=True),
+            "taggers",
+            *adversaries("0.02,0.05,0.2,1,3"),
+            number("--epochs", 1, 6, "passes over what they learn from"),
+            seed("of the original; adversaries: the next"),
+            option("--seeds", type=seed_list, default="2,3", metavar="N,N", help="of taggers to compare with"),
+            threshold(number_up_to(1, "seeds"), "TVD", None, f"{SAFE} (default: the mean of the other seeds')"),
+        ),
+        answers.adversary,
+        check_seeds,
+        idle=(Idle(NOT_FOR_ADVERSARY, lambda args: True, "has no effect: taggers are trained here, on the CPU"),),
+        files=("train", "test"),
+        hidden=NOT_FOR_ADVERSARY,
+    ),
+    "adversary-translation": Command(
+        "How far can a translation model's cross-attention move, and what becomes of its links?",
+        """
+  analyse-attention adversary-translation --tune-source valid.de --tune-target valid.en -s test.de -t test.en -g gold
+""",
+        (
+            "text (UTF-8; .gz and .xz are unpacked)",
+            *(file(f"--tune-{side}", "what adversaries learn from", required=True) for side in ("source", "target")),
+            number("--pairs", 1, 1000, "lines of it to learn from"),
+            number("--held-out", 1, 500, "lines behind these, to measure losses on"),
+            file("-s", "what is linked", "--source", required=True),
+            file("-t", "its other side", "--target", required=True),
+            required_gold_links,
+            add_range_option,
+            "adversaries",
+            *adversaries("0.3,1,3"),
+            option("--move", choices=("weight", "norm"), default="weight", help=MOVE),
+            number("--updates", 1, 200, "of each"),
+            seed("of the order of batches"),
+        ),
+        answers.adversary_translation,
+        files=("tune_source", "tune_target", "source", "target", "gold"),
+    ),
+}
 
 EXAMPLES = """examples:
   analyse-attention mixing -s text.de -t text.en     norms against weights, by kind of piece
@@ -35,40 +401,44 @@ EXAMPLES = """examples:
 
 
 def build_command(name: str) -> Parser:
-    """The parser of a command."""
-    module = _module(name)
-    summary = module.SUMMARY if module.SUMMARY.endswith("?") else f"{module.SUMMARY}."
-    parser = new_parser(f"{PROGRAM} {name}", summary, module.EXAMPLES)
-    module.add_options(parser)
+    """Build the parser of a command."""
+    command = COMMANDS[name]
+    summary = command.summary if command.summary.endswith("?") else f"{command.summary}."
+    parser = new_parser(f"{PROGRAM} {name}", summary, f"examples:{command.examples}")
+    group: Any = parser
+    for argument in command.arguments:
+        if isinstance(argument, str):
+            group = parser.add_argument_group(argument)
+        else:
+            argument(group)
     add_common_options(parser)
-    parser.hide(getattr(module, "REFUSED", ()))
+    parser.hide(command.hidden)
     return parser
 
 
 def build_parser() -> Parser:
-    """The parser that knows the commands, and leaves what follows one to its own."""
+    """Build the parser that lists the commands, and leaves what follows one to its own parser."""
     parser = new_parser(PROGRAM, "What does attention do inside a model?", EXAMPLES)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
-    for name in COMMANDS:
+    for name, about in COMMANDS.items():
         command = build_command(name)
-        commands.add_parser(name, parents=[command], add_help=False, help=_module(name).SUMMARY, prog=command.prog)
+        commands.add_parser(name, parents=[command], add_help=False, help=about.summary, prog=command.prog)
     return parser
-
-
-def _module(name: str) -> Any:
-    return import_module(f"align.analysis.commands.{name.replace('-', '_')}")
 
 
 def main() -> int:
     """Entry point of `analyse-attention`."""
-    command = next(iter(sys.argv[1:]), "")
-    if command not in COMMANDS:
-        build_parser().parse_args()  # which answers, or says what is wrong
-    parser, module = build_command(command), _module(command)
+    name = next(iter(sys.argv[1:]), "")
+    if name not in COMMANDS:
+        build_parser().parse_args()  # which answers, or refuses the name
+    parser, command = build_command(name), COMMANDS[name]
     args = parser.parse_command(sys.argv[2:])
-    common, options = common_options(parser, args), module.read_options(parser, args)
+    common = common_options(parser, args)
+    parser.refuse_idle(args, command.idle)
+    command.check(parser, args)
+    check_files(parser, [getattr(args, file) for file in command.files], None)
     show_warnings(PROGRAM, TextWarning)
-    return run(PROGRAM, lambda: publish(common, command, lambda: module.answer(common, options)))
+    return run(PROGRAM, lambda: publish(common, name, lambda: command.answer(common, args)))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from align.analysis.data.keyphrases import Corpus, Doubles, Marks
-from align.analysis.maps import Inspected, Maps
-from align.analysis.words import between_words, has_piece
+from align.analysis.maps import Inspected, Maps, between_words, has_piece
 from align.core.types import Pair
 
 MEASURES = ("weights", "norms")

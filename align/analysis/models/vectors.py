@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 import torch
 
-from align.analysis.maps import Layered, Numbers
+from align.analysis.maps import Layered, Numbers, membership
 from align.analysis.models.translation import TranslationModel
-from align.analysis.words import membership
 from align.core.errors import DataError, LineError, show_value
 from align.core.types import Pair
 from align.io.reader import open_lines, read_lines

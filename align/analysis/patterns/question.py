@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from align.analysis.maps import SPECIAL, Inspected, Maps, Reading, Tokens
-from align.analysis.measures import MEASURES, measured
+from align.analysis.maps import MEASURES, SPECIAL, Inspected, Maps, Reading, Tokens, measured
 from align.analysis.patterns.rule import PATTERNS, SHORTEST, THRESHOLD, name, score, typical
 from align.analysis.resampling import Doubles, Draws
 from align.core.errors import DataError, plural

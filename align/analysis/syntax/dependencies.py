@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from align.analysis.data.treebank import ROOT, Tree
-from align.analysis.maps import Inspected, Numbers
-from align.analysis.measures import measured
+from align.analysis.maps import Inspected, Numbers, between_words, has_piece, measured
 from align.analysis.resampling import Counts
-from align.analysis.words import between_words, has_piece
 from align.core.types import Part
 
 DIRECTIONS = ("d>h", "h>d")

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from align.analysis.data.treebank import ROOT, Tree
-from align.analysis.maps import Layered, Numbers
-from align.analysis.measures import MEASURES, name_candidates
+from align.analysis.maps import MEASURES, Layered, Numbers, name_candidates
 from align.analysis.models.vectors import own_vectors, vectors_of_file
 from align.analysis.resampling import Counts, Draws, Share, choose, halve
 from align.analysis.syntax import attachment, word_pairs

@@ -11,8 +11,8 @@ from align.analysis.commands import program
 from align.cli import extract, sweep
 from tests import hugging, toy
 from tests.analysis.keyphrase_files import made_documents, write_documents
+from tests.analysis.test_command_ablate import SOURCE, TARGET
 from tests.cli.conftest import Result, failed
-from tests.cli.test_analyse_ablate import SOURCE, TARGET
 
 PRUNED = "small: heads have been pruned from this model: questions about attention need all of them"
 

@@ -1,0 +1,396 @@
+"""The answers of `analyse-attention`: what each command asks, and what its signature says."""
+
+from __future__ import annotations
+
+import errno
+import time
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from align.analysis.commands.common import PROGRAM, Common, Texts, load_aligner, load_inspected, need_target
+from align.cli.common import open_output, say
+from align.cli.evaluation_options import link_options
+from align.cli.models import ModelRequest
+from align.cli.sweep import need
+from align.core.errors import DataError, ModelError, plural
+from align.core.formats import to_json
+from align.core.settings import Search, Settings
+from align.core.types import PARTS, Gold, Pair, Part, TextWarning
+from align.evaluation.gold import read_as
+from align.io.reader import Input, name_shown, open_text, read_text
+from align.io.signature import Parts
+from align.models.folder import find_model
+from align.models.model_toml import ModelOptions
+from align.view.findings import Finding
+
+if TYPE_CHECKING:
+    from align.analysis.layers.probes import Task, Told
+    from align.analysis.maps import Inspected, Layered, Reading
+
+Answer = tuple[Finding, Parts]
+
+REPORT_EVERY = 30.0
+"""Seconds between two lines about progress."""
+
+
+# Attention to a text.
+
+
+class Counted:
+    """A model that counts the pairs it cannot read; see `align.analysis.maps.Inspected`.
+
+    Attributes:
+        left_out: pairs without attention: blank ones and too long ones.
+        too_long: those of them that are not blank.
+    """
+
+    def __init__(self, model: Inspected) -> None:
+        self._model = model
+        self.name, self.shape = model.name, model.shape
+        self.left_out = self.too_long = 0
+
+    def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
+        """Read the attention to each pair."""
+        for reading in self._model.read(pairs, parts):
+            if not reading.maps:
+                words = reading.pair.source and (reading.pair.target or set(parts) == {"encoder"})
+                self.left_out += 1
+                self.too_long += bool(words)
+            yield reading
+
+
+def _ask(
+    common: Common, args: Namespace, question: Callable[[Inspected, Iterator[Pair], list[Part]], Finding]
+) -> Answer:
+    """Ask a question about a text, warn of lines that are too long, and sign with the number of lines read."""
+    model, texts = Counted(load_inspected(common)), Texts.of(args)
+    with open_text(texts.input) as text:
+        finding = question(model, islice(text, texts.lines), texts.parts_of(model))
+        if model.too_long:
+            message = f"too long for the model, and left out: {plural(model.too_long, 'line')}"
+            warnings.warn(message, TextWarning, stacklevel=2)
+        return finding, {"model": model.name, "n": text.lines - model.left_out}
+
+
+def mixing(common: Common, args: Namespace) -> Answer:
+    """Compare norms with weights, by kind of piece."""
+    from align.analysis.mixing import mixing
+
+    finding, signed = _ask(common, args, lambda model, pairs, parts: mixing(model, pairs, parts, args.seed))
+    return finding, {**signed, "seed": args.seed}
+
+
+def similarity(common: Common, args: Namespace) -> Answer:
+    """Compare all pairs of heads."""
+    need("sklearn", "maps of heads", "scikit-learn")
+    from align.analysis.similarity import similarity
+
+    finding, signed = _ask(common, args, lambda model, pairs, parts: similarity(model, pairs, parts, args.seed))
+    return finding, {**signed, "seed": args.seed}
+
+
+def patterns(common: Common, args: Namespace) -> Answer:
+    """Name the pattern of each map of attention."""
+    from align.analysis.patterns.question import patterns
+
+    threshold, seed = args.threshold, args.seed
+    finding, signed = _ask(common, args, lambda model, pairs, parts: patterns(model, pairs, parts, threshold, seed))
+    return finding, {**signed, "threshold": f"{threshold:g}", "seed": seed}
+
+
+# Probes and annotated text.
+
+
+def syntax(common: Common, args: Namespace) -> Answer:
+    """Compare the encoder's attention with the trees of a treebank."""
+    if not args.no_probes:
+        need("sklearn", "probes", "scikit-learn")
+    from align.analysis.data.treebank import read_treebank
+
+    trees = read_treebank(args.input, args.sentences)
+    model = load_inspected(common)
+    from align.analysis.syntax.question import Request, syntax
+
+    request = Request(args.fewest, args.seed, args.vectors, not args.no_probes, name_shown(args.input))
+    parts: Parts = {"model": model.name, "treebank": Path(args.input).name, "n": len(trees), "fewest": args.fewest}
+    vectors = Path(args.vectors).name if args.vectors else None
+    probes = "none" if args.no_probes else None
+    return syntax(model, trees, request), {**parts, "seed": args.seed, "vectors": vectors, "probes": probes}
+
+
+def coreference(common: Common, args: Namespace) -> Answer:
+    """Look for the names that pronouns stand for."""
+    from align.analysis.data.gap import read_paragraphs
+
+    paragraphs = read_paragraphs(args.input, args.paragraphs)
+    model = load_inspected(common)
+    from align.analysis.coreference import coreference
+
+    finding = coreference(model, paragraphs, args.seed, name_shown(args.input))
+    return finding, {
+        "model": model.name,
+        "gap": Path(args.input).name,
+        "n": len(paragraphs),
+        "seed": args.seed,
+    }
+
+
+def keywords(common: Common, args: Namespace) -> Answer:
+    """Look for heads that attend to key words, tune them and mask them."""
+    need("sklearn", "regressions", "scikit-learn")
+    from align.analysis.data.keyphrases import SPLITS, Corpus, read_keyphrases
+    from align.analysis.keywords.question import keywords
+    from align.analysis.keywords.scores import Plan
+
+    shown = name_shown(args.keyphrases)
+    documents = read_keyphrases(args.keyphrases, shown)
+    by_split = [[one for one in documents if one.split == split][: args.documents] for split in SPLITS]
+    corpus = Corpus([one for part in by_split for one in part], shown)
+    model = load_inspected(common)
+    finding = keywords(model, corpus, Plan(args.samples, args.seed, args.epochs, args.rate, args.orders))
+    sizes = {split: len(part) for split, part in zip(SPLITS, by_split, strict=True)}
+    tuning: Parts = {"rate": f"{args.rate:g}", "orders": args.orders} if args.epochs else {}
+    parts: Parts = {"model": model.name, "data": Path(shown).name, **sizes, "epochs": args.epochs, **tuning}
+    return finding, {**parts, "samples": args.samples, "seed": args.seed}
+
+
+def layers(common: Common, args: Namespace) -> Answer:
+    """Probe each layer's vectors, and write what the probes predict for each example."""
+    model = load_inspected(common)
+    from align.analysis.layers.probes import Settings
+    from align.analysis.layers.question import layers
+
+    tasks, texts = _tasks(model, args)
+    finding, told = layers(tasks, Settings(args.hidden, args.epochs, args.seed), _progress(common))
+    if args.examples:
+        _write_examples(args.examples, told, texts)
+    return finding, {
+        "model": model.name,
+        "data": "+".join(Path(name).name for name in (args.treebank, args.train, args.test) if name),
+        "n": sum(len(text) for text in {id(text): text for text in texts}.values()),
+        "parts": args.parts if args.treebank else None,
+        "hidden": args.hidden,
+        "epochs": args.epochs,
+        "seed": args.seed,
+    }
+
+
+def _tasks(model: Layered, args: Namespace) -> tuple[list[Task], list[Sequence[Sequence[str]]]]:
+    """Make the tasks, and return the sentences of each."""
+    from align.analysis.data.chunks import read_sentences
+    from align.analysis.data.treebank import read_treebank
+    from align.analysis.layers.tasks import chunk_task, treebank_tasks
+
+    tasks: list[Task] = []
+    texts: list[Sequence[Sequence[str]]] = []
+    if args.treebank:
+        trees = read_treebank(args.treebank, args.lines)
+        tasks += treebank_tasks(model, trees, args.parts, args.seed, name_shown(args.treebank))
+        texts += [[tree.words for tree in trees]] * len(tasks)
+    if args.train:
+        train, test = (read_sentences(name)[: args.lines] for name in (args.train, args.test))
+        tasks.append(chunk_task(model, train, test, (name_shown(args.train), name_shown(args.test))))
+        texts.append([sentence.words for sentence in (*train, *test)])
+    return tasks, texts
+
+
+def _write_examples(file: str, told: Sequence[Told], texts: Sequence[Sequence[Sequence[str]]]) -> None:
+    from align.analysis.layers.question import examples
+
+    with open_output(file) as out:
+        for predictions, text in zip(told, texts, strict=True):
+            for example in examples(predictions, text):
+                out.write(to_json(example).encode() + b"\n")
+
+
+# Translation models without some heads.
+
+
+def ablate(common: Common, args: Namespace) -> Answer:
+    """Mask and prune heads, and measure loss, BLEU and AER."""
+    if args.bleu_lines:
+        need("sacrebleu", "scores of translations")
+    texts = Texts.of(args)
+    pairs = _read_pairs(texts.input)
+    gold: Sequence[Gold] | None = None
+    kind = None
+    if args.gold:
+        links = read_as("gold", args.gold, link_options(args, "gold"), pairs, name_shown(args.gold))
+        gold, kind = links.pairs[: texts.lines], links.kind
+    pairs = pairs[: texts.lines]
+    aligner = load_aligner(common)
+    from align.analysis.ablation.question import Ablation, study
+    from align.analysis.ablation.tables import effects_of, report
+
+    search = Search(args.beam)
+    translator = aligner.forward.recorder.translator(search, aligner.batch_tokens) if args.bleu_lines else None
+    ablation = Ablation(aligner, pairs, gold, translator, args.bleu_lines, _files_shown(texts.input))
+    study_of_heads = study(ablation, texts.parts or PARTS, Ticker(common.quiet))
+    effects = effects_of(ablation, study_of_heads, args.samples, args.seed)
+    return report(ablation, study_of_heads, effects), {
+        "model": aligner.forward.recorder.name,
+        "text": _names_of(texts.input),
+        "n": len(pairs),
+        "parts": "+".join(texts.parts) or None,
+        "gold": kind,
+        "bleu": f"{len(ablation.references)}-{search}" if translator else None,
+        "ci": f"percentile-{args.samples}",
+        "seed": args.seed,
+    }
+
+
+def prune(common: Common, args: Namespace) -> Answer:
+    """Choose heads, write the model without them, and read it again."""
+    texts = Texts.of(args)
+    pairs = _read_pairs(texts.input)[: texts.lines]
+    if args.output.exists():
+        raise FileExistsError(errno.EEXIST, "there is such a file or folder: name a new one", str(args.output))
+    whole = load_aligner(common)
+    from align.analysis.ablation.pruning import least_needed, pruning, size_of
+    from align.analysis.ablation.question import Ablation
+    from align.analysis.pruned_model import write_pruned
+    from align.models.recorder import ModelRecorder
+
+    recorder = whole.forward.recorder
+    if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
+        raise ModelError(f"{whole.forward.recorder.name}: heads can be taken out of fairseq models only")
+    request = common.models.forward
+    folder = find_model(request.name, request.options)
+    before = Ablation(whole, pairs, file=_files_shown(texts.input))
+    heads = least_needed(before, args.heads, args.order)
+    write_pruned(folder, whole.forward.recorder, heads, args.output)
+    smaller = ModelRequest(str(args.output), Settings(), ModelOptions())
+    left = load_aligner(replace(common, models=replace(common.models, forward=smaller)), whole=False)
+    written = find_model(smaller.name, smaller.options)
+    sizes = {
+        "whole": size_of(before, folder.checkpoint),
+        "pruned": size_of(Ablation(left, pairs), written.checkpoint),
+    }
+    return pruning(heads, sizes), {
+        "model": whole.forward.recorder.name,
+        "text": _names_of(texts.input),
+        "n": len(pairs),
+        "order": args.order,
+        "pruned": left.forward.recorder.name,
+    }
+
+
+def _read_pairs(text: Input) -> list[Pair]:
+    """Read all pairs of a text.
+
+    Raises:
+        DataError: it has one side only.
+    """
+    if text.one_side:
+        raise need_target("a loss needs a text's other side")
+    with open_text(text) as pairs:
+        return list(pairs)
+
+
+def _names_of(text: Input) -> str:
+    """Join the names of a text's files without folders, for the signature."""
+    return "+".join(Path(name_shown(name)).name for name in text.files)
+
+
+def _files_shown(text: Input) -> str:
+    return " and ".join(map(name_shown, text.files))
+
+
+class Ticker:
+    """Reports progress now and then, unless it is to be quiet."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._reported = quiet, time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Count measurements."""
+        if not self._quiet and time.monotonic() - self._reported > REPORT_EVERY:
+            self._reported = time.monotonic()
+            say(f"{PROGRAM}: {done:,} of {total:,} measurements")
+
+
+# Adversaries.
+
+
+def adversary(common: Common, args: Namespace) -> Answer:
+    """Train taggers that predict the same and attend elsewhere."""
+    from align.analysis.data.chunks import read_sentences
+
+    train, test = read_sentences(args.train), read_sentences(args.test)
+    import torch
+
+    from align.analysis.adversary.chunking import Asked, exclusive
+    from align.analysis.adversary.tagger import Learning
+    from align.io.process import keep_freed_memory
+
+    keep_freed_memory()
+    if common.models.threads:
+        torch.set_num_threads(common.models.threads)
+    learning = Learning(epochs=args.epochs, seed=args.seed)
+    request = Asked(args.lambdas, args.divergence, args.seeds, args.threshold, learning)
+    return exclusive(train, test, request, _progress(common)), {
+        "train": f"{Path(args.train).name}({len(train)})",
+        "test": f"{Path(args.test).name}({len(test)})",
+        "lambda": ",".join(f"{one:g}" for one in args.lambdas),
+        "divergence": args.divergence,
+        "threshold": "seeds" if args.threshold is None else f"{args.threshold:g}",
+        "epochs": args.epochs,
+        "seed": args.seed,
+        "seeds": ",".join(map(str, args.seeds)),
+    }
+
+
+def adversary_translation(common: Common, args: Namespace) -> Answer:
+    """Train translation models that predict the same and attend elsewhere.
+
+    Raises:
+        DataError: there is no text to measure on, or the model is none of fairseq's.
+    """
+    files = (args.tune_source, args.tune_target)
+    with open_text(Input(files, parallel=True)) as lines:
+        tuning = list(islice(lines, args.pairs + args.held_out))
+    if len(tuning) <= args.pairs:
+        raise DataError(f"{len(tuning):,} lines: none is left to measure on", file=name_shown(files[0]))
+    text = read_text(args.source, args.target, (name_shown(args.source), name_shown(args.target)))
+    gold = read_as("gold", args.gold, link_options(args, "gold"), text, name_shown(args.gold))
+    if not any(one.possible for one in gold.pairs):
+        raise DataError("no sentence has a link", file=name_shown(args.gold))
+    recorder: Any = load_aligner(common).forward.recorder
+    from align.analysis.adversary.translation import Asked, moved
+    from align.models.recorder import ModelRecorder
+
+    if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
+        raise DataError(f"{recorder.name}: only models of fairseq can be trained here")
+    finding = moved(
+        recorder,
+        tuning[: args.pairs],
+        tuning[args.pairs :],
+        text,
+        gold.pairs,
+        Asked(args.lambdas, args.divergence, args.move, args.updates, seed=args.seed),
+        _progress(common),
+        " and ".join(map(name_shown, files)),
+    )
+    return finding, {
+        "model": recorder.name,
+        "tuned": f"{Path(files[0]).name}({args.pairs})",
+        "held-out": len(tuning) - args.pairs,
+        "text": Path(args.source).name,
+        "n": len(text),
+        "gold": gold.kind,
+        "lambda": ",".join(f"{one:g}" for one in args.lambdas),
+        "divergence": args.divergence,
+        "move": args.move,
+        "updates": args.updates,
+        "seed": args.seed,
+    }
+
+
+def _progress(common: Common) -> Callable[[str], None]:
+    """Return a function that reports progress, unless it is to be quiet."""
+    return (lambda text: None) if common.quiet else lambda text: say(f"{PROGRAM}: {text}")
