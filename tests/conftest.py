@@ -20,7 +20,9 @@ from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.models.recorder import ModelRecorder
+from align.training import follow
 from tests import toy
+from tests.forked import FAIRSEQ, programs
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "de-en.txt"
@@ -135,3 +137,18 @@ def toy_recorder(tmp_path: Path) -> Callable[..., ModelRecorder]:
         return load_fairseq(find_model(str(checkpoint), ModelOptions()))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def fairseq_programs() -> Iterator[Path]:
+    """A folder with fairseq's programs, whose processes are forks of one that has imported fairseq."""
+    environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}
+    with programs(os.environ | environment, FAIRSEQ) as folder:
+        yield folder
+
+
+@pytest.fixture
+def forked_fairseq(fairseq_programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let trainings in this process start fairseq's programs so; these do not notice that their parent is killed."""
+    program = str(fairseq_programs / "fairseq_cli")
+    monkeypatch.setattr(follow, "module", lambda _, *arguments, before: [program, *map(str, arguments)])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +112,10 @@ def save_reverse_model(folder: Path, shape: dict[str, Any] | None = None) -> Pat
     return folder
 
 
-def save_trained_model(folder: Path) -> Path:
-    """Write a model that has learned to translate word by word, the n-th of SOURCE_WORDS to that of TARGET_WORDS."""
-    shape = {"encoder_layers": 1, "decoder_layers": 1}
+@cache
+def train_model(encoder_layers: int, decoder_layers: int) -> Any:
+    """Train a model to translate word by word, the n-th of SOURCE_WORDS to that of TARGET_WORDS."""
+    shape = {"encoder_layers": encoder_layers, "decoder_layers": decoder_layers}
     model, _ = build_model(shape, SOURCE_WORDS, TARGET_WORDS)
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
@@ -130,4 +133,22 @@ def save_trained_model(folder: Path) -> Path:
         loss.backward()
         optimizer.step()
     torch.set_num_threads(threads)
-    return save_model(folder, shape, model=model)
+    return model
+
+
+def save_trained_model(folder: Path, encoder_layers: int = 1, decoder_layers: int = 1) -> Path:
+    """Write a model that has learned to translate word by word."""
+    shape = {"encoder_layers": encoder_layers, "decoder_layers": decoder_layers}
+    return save_model(folder, shape, model=train_model(encoder_layers, decoder_layers))
+
+
+if __name__ == "__main__":  # the models of golden files
+    folder = Path(sys.argv[1])
+    save_trained_model(folder / "de-en", 2, 2)
+    save_trained_model(folder / "back", 2, 2)
+    save_dictionary(
+        folder / "back" / "dict.en.txt", TARGET_WORDS[: len(SOURCE_WORDS)]
+    )  # the same weights, turned round
+    save_dictionary(folder / "back" / "dict.de.txt", [*SOURCE_WORDS, "sie", "nun"])
+    for model, source, target in (("de-en", "de", "en"), ("back", "en", "de")):
+        (folder / model / "model.toml").write_text(f'source = "{source}"\ntarget = "{target}"\n', encoding="utf-8")

@@ -40,12 +40,13 @@ def toy_text(tmp_path: Path) -> tuple[Path, Path, Path]:
     return toy.save_model(tmp_path / "toy"), text, gold
 
 
-def test_the_examples_against_links_of_the_model_itself(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_text_against_links_of_the_model_itself(run: Callable[..., Any], tmp_path: Path) -> None:
     """Gold is what `extract-align` gives by default: the sweep must find that setting without error."""
     number = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
-    code, out, err = run("-q", EXAMPLES, "-g", GOLDEN / "examples.pharaoh", "-o", tmp_path / "counts.tsv")
+    arguments = ("-q", "-m", GOLDEN / "models" / "de-en", GOLDEN / "text", "-g", GOLDEN / "toy.pharaoh")
+    code, out, err = run(*arguments, "-o", tmp_path / "counts.tsv")
     assert (code, err) == (0, "")
-    expected = (GOLDEN / "examples.sweep").read_text(encoding="utf-8")
+    expected = (GOLDEN / "toy.sweep").read_text(encoding="utf-8")
     assert [number.sub("0", line) for line in out.splitlines()] == [number.sub("0", x) for x in expected.splitlines()]
     found, wanted = ([float(value) for value in number.findall(text)] for text in (out, expected))
     assert found == pytest.approx(wanted, abs=2e-3)  # the last digits are the processor's
@@ -266,9 +267,8 @@ def test_text_and_gold_that_look_wrong_are_warned_about(run: Callable[..., Any],
     turned.write_text("".join(" ||| ".join(line.split(" ||| ")[::-1]) + "\n" for line in lines), encoding="utf-8")
     assert "with its sides swapped" in run("-q", turned)[2]
     shifted = tmp_path / "gold"
-    links = (GOLDEN / "examples.pharaoh").read_text(encoding="utf-8").splitlines()
     wrong = "".join(
-        " ".join(f"{i}-{(int(i) * 7 + 3) % 5}" for i in range(5)) + "\n" if line else "\n" for line in links
+        " ".join(f"{i}-{(int(i) * 7 + 3) % 5}" for i in range(5)) + "\n" if line else "\n" for line in lines
     )
     shifted.write_text(wrong, encoding="utf-8")
     assert "the lowest AER of all settings is" in run("-q", EXAMPLES, "-g", shifted, "--out-of-range", "ignore")[2]

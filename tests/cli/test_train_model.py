@@ -1,10 +1,9 @@
-"""`scripts/train_model` from text to a model that aligns: stopped and resumed, and refusing what makes no sense."""
+"""`scripts/train_model`: the model that it makes, and what it refuses; test_kill_training.py stops and resumes it."""
 
 from __future__ import annotations
 
 import os
 import resource
-import signal
 import subprocess
 import sys
 import zipfile
@@ -17,6 +16,8 @@ from align import load
 from align.io.manifest import locked_folder
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.training.__main__ import main
+from align.training.prepare import Bitext, prepare
+from align.training.recipe import read_recipe
 from tests.cli.conftest import Result
 from tests.conftest import example_pairs
 from tests.training_recipe import tiny_recipe
@@ -42,52 +43,6 @@ def arguments(folder: Path, updates: int) -> list[str]:
     return [str(folder / "model"), *files, *LANGUAGES, "--recipe", str(recipe), "--threads", "1", "--device", "cpu"]
 
 
-def start(folder: Path, updates: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "align.training", *arguments(folder, updates)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-
-
-def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path) -> None:
-    process = start(folder, updates=100_000)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "update 4: validation" in line:
-            process.send_signal(signal.SIGTERM)
-            break
-    rest = process.stderr.read()
-    assert process.wait() == 128 + signal.SIGTERM
-    assert "stopped; the same command goes on" in rest
-    assert not (folder / "model" / "checkpoint.pt").exists()
-
-    process = start(folder, updates=80)
-    _, said = process.communicate()
-    assert process.returncode == 0, said
-    assert "cleaning" not in said  # the text was prepared already
-    assert "going on from" in said
-    assert "update 2: validation" not in said
-    model = folder / "model"
-    files = {"README.md", "checkpoint.pt", "model.toml", "training.tsv"}
-    files |= {"de.spm", "en.spm", "dict.de.txt", "dict.en.txt"}
-    assert {path.name for path in model.iterdir()} == files | {"work", ".lock"}
-    curve = (model / "training.tsv").read_text(encoding="utf-8").split("\n")
-    validated = [row.split("\t")[0] for row in curve[1:-1]]
-    assert {"2", "4", "78", "80"} <= set(validated)  # and at the ends of epochs
-    assert validated == sorted(set(validated), key=int)
-    card = (model / "README.md").read_text(encoding="utf-8")
-    for expected in ("seen before | 1 |", "a side is empty | 1 |", "has no piece, or 200 and more | 1 |", "80 updates"):
-        assert expected in card
-    repeated = start(folder, updates=80)
-    _, said = repeated.communicate()
-    assert repeated.returncode == 0, said
-    assert "update" not in said  # it is trained already
-    assert (model / "training.tsv").read_text(encoding="utf-8").split("\n") == curve
-    aligner = load(str(model), device="cpu")
-    pairs = example_pairs()
-    alignments = list(aligner(pairs))
-    assert len(alignments) == len(pairs)
-    assert aligner.forward.recorder.name.startswith("fairseq:de-en@")
-
-
 def test_a_full_disk_is_reported_and_the_same_command_begins_again(folder: Path) -> None:
     program = [sys.executable, "-m", "align.training", *arguments(folder, updates=2)]
     full = subprocess.run(
@@ -101,19 +56,12 @@ def test_a_full_disk_is_reported_and_the_same_command_begins_again(folder: Path)
     assert "train_model: error: " in full.stderr
     assert "File too large" in full.stderr
     assert not (folder / "model" / "work" / "prepared.json").exists()
-    process = start(folder, updates=2)
-    for line in process.stderr or ():
-        if "pairs to train on" in line:
-            process.terminate()
-            break
-    assert "left out: 1 (a side has no piece" in line
-    process.communicate()
+    bitext = Bitext(("de", "en"), (folder / "text.de", folder / "text.en"))
+    prepared = prepare(bitext, read_recipe(folder / "tiny.toml"), folder / "model" / "work", print)
+    assert prepared.dropped["a side has no piece, or 200 and more"] == 1
 
 
 def test_another_recipe_for_the_same_folder_is_refused(folder: Path, run_main: object) -> None:
-    from align.training.prepare import Bitext, prepare
-    from align.training.recipe import read_recipe
-
     arguments(folder, updates=2)
     recipe = folder / "tiny.toml"
     bitext = Bitext(("de", "en"), (folder / "text.de", folder / "text.en"))
@@ -131,6 +79,7 @@ def test_a_second_run_in_the_same_folder_is_refused(folder: Path, run_main: obje
     assert f"another run is still at work there (process {os.getpid()}, or what it has started)" in result.err
 
 
+@pytest.mark.usefixtures("forked_fairseq")
 def test_a_model_is_trained_on_with_its_pieces_and_weights(folder: Path, run_main: object) -> None:
     def train(updates: int) -> Result:
         result: Result = run_main(main, *arguments(folder, updates))  # type: ignore[operator]
@@ -163,6 +112,7 @@ def test_a_model_is_trained_on_with_its_pieces_and_weights(folder: Path, run_mai
     assert "was prepared from another text, recipe or model" in without.err
 
 
+@pytest.mark.usefixtures("forked_fairseq")
 def test_a_model_of_another_language_begins_with_what_both_have(folder: Path, run_main: object) -> None:
     first: Result = run_main(main, *arguments(folder, 2))  # type: ignore[operator]
     assert first.code == 0, first.err
@@ -208,6 +158,7 @@ def test_a_model_of_another_language_begins_with_what_both_have(folder: Path, ru
         assert load(str(child)).forward.recorder.name.startswith("fairseq:fr-en@" if old == "de" else "fairseq:de-fr@")
 
 
+@pytest.mark.usefixtures("forked_fairseq")
 @pytest.mark.parametrize(
     ("change", "model", "message"),
     [
@@ -265,6 +216,7 @@ def test_bad_data_ends_with_one_line(folder: Path, run_main: object, change: obj
     assert "Traceback" not in result.err
 
 
+@pytest.mark.usefixtures("forked_fairseq")
 def test_what_fairseq_refuses_is_shown(folder: Path, run_main: object) -> None:
     command = arguments(folder, 2)
     recipe = folder / "tiny.toml"

@@ -44,6 +44,7 @@ PROGRESS = re.compile(
     r"^[\w-]+: [\d,]+ lines?(?: \(\d+%\))?, (?:[\d,]+ of [\d,]+ files?, )?[\d,]+ lines/s(?:, .* left)?\n", re.MULTILINE
 )
 LEFT_OUT = "[...]\n"
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "80", "OMP_NUM_THREADS": "2", "LC_ALL": "C.UTF-8"}
 
 
 @dataclass(frozen=True)
@@ -74,19 +75,20 @@ def commands(block: Block) -> list[tuple[str, str]]:
 
 
 class Session:
-    """Runs the blocks of a page in a folder, which is the current one."""
+    """Runs the blocks of a page in a folder, which is the current one.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: the folder.
+        programs: a folder with programs, see `tests.forked`; by default those that are installed.
+    """
+
+    def __init__(self, folder: Path, programs: Path | None = None) -> None:
         shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
         self.folder = folder
         self.names: dict[str, Any] = {"__name__": "__main__"}
-        self.environment = os.environ | {
-            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
-            "PYTHONPATH": str(ROOT),
-            "COLUMNS": "80",
-            "OMP_NUM_THREADS": "2",
-            "LC_ALL": "C.UTF-8",
-        }
+        path = [str(programs)] if programs else []
+        path += [str(Path(sys.executable).parent), os.environ["PATH"]]
+        self.environment = os.environ | ENVIRONMENT | {"PATH": os.pathsep.join(path)}
 
     def today(self, block: Block) -> str:
         """The text that a block would have if it were written today: the same, if the page is right."""

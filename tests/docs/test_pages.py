@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ import pytest
 import align
 from tests.conftest import ROOT
 from tests.docs import figures
-from tests.docs.blocks import PAGES, Session, as_shown, blocks, commands
+from tests.docs.blocks import ENVIRONMENT, PAGES, Session, as_shown, blocks, commands
+from tests.forked import programs
 
 NOT_RUN = {
     "README.md": ["scripts/check_install runs it in a fresh environment"],
@@ -47,11 +50,19 @@ KINDS = {"console", "json", "pycon", "python", "text", "toml"}
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
+@pytest.fixture(scope="module")
+def forked_programs() -> Iterator[Path]:
+    with programs(os.environ | ENVIRONMENT | {"OMP_WAIT_POLICY": "passive", "PYTHONSAFEPATH": "1"}) as folder:
+        yield folder
+
+
 @pytest.mark.slow
 @pages
-def test_a_page_shows_what_comes(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_shows_what_comes(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_programs: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
-    session = Session(tmp_path)
+    session = Session(tmp_path, forked_programs)
     for block in blocks(page):
         assert session.today(block) == block.text, "python -m tests.docs.update writes it anew"
 

@@ -33,6 +33,11 @@ from tests.training_recipe import steady_recipe
 
 SELECTIONS = ("best", "average")
 UPDATES = 120
+LONG = " ".join(map(str, range(1000, 1110)))
+ARGUMENTS = (
+    *("model", "-s", "../text.de", "-t", "../text.en", "--source-lang", "de", "--target-lang", "en"),
+    *("--recipe", "tiny.toml", "--threads", "1", "--device", "cpu"),
+)
 GONE = 60.0
 """Seconds within which a child must notice that its parent is dead."""
 
@@ -64,8 +69,9 @@ class Kill:
 
 
 def write_text(folder: Path) -> None:
-    """The examples as two files, text.de and text.en."""
+    """Write the examples as text.de and text.en, with what bitexts have: a blank side, a pair twice, a long one."""
     pairs = [(" ".join(pair.source), " ".join(pair.target)) for pair in example_pairs() if not pair.blank]
+    pairs[1:1] = [pairs[0], ("leer", ""), (LONG, LONG)]
     for language, side in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
         (folder / f"text.{language}").write_text("".join(line + "\n" for line in side), encoding="utf-8")
 
@@ -75,10 +81,8 @@ def start(folder: Path, select: str, updates: int) -> subprocess.Popen[bytes]:
     folder.mkdir(exist_ok=True)
     recipe = steady_recipe(updates, select, interval=max(3, updates // 12) | 1)
     (folder / "tiny.toml").write_text(recipe, encoding="utf-8")
-    arguments = ["model", "-s", "../text.de", "-t", "../text.en", "--source-lang", "de", "--target-lang", "en"]
-    arguments += ["--recipe", "tiny.toml", "--threads", "1", "--device", "cpu"]
     with (folder / "said").open("a", encoding="utf-8") as said:
-        command = module("align.training", *arguments)
+        command = module("align.training", *ARGUMENTS)
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, cwd=folder, start_new_session=True)
 
 

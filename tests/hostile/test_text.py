@@ -25,30 +25,12 @@ def test_bytes_that_are_odd_are_read_alike(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("count", "seed", "arguments"),
-    [(150, 8, []), (60, 7, []), (60, 8, ["--reverse-model", "en-de"]), (60, 7, ["--threshold", "none"])],
+    [(150, 8, []), (60, 8, ["--reverse-model", "en-de"]), (60, 7, ["--threshold", "none"])],
 )
 def test_lines_of_anything_come_out_in_order(count: int, seed: int, arguments: list[str], tmp_path: Path) -> None:
     counts = fuzz_text.run(count, seed, arguments, tmp_path)
     assert (counts["lines"], counts["lost"], counts["wrong"]) == (count, 0, 0)
     assert counts["links"] > count / 3
-
-
-def test_faults_are_found() -> None:
-    (line,) = fuzz_text.lines(1, 3)
-    line = line._replace(source=("a",), target=("b", "c"))
-    record = '{"id": 1, "source": ["a"], "target": ["b", "c"], "links": [[0, 1]], "scores": [0.5], "null": [0], '
-    record += '"source_null": []}'
-    assert not fuzz_text.check(line, 1, record.encode(), soft=False)
-    for old, new, fault in (
-        ('"id": 1', '"id": 2', "id 2"),
-        ('"a"', '"b"', "other words"),
-        ("[[0, 1]]", "[[0, 2]]", "out of range"),
-        ("[[0, 1]]", "[[0, 1], [0, 1]]", "a word linked twice"),
-        ("[0],", "[1],", "another list of unlinked words"),
-        ("[]}", "[0]}", "another list of unlinked words"),
-        ("[0.5]", "[1.5]", "not scores"),
-    ):
-        assert fuzz_text.check(line, 1, record.replace(old, new).encode(), soft=False) == fault
 
 
 def test_recipes_of_anything_are_read_or_refused(tmp_path: Path) -> None:

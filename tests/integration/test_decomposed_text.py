@@ -55,7 +55,7 @@ def test_examples_keep_their_links(aligner: Any, change: Change) -> None:
 
 
 def test_real_text_keeps_its_links_and_its_cell() -> None:
-    pairs = shared_pairs(300)
+    pairs = shared_pairs(60)
     choices: list[tuple[Choice, ...]] = []
     aligner = load("de-en")
     expected = scores_of(aligner(pairs, choices.append))

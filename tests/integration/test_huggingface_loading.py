@@ -158,8 +158,10 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").is_file(), reason="needs Linux's /proc")
-@pytest.mark.parametrize(("dtype", "bytes_each"), [("float32", 4), ("bfloat16", 2), ("int8", 1)])
-@pytest.mark.parametrize("stored", ["float32", "bfloat16", "torch"])
+@pytest.mark.parametrize(
+    ("stored", "dtype", "bytes_each"),
+    [("float32", "float32", 4), ("float32", "int8", 1), ("bfloat16", "bfloat16", 2), ("torch", "float32", 4)],
+)
 def test_memory_is_that_of_the_parameters(full: Path, stored: str, dtype: str, bytes_each: int) -> None:
     """At most 1.3 times the parameters in the number format of the model, and 220 MB for its text and for libraries.
 

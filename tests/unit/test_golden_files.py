@@ -55,7 +55,7 @@ def test_every_golden_file_is_described_and_read() -> None:
     """By its name in a test, but for the outputs of other programs, which `test_symmetrize.py` takes as they come."""
     golden = ROOT / "tests" / "golden"
     tests = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py")))
-    folders = sorted(path for path in golden.glob("transformers-*/*") if path.is_dir())
+    folders = sorted(path for path in (*golden.glob("transformers-*/*"), *golden.glob("models/*")) if path.is_dir())
     assert folders
     assert all(path.name in (golden / "README.md").read_text(encoding="utf-8") for path in folders)
     for path in golden.rglob("*.*"):
