@@ -29,7 +29,8 @@ CLIENT = """#!{python} -IS
 import json, os, socket, sys
 name, *words = os.path.basename(sys.argv[0]), *sys.argv[1:]
 if {own} & set(words[:1]) or "--engine" in words:
-    os.execv(os.path.join({programs!r}, name), [name, *words])
+    path = os.path.join({programs!r}, name)
+    os.execv(path, [path, *words])
 request = json.dumps([name, words, os.getcwd(), dict(os.environ)]).encode()
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})

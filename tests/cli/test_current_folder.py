@@ -62,7 +62,7 @@ def plant(folder: Path, names: Iterable[str]) -> Path:
             (folder / name).mkdir()
             path = folder / name / "__init__.py"
         path.write_text(f"open({str(folder / 'RAN')!r}, 'a').write({name!r})\n", encoding="utf-8")
-    (folder / "in.tsv").write_text("guten tag heute\tgood day today\n" * 200, encoding="utf-8")
+    (folder / "in.tsv").write_text("guten tag heute\tgood day today\n" * 600, encoding="utf-8")
     return folder
 
 
@@ -115,8 +115,8 @@ workers.METHOD = "spawn"
 started, held_signals = [], workers.held_signals
 workers.held_signals = lambda: started.append(1) or held_signals()
 from align import load
-pairs = [("guten tag " * 4, "good day " * 4)] * 200
-assert len(list(load("de-en", workers=2, device="cpu", buffer=60)(pairs))) == 200
+pairs = [("guten tag " * 4, "good day " * 4)] * 600
+assert len(list(load("de-en", workers=2, device="cpu", buffer=500)(pairs))) == 600
 assert started
 """,
     "progress": """
@@ -149,7 +149,7 @@ def test_spawned_workers_do_not_look_there(trap: Path, kind: str) -> None:
 
 JOB = ("--input", "in.tsv", "--output", "out")
 WAYS: dict[str, tuple[str, ...]] = {
-    "workers": ("extract-align", "-q", "in.tsv", "--workers", "2", "--buffer", "60", "-o", "links"),
+    "workers": ("extract-align", "-q", "in.tsv", "--workers", "2", "--buffer", "500", "-o", "links"),
     "translation": ("extract-align", "-q", "in.tsv", "--columns", "1", "--translate", "--beam", "1", "-o", "links"),
     "job": ("extract-align", *JOB, "--workers", "2"),
     "Ray": ("extract-align", *JOB, "--engine", "ray", "--workers", "1"),

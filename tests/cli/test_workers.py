@@ -243,7 +243,6 @@ def test_a_worker_that_is_killed_ends_the_run(tmp_path: Path) -> None:
     [
         (signal.SIGINT, common.INTERRUPTED, True),
         (signal.SIGTERM, 143, False),
-        (signal.SIGTERM, 143, True),
         (signal.SIGHUP, 129, True),
     ],
 )

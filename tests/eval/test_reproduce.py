@@ -87,7 +87,7 @@ def test_links_of_statistical_aligners_are_kept(data: Path, door: Any, monkeypat
     without = [(frozenset(), frozenset())] * len(text.pairs)
     monkeypatch.setattr(baselines, "align_with", lambda *_, **__: iter(without))
     assert kept.align("fast_align", about, text) == found
-    other = common.load_model("models/one", data).recorder
+    other = common.load_model("models/one", data).forward.recorder
     assert kept.align("fast_align", about, text, other).links == without  # of pieces: another file
     trained_on = SimpleNamespace(encode=other.encode)
     kept.align("fast_align", about, text, trained_on)

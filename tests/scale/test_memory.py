@@ -69,8 +69,7 @@ def test_columns_are_unfolded_as_far_as_the_budget_allows(monkeypatch: pytest.Mo
         assert len(batches) == max(1, round(sum(batches) / arrow.BATCH_BYTES + 0.4))
 
 
-@pytest.mark.parametrize("store_schema", [True, False])
-@pytest.mark.parametrize("column", ["source", "id"])
+@pytest.mark.parametrize(("column", "store_schema"), [("source", False), ("id", True)])
 def test_a_small_parquet_file_of_long_rows(run: Callable[..., Result], column: str, store_schema: bool) -> None:
     columns = {name: pa.array(["das"] * ROWS) for name in ("source", "target", "id")}
     write_parquet("in/a.parquet", store_schema, **{**columns, column: repeated("a" * LONG)})
@@ -80,8 +79,7 @@ def test_a_small_parquet_file_of_long_rows(run: Callable[..., Result], column: s
     assert [*tree("out")] == ["a.parquet"]
 
 
-@pytest.mark.parametrize("store_schema", [True, False])
-@pytest.mark.parametrize("column", ["source", "id"])
+@pytest.mark.parametrize(("column", "store_schema"), [("source", True), ("id", False)])
 def test_a_small_parquet_file_of_long_rows_within_structs(
     run: Callable[..., Result], column: str, store_schema: bool
 ) -> None:
