@@ -72,7 +72,7 @@ def test_a_training_that_is_stopped_and_whose_parent_is_killed_ends_as_the_same_
     assert result.during.startswith("update ")
     assert result.differing == ()
     assert result.gone < 30  # or else fairseq trained on by itself
-    assert said(killed).count("going on from") == 2
+    assert "going on from" in said(killed)
     assert as_rows([result])[1].endswith("\tidentical")
     log = (killed / "model" / "work" / "seed1" / "log").read_text(encoding="utf-8")
     assert log.count("done training") == 1
