@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from align.core.types import DTYPES
-from align.models.engine.linear import Int8Linear
 from align.models.recorder import ModelRecorder
-from align.training.prepare import binarise
 from tests import corpora
 from tests.conftest import example_pairs
 from tests.eval.conftest import Result, read_table

@@ -263,7 +263,7 @@ def prune(common: Common, args: Namespace) -> Answer:
     folder = find_model(request.name, request.options)
     before = Ablation(whole, pairs, file=_files_shown(texts.input))
     heads = least_needed(before, args.heads, args.order)
-    write_pruned(folder, whole.forward.recorder, heads, args.output)
+    write_pruned(folder, recorder, heads, args.output)
     smaller = ModelRequest(str(args.output), Settings(), ModelOptions())
     left = load_aligner(replace(common, models=replace(common.models, forward=smaller)), whole=False)
     written = find_model(smaller.name, smaller.options)
