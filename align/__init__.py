@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from align.models.translate import translate
     from align.transfer.labels import project_labels
     from align.transfer.markup import transfer_markup
-    from align.transfer.terms import check_terms, read_glossary
     from align.view.grid import error_grid, grid, heat_grid
 
 _HOMES = {
@@ -63,7 +62,6 @@ _HOMES = {
     "TextWarning": "align.core.types",
     "aer": "align.evaluation.metrics",
     "align_table": "align.jobs.tables",
-    "check_terms": "align.transfer.terms",
     "count_all": "align.evaluation.metrics",
     "error_grid": "align.view.grid",
     "evaluate": "align.evaluation.report",
@@ -73,7 +71,6 @@ _HOMES = {
     "parse_marked": "align.evaluation.link_formats",
     "parse_pharaoh": "align.evaluation.link_formats",
     "project_labels": "align.transfer.labels",
-    "read_glossary": "align.transfer.terms",
     "read_gold": "align.evaluation.gold",
     "read_hypotheses": "align.evaluation.gold",
     "read_text": "align.io.reader",
@@ -109,7 +106,6 @@ __all__ = [
     "__version__",
     "aer",
     "align_table",
-    "check_terms",
     "count_all",
     "error_grid",
     "evaluate",
@@ -119,7 +115,6 @@ __all__ = [
     "parse_marked",
     "parse_pharaoh",
     "project_labels",
-    "read_glossary",
     "read_gold",
     "read_hypotheses",
     "read_text",

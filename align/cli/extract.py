@@ -19,7 +19,7 @@ from align.core.batching import OnBatch
 from align.core.errors import PairError, plural
 from align.core.symmetrize import DIRECTIONS
 from align.core.types import Alignment, Choice, Pair, TextWarning
-from align.io.manifest import Record, Stamp, digest_of
+from align.io.manifest import Record, Stamp
 from align.io.process import keep_freed_memory
 from align.io.reader import Text, open_text
 from align.io.resume import Blocks, check_input, check_run, finished, stamp
@@ -184,7 +184,6 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
         "columns": ",".join(map(str, options.input.columns)) or "all",
         "bad-lines": options.models.too_long,
         "bad-lines-file": options.bad_list,
-        **({"terms": digest_of(options.terms)} if options.terms else {}),
     }
 
 

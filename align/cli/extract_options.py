@@ -26,7 +26,6 @@ from align.cli.options import (
 )
 from align.cli.parser import Idle, Parser
 from align.cli.result_options import add_result_options, check_results
-from align.cli.terms import TERMS_IDLE
 from align.cli.translate import SEARCH, add_translate_options, check_translate, requested_search
 from align.core.settings import THRESHOLD
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
@@ -65,7 +64,6 @@ IDLE = (
     *WORKERS_IDLE,
     SIGNATURE_IDLE,
     MODEL_IDLE,
-    *TERMS_IDLE,
     Idle(("scores",), lambda args: args.format == "jsonl", "has no effect with -f jsonl, which always has them"),
     Idle(("scores",), lambda args: args.format == "giza", "has no effect with -f giza, which has no room for them"),
     *REVERSE_IDLE,
@@ -88,7 +86,6 @@ class Options(Asked):
         format: a key of `align.core.formats.FORMATS`.
         scores: whether to write them beside the links.
         words: what is a word, one of `align.models.divide.CUTS`.
-        terms: the file of a glossary to check, if there is one; the format is then jsonl.
         signature: whether to print the signature alone.
     """
 
@@ -100,7 +97,6 @@ class Options(Asked):
     format: str
     scores: bool
     words: str
-    terms: str | None
     signature: bool
 
 
@@ -161,7 +157,7 @@ def read_options(parser: Parser) -> Options:
     """The command line, checked."""
     _refuse_moved(parser, sys.argv[1:])
     args = parse_with_preset(parser)
-    text = read_input(parser, args, args.terms, one_side=args.translate)
+    text = read_input(parser, args, one_side=args.translate)
     keyboard = "-" in text.files and sys.stdin is not None and sys.stdin.isatty()
     if keyboard:  # where a slip is no reason to begin again
         parser.set_defaults(bad_lines="blank", buffer=1)
@@ -169,8 +165,6 @@ def read_options(parser: Parser) -> Options:
         text = replace(text, blank=args.bad_lines == "blank")
     refuse_statistical(parser, args)
     parser.refuse_idle(args, IDLE)
-    if args.terms:
-        args.format = "jsonl"
     check_results(parser, args, text)
     check_translate(parser, args)
     method = args.symmetrize or SOFT
@@ -185,7 +179,6 @@ def read_options(parser: Parser) -> Options:
         format=args.format,
         scores=args.scores,
         words=args.words,
-        terms=args.terms,
         models=requested_models(args, settings, reverse_settings),
         method=method,
         threshold=args.threshold if joined else THRESHOLD,

@@ -7,7 +7,6 @@ import os
 
 from align.cli.input_options import check_files
 from align.cli.options import add_output_option
-from align.cli.terms import add_terms_option
 from align.core.formats import FORMATS
 from align.io.reader import Input
 from align.models.divide import CUTS
@@ -53,18 +52,15 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         help="what links count on both sides: words between spaces; in text without spaces each character, each of "
         "the model's pieces, or what ICU's dictionaries take for a word",
     )
-    add_terms_option(group)
 
 
 def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
     """Refuse, with exit code 2, what cannot be written, or not so."""
     _check_bad_list(parser, args, text)
     if args.words != "spaces":
-        for name in ("reverse_model", "translate", "terms"):
+        for name in ("reverse_model", "translate"):
             if getattr(args, name):
                 parser.error(f"--words {args.words} does not go with --{name.replace('_', '-')}")
-    if args.terms in ("", "-"):  # read again to go on
-        parser.error("--terms needs the name of a file")
     if args.resume and args.output in (None, "-"):
         parser.error("--resume goes with -o FILE")
     if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):

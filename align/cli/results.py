@@ -9,7 +9,6 @@ from typing import BinaryIO, NamedTuple, cast
 
 from align.cli.common import open_output, say, write_links
 from align.cli.extract_options import PROGRAM, Options
-from align.cli.terms import open_glossary, write_checked
 from align.cli.translate import write_translation
 from align.core.types import Alignment, Skipped
 from align.io.manifest import Stamp
@@ -41,7 +40,6 @@ class Results:
 
     def __init__(self, text: Text, files: Files | Blocks, options: Options) -> None:
         self.blocks = files if isinstance(files, Blocks) else None
-        self._terms = open_glossary(options.terms) if options.terms else None
         self._text, self._files, self._options = text, files, options
         self._write = write_translation if options.search else write_links
 
@@ -53,10 +51,7 @@ class Results:
             alignment = replace(alignment, skipped=cast(Skipped, error.reason))
         if alignment.skipped and self._options.keyboard:
             say(f"{PROGRAM}: {error.what if error else alignment.skipped}")
-        if self._terms:
-            write_checked(self._files.out, alignment, self._terms)
-        else:
-            self._write(self._files.out, alignment, self._options.format, self._options.scores)
+        self._write(self._files.out, alignment, self._options.format, self._options.scores)
         if alignment.skipped and self._files.listing:
             row = (error.file, str(line), error.what) if error else (name, str(line), alignment.skipped)
             self._files.listing.write("\t".join(row).encode() + b"\n")

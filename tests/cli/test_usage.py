@@ -88,15 +88,11 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], program: str)
     [
         ("extract-align a --scores -f giza", "--scores has no effect with -f giza, which has no room for them"),
         ("extract-align a --scores -f jsonl", "--scores has no effect with -f jsonl, which always has them"),
-        ("extract-align a --terms b -f giza", "--format has no effect: --terms writes jsonl"),
-        ("extract-align a --terms b --scores", "--scores has no effect with --terms, which always writes them"),
         ("extract-align a --words pieces --translate", "--words pieces does not go with --translate"),
-        ("extract-align a --words pieces --terms b", "--words pieces does not go with --terms"),
         (
             "extract-align a --words characters --reverse-model b",
             "--words characters does not go with --reverse-model",
         ),
-        ("extract-align a --terms -", "--terms needs the name of a file"),
         ("extract-align a -o b --signature", "--output has no effect with --signature, which stdout gets"),
         ("extract-align a --resume", "--resume goes with -o FILE"),
         ("extract-align a --symmetrize soft", "--symmetrize goes with --reverse-model"),

@@ -22,7 +22,6 @@ from align.models.model_toml import parse_toml
 from align.training.recipe import read_recipe
 from align.transfer.columns import read_labelled
 from align.transfer.spans import read_annotated
-from align.transfer.terms import read_glossary
 from align.transfer.tree import read_markup
 
 LONG = 1_000_000
@@ -62,7 +61,6 @@ READERS: dict[str, Reader] = {
     "jsonl": lambda text: parse_jsonl(json.dumps({"links": [[text, text]]})),
     "scored": parse_scored,
     "scores": lambda text: parse_scored(f"0-0:{text}"),
-    "glossary": lambda text: read_glossary([text], "f"),
     "bitext": lambda text: drain(read_bitext([text], "f")),
     "words": lambda text: find_spans([text], "a"),
     "toml": parse_toml,
