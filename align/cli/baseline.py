@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -17,12 +16,10 @@ from align.cli.input_options import add_input_options, read_input, with_lines
 from align.cli.models import ModelRequest, Models, load_models
 from align.cli.options import (
     MAX_THREADS,
-    MODEL_IDLE,
     SIGNATURE_IDLE,
     add_output_option,
     add_quiet_option,
     add_signature_option,
-    add_text_options,
     new_parser,
     whole_number,
 )
@@ -51,15 +48,12 @@ EXAMPLES = """examples:
 """
 
 
-OF_PIECES = ("source_lang", "target_lang", "dictionaries", "tokenizer", "subwords", "subword_files")
-
 IDLE = (
     SIGNATURE_IDLE,
-    MODEL_IDLE,
-    Idle(OF_PIECES, lambda args: args.pieces is None, "goes with --pieces"),
+    Idle(("case",), lambda args: args.pieces, "has no effect with --pieces: the model's rules set the case"),
     Idle(
         ("case",),
-        lambda args: args.case == "keep" and args.pieces is None and TOOLS[args.tool].lower,
+        lambda args: args.case == "keep" and TOOLS[args.tool].lower,
         "keep has no effect: this tool lower-cases words itself",
     ),
     Idle(("append_test",), lambda args: args.train_source is None, "goes with --train-source and --train-target"),
@@ -119,20 +113,17 @@ def build_parser() -> Parser:
     group.add_argument(
         "--case",
         choices=CASES,
-        help="of the words (default: keep; eflomal always lowers it); with --pieces, of the model's text (default: "
-        "what model.toml says, else keep)",
+        help="of the words (default: keep; eflomal always lowers it)",
     )
     group.add_argument(
         "--threads", type=whole_number(1, MAX_THREADS), metavar="N", help="CPU threads (default: all cores)"
     )
-    group = parser.add_argument_group("pieces (by default the tool gets words)")
-    group.add_argument(
+    parser.add_argument(
         "--pieces",
         metavar="MODEL",
-        help="cut both texts into the pieces that this translation model reads; words are linked if any of their "
-        "pieces are: a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name",
+        help="cut both texts into the pieces that this translation model reads, instead of words; two words are linked "
+        "if any of their pieces are. MODEL is a bundled model, a folder, a fairseq checkpoint or a Hugging Face name",
     )
-    add_text_options(group)
     group = parser.add_argument_group("two directions")
     group.add_argument(
         "--symmetrize",
@@ -168,7 +159,7 @@ def read_options(parser: Parser) -> Options:
         input=with_lines(text, args.format),
         train=args.train_source and Input((args.train_source, args.train_target), parallel=True),
         append=args.append_test,
-        pieces=None if args.pieces is None else requested_pieces(args),
+        pieces=args.pieces and requested_pieces(args.pieces, args.threads),
         lower=args.case == "lower" or TOOLS[args.tool].lower,
         method=args.symmetrize,
         threads=args.threads or os.cpu_count() or 1,
@@ -179,15 +170,14 @@ def read_options(parser: Parser) -> Options:
     )
 
 
-def requested_pieces(args: argparse.Namespace) -> Models:
-    """The model of --pieces, of which nothing but its text rules will be used."""
-    options = ModelOptions(**{name: getattr(args, name) for name in (*OF_PIECES, "case")})
+def requested_pieces(model: str, threads: int | None) -> Models:
+    """Request a model of which only the text rules are used."""
     return Models(
-        ModelRequest(args.pieces, Settings(), options),
+        ModelRequest(model, Settings(), ModelOptions()),
         reverse=None,
         device="cpu",
         dtype="float32",
-        threads=args.threads,
+        threads=threads,
         workers=1,
         batch_tokens=None,
         buffer=BUFFER,

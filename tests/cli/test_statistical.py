@@ -88,22 +88,13 @@ def test_a_models_pieces_in_place_of_words(run: Callable[..., Result], write: Ca
     )
 
 
-def test_the_case_of_pieces_is_the_models(run: Callable[..., Result]) -> None:
-    lower, asked, kept = (
-        run(*APART, "--pieces", "de-en", "-f", "jsonl", *case) for case in ((), ("--case", "lower"), ("--case", "keep"))
-    )
-    assert lower.out == asked.out
-    assert b'"SEHEN"' in lower.out
-    signs = [result.err.splitlines()[-1] for result in (lower, asked, kept)]
-    assert signs[0] == signs[1] != signs[2]  # which name the model with its text rules
-
-
 def test_models_whose_pieces_cannot_be_had(run: Callable[..., Result], tmp_path: Path) -> None:
     failed(run(*APART, "--pieces", "nowhere"), "nowhere: no such file or folder, nor a bundled model")
     toy.save_model(tmp_path / "toy")
     (tmp_path / "toy" / "model.toml").write_text('source = "de"\ntarget = "en"\n[text]\nsubwords = "sentencepiece"\n')
     failed(run(*APART, "--pieces", "toy"), "toy: no sentencepiece file for de: name it with --subwords-file")
-    assert run(*APART, "--pieces", "toy", "--subwords", "none").code == 0
+    (tmp_path / "toy" / "model.toml").write_text('source = "de"\ntarget = "en"\n')
+    assert run(*APART, "--pieces", "toy").code == 0
     (tmp_path / "toy" / "dict.de.txt").unlink()
     failed(run(*APART, "--pieces", "toy"), "dict.de.txt: no such dictionary", "--dictionaries")
     (tmp_path / "empty").mkdir()
@@ -135,8 +126,8 @@ def test_signature_alone_runs_nothing(run: Callable[..., Result]) -> None:
         (("test", "--symmetrize", "soft"), "invalid choice: 'soft'"),
         (("test", "--train-source", "train.de"), "--train-source and --train-target go together"),
         (("test", "--append-test"), "--append-test goes with"),
-        (("test", "--tokenizer", "moses"), "--tokenizer goes with --pieces"),
-        (("test", "--pieces", "a", "--subwords", "none", "--subwords-file", "b"), "no effect with --subwords none"),
+        (("test", "--tokenizer", "moses"), "unrecognized arguments: --tokenizer moses"),
+        (("test", "--pieces", "a", "--case", "lower"), "--case has no effect with --pieces"),
         (("-s", "train.de"), "-s/--source and -t/--target go together"),
         (("--train-source", "-", "--train-target", "train.en"), "only one of the files can be stdin"),
         (("-o", "test", "test"), "-o would replace the input test"),
