@@ -23,7 +23,7 @@ from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
-from align.training.to_hugging_face import convert
+from examples.to_hugging_face import convert
 from tests import toy
 from tests.analysis.test_ablate import GOLD, PAIRS, TEXT
 from tests.conftest import ROOT

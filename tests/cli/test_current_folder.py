@@ -193,7 +193,7 @@ def test_a_service_does_not_look_there(trap: Path) -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="scripts/setup makes .venv with Python 3.11 or newer")
-@pytest.mark.parametrize("script", ["train_model", "train_bert", "convert_to_hf"])
+@pytest.mark.parametrize("script", ["train_model", "train_bert"])
 def test_scripts_look_nowhere_but_in_the_repository(trap: Path, tmp_path: Path, script: str) -> None:
     """Not even for what Python itself imports before it comes to us, which `-m` alone would find there."""
     scripts, programs = tmp_path / "root" / "scripts", tmp_path / "root" / ".venv" / "bin"

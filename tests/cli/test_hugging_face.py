@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from align import ModelError
 from align.cli import baseline, extract, sweep
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.folder import BUNDLED
-from align.training import to_hugging_face
-from align.training.to_hugging_face import convert
+from examples.to_hugging_face import convert
 from tests.cli.conftest import Result
 from tests.conftest import EXAMPLES, ROOT, needs_fast_align
 
@@ -47,29 +49,16 @@ def test_pieces_for_a_statistical_aligner(run_main: Callable[..., Result], moved
     assert "|pieces:huggingface:de-en@" in theirs.err
 
 
-def converted(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object) -> tuple[int, str]:
-    """The exit code of `scripts/convert_to_hf`, and what it says."""
-    monkeypatch.setattr("sys.argv", ["convert_to_hf", *map(str, words)])
-    return to_hugging_face.main(), capfd.readouterr().err
-
-
-def test_what_cannot_be_converted_is_said_in_one_line(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_model_that_cannot_be_converted_leaves_no_folder(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(BUNDLED / "de-en", model)
     (tmp_path / "file").write_text("", encoding="utf-8")
-    failures: list[tuple[object, object, str]] = [
-        ("de-en", tmp_path / "file", f"{tmp_path / 'file'}: File exists"),
-        ("de-en", tmp_path / "file" / "x", "Not a directory"),
-        (tmp_path / "nothing", tmp_path / "out", "no such"),
-    ]
-    for source, folder, message in failures:
-        code, error = converted(capfd, monkeypatch, source, folder)
-        assert code == 1
-        assert error.startswith("scripts/convert_to_hf: error: ")
-        assert message in error
-        assert error.count("\n") == 1
+    with pytest.raises(FileExistsError):
+        convert("de-en", tmp_path / "file")
+    with pytest.raises(NotADirectoryError):
+        convert("de-en", tmp_path / "file" / "x")
+    with pytest.raises(ModelError, match="no such"):
+        convert(str(tmp_path / "nothing"), tmp_path / "out")
     state = load_checkpoint(model / "checkpoint.pt")
     damages: list[tuple[str, torch.Tensor | None, str]] = [
         ("encoder.layers.0.fc1.weight", None, "encoder.layers.0.fc1.weight"),
@@ -79,15 +68,23 @@ def test_what_cannot_be_converted_is_said_in_one_line(
         weights = {**state["model"], name: weight}
         weights = {key: value for key, value in weights.items() if value is not None}
         torch.save({**state, "model": weights}, model / "checkpoint.pt")
-        code, error = converted(capfd, monkeypatch, model, tmp_path / "out")
-        assert (code, error.count("\n")) == (1, 1)
-        assert message in error
+        with pytest.raises(ValueError, match=message):
+            convert(str(model), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_nothing_outside_of_the_folder_is_converted(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_program_converts_or_says_why_not(tmp_path: Path) -> None:
+    program = [sys.executable, "examples/to_hugging_face.py"]
+    subprocess.run([*program, "de-en", tmp_path / "moved"], cwd=ROOT, check=True)
+    assert (tmp_path / "moved" / "model.safetensors").exists()
+    result = subprocess.run(
+        [*program, "de-en", tmp_path / "moved" / "model.toml"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith("examples/to_hugging_face.py: error: ")
+
+
+def test_nothing_outside_of_the_folder_is_converted(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(BUNDLED / "de-en", model)
     (model / "dict...").mkdir()
@@ -95,9 +92,8 @@ def test_nothing_outside_of_the_folder_is_converted(
     (tmp_path / "secret" / "de.spm").write_bytes(b"secret")
     text = (model / "model.toml").read_text(encoding="utf-8")
     (model / "model.toml").write_text(text.replace('source = "de"', 'source = "../secret/de"'), encoding="utf-8")
-    code, error = converted(capfd, monkeypatch, model, tmp_path / "out")
-    assert code == 1
-    assert "model.toml: '../secret/de' is not a language code" in error
+    with pytest.raises(ValueError, match=r"model\.toml: '\.\./secret/de' is not a language code"):
+        convert(str(model), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

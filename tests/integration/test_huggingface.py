@@ -20,7 +20,7 @@ from align import Aligner, Pair, Search, load, read_text, translate
 from align.core.errors import ModelError
 from align.models.huggingface.tokenizer_json import read_tokenizer
 from align.models.model_toml import ModelOptions
-from align.training.to_hugging_face import convert
+from examples.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import EXAMPLES, SHARED
 from tests.hostile.code import pickles

@@ -15,7 +15,7 @@ from align import Aligner, IdPair, Pair, load, translate, two_way, words_of_offs
 from align.core.aligner import Direction
 from align.core.types import Pieces
 from align.io.pool import processes
-from align.training.to_hugging_face import convert
+from examples.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import example_pairs, plain
 from tests.hugging import options

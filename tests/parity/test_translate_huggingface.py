@@ -16,7 +16,7 @@ from align.core.batching import BATCH_TOKENS
 from align.core.settings import Search
 from align.io.pool import processes
 from align.models.huggingface.translator import HuggingFaceTranslator
-from align.training.to_hugging_face import convert
+from examples.to_hugging_face import convert
 from tests import hugging
 from tests.conftest import example_pairs
 from tests.hugging import options

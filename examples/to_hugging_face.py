@@ -2,6 +2,8 @@
 
 Its weights are the same, by the same names; FSMT computes what fairseq's Transformer does where that has layer norms
 after its sums, positions as sines, and no parts that came later.
+
+Run it with `python examples/to_hugging_face.py MODEL FOLDER`.
 """
 
 from __future__ import annotations
@@ -15,8 +17,6 @@ from typing import Any
 
 from torch import Tensor
 
-from align.cli.common import run
-from align.cli.parser import Parser
 from align.models.engine.builder import KEPT
 from align.models.fairseq.architecture import UNUSED, upgraded
 from align.models.fairseq.checkpoint import load_checkpoint
@@ -25,8 +25,6 @@ from align.models.fairseq.settings import model_settings, saved_settings
 from align.models.folder import find_model
 from align.models.load import load
 from align.models.model_toml import ModelOptions
-
-PROGRAM = "scripts/convert_to_hf"
 
 OTHER_SHAPES = (
     *(f"{side}_{name}" for side in ("encoder", "decoder") for name in ("normalize_before", "learned_pos")),
@@ -94,7 +92,7 @@ VOCABULARIES = ("vocab.json", "target_vocab.json")
 
 
 def _config(settings: Any, languages: tuple[str, str], sizes: list[int], weights: dict[str, Tensor]) -> dict[str, Any]:
-    """What config.json has to say."""
+    """Return the content of config.json."""
     return {
         "model_type": "fsmt",
         "architectures": ["FSMTForConditionalGeneration"],
@@ -123,14 +121,8 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-def main() -> int:
-    """Entry point of `scripts/convert_to_hf`."""
-    parser = Parser(prog=PROGRAM, description=__doc__.partition("\n")[0])
-    parser.add_argument("model", help="name of a bundled model, or a folder with a model.toml")
-    parser.add_argument("folder", type=Path, help="where to")
-    args = parser.parse_args()
-    return run(PROGRAM, lambda: convert(args.model, args.folder))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        convert(sys.argv[1], Path(sys.argv[2]))
+    except (OSError, ValueError) as error:
+        sys.exit(f"{sys.argv[0]}: error: {error}")
