@@ -6,16 +6,15 @@ import argparse
 from typing import BinaryIO
 
 from align.cli.common import write_links
-from align.cli.options import number_up_to, whole_number
+from align.cli.options import whole_number
 from align.core.formats import FORMATS, WITH_WORDS
 from align.core.settings import Search
 from align.core.types import Alignment
 
-DEFAULT = Search()
 MAX_BEAM = 1000
 """Each step scores beam times vocabulary; translations get worse, not better, long before a beam so wide."""
 
-SEARCH = ("beam", "length_penalty", "max_len_a", "max_len_b", "allow_unk")
+SEARCH = ("beam", "allow_unk")
 
 
 def add_translate_options(parser: argparse.ArgumentParser, written: str = "`translation ||| links`") -> None:
@@ -32,24 +31,7 @@ def add_translate_options(parser: argparse.ArgumentParser, written: str = "`tran
         help=f"lines of the input, or of -s FILE, are source sentences; write {written} for each",
     )
     group.add_argument(
-        "--beam", type=whole_number(1, MAX_BEAM), default=DEFAULT.beam, metavar="N", help="width of the beam search"
-    )
-    group.add_argument(
-        "--length-penalty",
-        type=number_up_to(10),
-        default=DEFAULT.length_penalty,
-        metavar="P",
-        help="below 1 favours short translations, above 1 long ones",
-    )
-    group.add_argument(
-        "--max-len-a",
-        type=number_up_to(10),
-        default=DEFAULT.max_len_a,
-        metavar="A",
-        help="at most A pieces for each of the source's and B more, and never more than the model takes",
-    )
-    group.add_argument(
-        "--max-len-b", type=whole_number(1), default=DEFAULT.max_len_b, metavar="B", help="the B of --max-len-a"
+        "--beam", type=whole_number(1, MAX_BEAM), default=Search().beam, metavar="N", help="width of the beam search"
     )
     group.add_argument(
         "--allow-unk",

@@ -60,7 +60,7 @@ def test_both_sides_are_as_they_stand_in_the_input(run: Callable[..., Result], w
 
 
 def test_offsets_of_a_translation_are_in_what_is_written(run: Callable[..., Result]) -> None:
-    translated = run("--translate", "--beam", 1, "--max-len-b", 5, "-f", "offsets", stdin=" das  haus\n\n").out.decode()
+    translated = run("--translate", "--beam", 1, "-f", "offsets", stdin=" das  haus\n\n").out.decode()
     line, blank, _ = translated.split("\n")
     translation, links = line.split(" ||| ")
     assert blank == ""

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import align
+from align import Search
 from align.cli import extract
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.fairseq.translator import FairseqTranslator
@@ -98,24 +99,15 @@ def test_formats(run: Callable[..., Result], trained: Path) -> None:
 
 
 def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
-    lines = run("text", "--beam", 3, "--length-penalty", "0.6").err.splitlines()
+    lines = run("text", "--beam", 3).err.splitlines()
     assert lines[1] == "extract-align: layer 1, all heads (as asked)"
     assert lines[2].startswith("extract-align: 6 lines, 1 blank, 0 bad, ")
-    assert lines[3].endswith(
-        f"|output|sum/mean|null:eos|threshold:0.5|translate:beam3-penalty0.6|v:{align.__version__}"
-    )
+    assert lines[3].endswith(f"|output|sum/mean|null:eos|threshold:0.5|translate:beam3|v:{align.__version__}")
 
 
 def test_signature_alone(run: Callable[..., Result]) -> None:
     assert b"|translate:beam5|" in run("-q", "--signature", stdin="never read").out
-    assert b"|translate:beam2-length0.5x+9|" in run(
-        "-q", "--signature", "--beam", 2, "--max-len-a", "0.5", "--max-len-b", 9
-    ).out  # fmt: skip
-
-
-def test_how_long_a_translation_may_get(run: Callable[..., Result]) -> None:
-    result = run("-q", "--max-len-a", 0, "--max-len-b", 2, stdin="das haus ist alt und gross\n")
-    assert len(result.out.decode().split(" ||| ")[0].split()) == 2
+    assert b"|translate:beam2-unk|" in run("-q", "--signature", "--beam", 2, "--allow-unk").out
 
 
 def test_with_a_reverse_model(plain: Callable[..., Result], tmp_path: Path) -> None:
@@ -137,8 +129,11 @@ def test_with_a_reverse_model(plain: Callable[..., Result], tmp_path: Path) -> N
 # Translations that could tear a line
 
 
-def test_no_translation_tears_its_line(run_main: Callable[..., Result], tmp_path: Path) -> None:
+def test_no_translation_tears_its_line(
+    run_main: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A model whose dictionary has nothing but separators writes them, and each line is still one of two fields."""
+    monkeypatch.setattr("align.cli.translate.Search", partial(Search, max_len_a=0, max_len_b=4))
     model = toy.save_model(tmp_path / "toy")
     torn = ["|||", "||||", "a|||b", "|||||||", "x\u2028y", "\x85|||", "\u2029", "\x1c", "|", "||", "\u00a0|||", "|||c"]
     toy.save_dictionary(tmp_path / "toy" / "dict.en.txt", torn)
@@ -151,7 +146,7 @@ def test_no_translation_tears_its_line(run_main: Callable[..., Result], tmp_path
         state["model"][weight][:4] = 0.0  # <unk> is what random weights would write
         state["model"][bias].normal_(std=0.5)
         torch.save(state, model)
-        arguments = ("-q", "-m", model, "--translate", "--max-len-a", 0, "--max-len-b", 4)
+        arguments = ("-q", "-m", model, "--translate")
         result = run_main(extract.main, *arguments, stdin="das\nhaus ist\nund\n")
         lines = result.out.decode().splitlines()  # at whatever Python takes for the end of a line
         assert (result.code, result.out.count(b"\n"), len(lines)) == (0, 3, 3)
@@ -235,12 +230,7 @@ def test_a_bitext_is_warned_about_once(run: Callable[..., Result]) -> None:
         (("--translate", "-s", "a", "b"), "either FILE or -s FILE"),
         (("--translate", "-f", "naacl"), "-f naacl has no room for translations"),
         (("--beam", "3"), "--beam goes with --translate"),
-        (("--length-penalty", "0.5"), "--length-penalty goes with --translate"),
-        (("--max-len-a", "2"), "--max-len-a goes with --translate"),
-        (("--max-len-b", "2"), "--max-len-b goes with --translate"),
         (("--translate", "--beam", "0"), "'0' is not a number from 1"),
-        (("--translate", "--length-penalty", "nan"), "'nan' is not a number from 0 to 10"),
-        (("--translate", "--max-len-a", "x"), "'x' is not a number from 0 to 10"),
         (("-s", "a"), "-s/--source and -t/--target go together"),
     ],
 )

@@ -17,6 +17,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
+from align import Search
 from align.cli import common, extract, models
 from align.core import stream
 from align.io import pool as workers
@@ -71,10 +72,13 @@ def put(lines: list[str]) -> None:
         ("text", "-f", "jsonl", "--position", "both", "-o", "links.gz"),
         ("one", "two", "--reverse-model", REVERSE, "--scores", "-o", "links"),
         ("text", "--reverse-model", REVERSE, "--symmetrize", "union", "-f", "naacl", "--layer", 1, "-o", "links"),
-        ("de", "--translate", "--beam", 1, "--max-len-b", 5, "-f", "jsonl", "-o", "links"),
+        ("de", "--translate", "--beam", 1, "-f", "jsonl", "-o", "links"),
     ],
 )
-def test_the_same_bytes(run: Callable[..., Result], tmp_path: Path, arguments: tuple[object, ...]) -> None:
+def test_the_same_bytes(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
+) -> None:
+    monkeypatch.setattr("align.cli.translate.Search", partial(Search, max_len_b=5))
     lines = random_lines(1300)
     lines[600] = lines[1250] = " ".join(["das"] * 50) + " ||| the"
     lines[700], lines[1299] = "\udcff ||| the", "no second side"
