@@ -53,33 +53,3 @@ def apply_rules(sweep: Sweep) -> Iterator[RuleChoice]:
                 if rates is not None and np.isfinite(rates[s, p]).any():
                     best = _best(-np.nan_to_num(rates[s, p], nan=2.0), allowed)
                     yield RuleChoice(score, position, f"lowest AER, {among}", True, *best)
-
-
-class Correlation(NamedTuple):
-    """How mean norm goes with the AER of the norm score, over n layers or heads; None where it is not defined."""
-
-    position: Position
-    over: str
-    n: int
-    spearman: float | None
-    spearman_p: float | None
-    pearson: float | None
-    pearson_p: float | None
-
-
-def correlate(sweep: Sweep) -> Iterator[Correlation]:
-    """Spearman's and Pearson's correlation of mean norm and AER, over layers and over single heads (scipy.stats).
-
-    Raises:
-        ValueError: the sweep was made without gold.
-    """
-    from scipy.stats import pearsonr, spearmanr
-
-    rates = sweep.rates()[SCORES.index("norm")]  # [2, C]
-    layers = np.array([cell.head == "all" for cell in sweep.cells])
-    for p, position in enumerate(POSITIONS):
-        for over, cells in (("layers", layers), ("heads", ~layers)):
-            norm, rate = sweep.norm[p, cells], rates[p, cells]
-            defined = len(norm) > 2 and np.isfinite(rate).all() and np.ptp(norm) > 0 and np.ptp(rate) > 0
-            values = [float(x) for test in (spearmanr, pearsonr) for x in test(norm, rate)] if defined else [None] * 4
-            yield Correlation(position, over, len(norm), *values)

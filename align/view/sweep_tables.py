@@ -1,4 +1,4 @@
-"""The tables of `sweep-align`: error rates by cell, what each rule takes, correlations, and the counts behind them."""
+"""The tables of `sweep-align`: error rates by cell, what each rule takes, and the counts behind them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from align.core.consistency import MIN_PAIRS
 from align.core.errors import Argument, as_argument
 from align.core.types import Head
 from align.evaluation.metrics import SAMPLES, SEED, estimate
-from align.evaluation.rules import apply_rules, correlate
+from align.evaluation.rules import apply_rules
 from align.evaluation.swept import POSITIONS, SCORES, Sweep
 from align.evaluation.tables import Best, Column, Rows, Value, interval, percent
 from align.view.findings import Table, write_tables
@@ -138,14 +138,6 @@ def best_of_all(swept: Sweep, spell: Callable[[Argument], str] = as_argument) ->
         yield f"best {how}: {' '.join(spell(Argument(*argument)) for argument in setting.items())}"
 
 
-def correlation_table(swept: Sweep) -> tuple[list[Column], Rows]:
-    """Mean norm and AER of the norm score, over layers and over heads."""
-    columns = [Column("position", "position"), Column("over", "mean norm and AER over"), Column("n", "n")]
-    for name in ("spearman", "pearson"):
-        columns += [Column(name, name.title(), 2), Column(f"{name}_p", "p", 4)]
-    return columns, [correlation._asdict() for correlation in correlate(swept)]
-
-
 def count_rows(swept: Sweep, per_sentence: bool) -> Iterator[dict[str, Any]]:
     """Integer counts of every setting, of the whole text or of each sentence with gold."""
     names = ("in_sure", "in_possible", "links", "sure")
@@ -212,7 +204,6 @@ def report(
     tables = {
         "cells": cell_table(swept, complete, named=for_programs),
         "norms": norm_table(swept, complete),
-        **({} if swept.counts is None else {"correlation": correlation_table(swept)}),
         "rules": rule_table(swept, samples, seed, in_columns=for_programs),
     }
     best = list(best_of_all(swept, spell))

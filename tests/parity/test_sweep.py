@@ -17,7 +17,7 @@ from align.core.scores import cell_scores, target_rows
 from align.core.types import Cell, Links
 from align.evaluation.link_formats import make_gold
 from align.evaluation.metrics import aer, count
-from align.evaluation.rules import apply_rules, correlate
+from align.evaluation.rules import apply_rules
 from align.evaluation.sweep import sweep
 from align.evaluation.swept import POSITIONS, SCORES, Sweep
 from tests.conftest import example_pairs, plain
@@ -161,15 +161,3 @@ def test_rules_without_gold_name_no_oracle_and_agreement_names_two_cells(found: 
         "agreement of directions, layers": (0, 5),
         "agreement of directions, heads": (4, 6),
     }
-
-
-def test_correlations_of_norm_and_error(found: Sweep) -> None:
-    norm = -aer(found.counts.sum(0))[1] if found.counts is not None else None
-    assert norm is not None
-    for correlation in correlate(replace(found, norm=norm)):
-        assert (correlation.spearman, correlation.pearson) == (pytest.approx(-1), pytest.approx(-1))
-    constant = list(correlate(replace(found, norm=np.ones((2, 15)))))
-    assert [correlation.n for correlation in constant] == [3, 12, 3, 12]
-    assert all(correlation.spearman is None and correlation.pearson_p is None for correlation in constant)
-    with pytest.raises(ValueError, match="without gold"):
-        list(correlate(replace(found, counts=None)))
