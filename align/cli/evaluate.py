@@ -27,7 +27,6 @@ from align.evaluation.tables import percent, writer
 from align.io.reader import name_shown, read_text
 from align.io.signature import signature
 from align.view.error_tables import count_notes, draw_errors, error_table, score_table, sentence_table
-from align.view.page import System, make_page
 
 PROGRAM = "eval-align"
 
@@ -38,13 +37,12 @@ EXAMPLES = """examples:
   eval-align -g gold.talp links                          AER, precision, recall, F1, with intervals
   eval-align -g test.wa.nonullalign -s test.e -t test.f a.talp b.talp --paired permutation
   eval-align -g gold.talp links --errors 5 -s test.de -t test.en          the five worst sentences, drawn
-  eval-align -g gold.talp links --html page.html -s test.de -t test.en    all sentences, for a browser
   eval-align -g gold.talp links -b                       the number alone
 """
 
 
 IDLE = (
-    Idle(("out_of_range", "html"), lambda args: args.source is None, "needs the text: -s and -t"),
+    Idle(("out_of_range",), lambda args: args.source is None, "needs the text: -s and -t"),
     Idle(
         ("paired", "samples", "seed"),
         lambda args: args.per_sentence or args.errors or args.brief,
@@ -77,7 +75,6 @@ class Options:
         format: of the tables.
         wide: whether text has all columns, not only those that fit a terminal.
         width: digits behind the point.
-        html: the file of a page with all sentences, if there is to be one.
     """
 
     hypotheses: Sequence[str]
@@ -93,7 +90,6 @@ class Options:
     format: str
     wide: bool
     width: int
-    html: str | None
 
     @property
     def intervals(self) -> tuple[str, ...]:
@@ -142,9 +138,6 @@ def build_parser() -> Parser:
     group.add_argument(
         "-w", "--width", type=whole_number(0, MOST_DIGITS), default=2, metavar="N", help="digits behind the point"
     )
-    group.add_argument(
-        "--html", metavar="FILE", help="also write all sentences as one HTML file, as view-align does; needs -s and -t"
-    )
     return parser
 
 
@@ -155,10 +148,6 @@ def read_options(parser: Parser) -> Options:
         parser.error("only one file can be stdin")
     if (args.source is None) != (args.target is None):
         parser.error("-s/--source and -t/--target go together")
-    if args.html is not None:
-        if args.html == "-":
-            parser.error("--html needs the name of a file: stdout has the table")
-        check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.html, "--html")
     parser.refuse_idle(args, IDLE)
     if args.paired and len(args.hypotheses) < 2:
         parser.error("--paired compares systems: name two files or more")
@@ -178,7 +167,6 @@ def read_options(parser: Parser) -> Options:
         format=args.format,
         wide=args.wide,
         width=args.width,
-        html=args.html,
     )
 
 
@@ -197,14 +185,14 @@ def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedL
     files = [read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))]
     for name in options.hypotheses:
         shown = name_shown(name)
-        files.append(read_as("hyp", name, options.hyp_options, text, shown, scored=bool(options.html)))
+        files.append(read_as("hyp", name, options.hyp_options, text, shown))
     gold, *hypotheses = match_lengths(files) if text is None else files
     warn_if_exchanged(gold, hypotheses)
     return gold, hypotheses
 
 
-def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str, list[System]]:
-    """Read the files and judge the systems: the report, with short names, its signature, and the page's systems.
+def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
+    """Read the files and judge the systems; return the report, with short names, and its signature.
 
     Raises:
         DataError: a file is ambiguous, or does not belong to the others.
@@ -223,8 +211,7 @@ def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str, l
     parts = {"gold": gold.kind, "hyp": kinds, **report.signature_parts()}
     names = short_names(options.hypotheses)
     systems = [replace(system, name=name) for system, name in zip(report.systems, names, strict=True)]
-    shown = [System(name, file.links, file.scores) for name, file in zip(names, hypotheses, strict=True)]
-    return replace(report, systems=systems), signature(parts, "AER"), shown
+    return replace(report, systems=systems), signature(parts, "AER")
 
 
 def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: str) -> str:
@@ -246,7 +233,7 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
 
 
 def print_report(options: Options) -> None:
-    """Read the files, judge the systems, and write the report to stdout, and the page to its file.
+    """Read the files, judge the systems, and write the report to stdout.
 
     Raises:
         DataError: a file is ambiguous, or does not belong to the others.
@@ -254,10 +241,7 @@ def print_report(options: Options) -> None:
     text = None
     if options.text:
         text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
-    report, sign, systems = judge(options, text)
-    if options.html and text is not None:
-        with open_output(options.html) as page:
-            page.write(make_page(text, systems, report.gold, signature=sign).encode())
+    report, sign = judge(options, text)
     with open_output(None) as out:
         out.write(tables(options, report, text, sign).encode("utf-8", "backslashreplace") + b"\n")
 

@@ -1,4 +1,4 @@
-"""`view-align` and `eval-align --html` from the outside: the page, what is said of it, and bad input."""
+"""`view-align` from the outside: the page, what is said of it, and bad input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import evaluate, view
+from align.cli import view
 from tests.cli.conftest import Result, failed
 from tests.conftest import EXAMPLES
 from tests.corpora import GOLD, ONE, SOURCE, TARGET, TWO
@@ -36,15 +36,6 @@ def test_systems_beside_gold(run: Callable[..., Result], tmp_path: Path) -> None
     assert [(system["name"], system["aer"]) for system in data["systems"]] == [("one", 10.0), ("two", 18.18)]
     assert data["pairs"][0]["source"] == ["a", "b", "c"]
     assert data["signature"].startswith("AER|gold:talp-0|hyp:pharaoh-0|n:3|v:")
-
-
-def test_eval_align_writes_the_same_page(
-    run: Callable[..., Result], run_main: Callable[..., Result], tmp_path: Path
-) -> None:
-    run("one", "two", "-g", "gold", *TEXT, "-o", "page.html")
-    result = run_main(evaluate.main, "one", "two", "-g", "gold", *TEXT, "--html", "other.html", "-b")
-    assert (result.code, result.out, result.err) == (0, b"10.00\n18.18\n", "")
-    assert (tmp_path / "other.html").read_bytes() == (tmp_path / "page.html").read_bytes()
 
 
 def test_to_stdout_without_gold_and_without_a_word(run: Callable[..., Result], write: Callable[..., None]) -> None:
@@ -92,13 +83,6 @@ def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], rea
     result = run(*arguments)
     assert (result.code, result.out) == (2, b"")
     assert f"view-align: error: {reason}\n" in result.err
-
-
-def test_a_page_needs_its_text_and_a_name(run: Callable[..., Result], run_main: Callable[..., Result]) -> None:
-    call = partial(run_main, evaluate.main, "one", "-g", "gold")
-    assert "--html needs the text: -s and -t\n" in call("--html", "page.html").err
-    assert "--html needs the name of a file" in call("--html", "-", *TEXT).err
-    assert "--html would replace the input gold" in call("--html", "gold", *TEXT).err
 
 
 def test_bad_input(run: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:
