@@ -10,7 +10,6 @@ from torch import Tensor
 
 from align.core.norms import gram, head_products, source_norms, vector_norms
 from align.core.types import PARTS, Part
-from align.models.engine.forking import under_way
 from align.models.engine.forward import Layer, Padded, Transformer
 from align.models.engine.kept import Kept
 from align.models.engine.layers import Layout
@@ -88,9 +87,9 @@ class Inside:
             steps: what the decoder reads `[B, T]`, likewise; None where only the encoder is asked for.
             parts: which.
         """
-        with under_way():
-            return iter(self._record(source, steps, parts))
+        return iter(self._record(source, steps, parts))
 
+    @torch.inference_mode()
     def states(self, source: Padded) -> Tensor:
         """The encoder's vectors: what goes into its first layer, and what comes out of each `[B, L+1, S, D]`.
 
@@ -99,15 +98,14 @@ class Inside:
         Args:
             source: what the encoder reads `[B, S]`, on the model's device.
         """
-        with under_way(), torch.inference_mode():
-            columns = Layout.of(source.kept)
-            stack = self._transformer.encoder
-            states = [stack.embedding(columns.flatten(source.ids[..., None])[:, 0], columns)]  # [N, D]
-            for layer in stack.layers:
-                states.append(layer.feed(layer.attend(states[-1], columns)))
-            if stack.norm:
-                states[-1] = stack.norm(states[-1])
-            return torch.stack([columns.pad(state) for state in states], 1)
+        columns = Layout.of(source.kept)
+        stack = self._transformer.encoder
+        states = [stack.embedding(columns.flatten(source.ids[..., None])[:, 0], columns)]  # [N, D]
+        for layer in stack.layers:
+            states.append(layer.feed(layer.attend(states[-1], columns)))
+        if stack.norm:
+            states[-1] = stack.norm(states[-1])
+        return torch.stack([columns.pad(state) for state in states], 1)
 
     @torch.inference_mode()
     def _record(self, source: Padded, steps: Padded | None, parts: Collection[Part]) -> list[LayerAttention]:

@@ -19,7 +19,6 @@ from align.core.batching import BATCH_TOKENS
 from align.core.errors import ModelError, PairError
 from align.core.norms import head_products
 from align.core.types import Pair, Part
-from align.models.engine.forking import under_way
 from align.models.fingerprint import fingerprint
 from align.models.huggingface.files import weight_files
 
@@ -69,7 +68,7 @@ class EncoderModel:
         """See `Layered.states`."""
 
         def run(batch: Sequence[Encoded[Any]]) -> Iterator[States]:
-            with under_way(), torch.inference_mode():
+            with torch.inference_mode():
                 found = self._forward(*self._padded(batch), output_hidden_states=True).hidden_states
             states = torch.stack(found).transpose(0, 1).numpy(force=True)  # [B, L+1, S, D]
             for n, one in enumerate(batch):
@@ -86,7 +85,7 @@ class EncoderModel:
             segments: that they are of `[B, S]`.
         """
         values: list[Tensor] = []  # of each layer [B, S, H d]
-        with ExitStack() as hooks, under_way(), torch.inference_mode():
+        with ExitStack() as hooks, torch.inference_mode():
             for linear in self._values:
                 hook = linear.register_forward_hook(lambda module, args, output: values.append(output))
                 hooks.callback(hook.remove)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
@@ -12,10 +13,12 @@ from torch import Tensor
 
 from align.core import types
 from align.core.norms import head_products
-from align.models.engine.forking import under_way
 from align.models.engine.kept import Kept
 from align.models.engine.layers import Block, CrossAttention, Embedding, Layout, Norm, RootNorm, SelfAttention
 from align.models.engine.linear import Linear
+
+# OpenMP's threads stay in the parent of a fork, and torch would wait for them forever.
+os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 class Padded(NamedTuple):
@@ -113,6 +116,7 @@ class Transformer:
             x = layer.feed(layer.attend(x, layout))
         return self.encoder.norm(x) if self.encoder.norm else x
 
+    @torch.inference_mode()
     def record(self, source: Padded, steps: Padded, layers: Sequence[int]) -> Iterator[types.CrossAttention]:
         """Cross-attention of some decoder layers, in one pass that ends with the last of them.
 
@@ -121,11 +125,6 @@ class Transformer:
             steps: what the decoder reads `[B, T]`, likewise.
             layers: from 1, lowest first.
         """
-        with under_way():
-            return iter(self._record(source, steps, layers))
-
-    @torch.inference_mode()
-    def _record(self, source: Padded, steps: Padded, layers: Sequence[int]) -> list[types.CrossAttention]:
         columns, rows = Layout.of(source.kept), Layout.of(steps.kept)
         encoded = self.encode(columns.flatten(source.ids[..., None])[:, 0], columns)
         x = self.decoder.embedding(rows.flatten(steps.ids[..., None])[:, 0], rows)
@@ -141,4 +140,4 @@ class Transformer:
             if number < layers[-1]:
                 context = layer.cross.context(weights, values, rows)
                 x = layer.feed(layer.cross_block.leave(context, x))
-        return recorded
+        return iter(recorded)

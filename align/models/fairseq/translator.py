@@ -9,7 +9,6 @@ import torch
 from align.core.batching import BATCH_TOKENS, of_one_length
 from align.core.settings import Search
 from align.models.detokenize import UNKNOWN, Detokenizer
-from align.models.engine.forking import under_way
 from align.models.fairseq.packed import pack
 from align.models.recorder import ModelRecorder
 
@@ -59,7 +58,7 @@ class FairseqTranslator:
         """Translate a batch of sentences of one length."""
         tokens = torch.tensor(sources, device=self._recorder.device)  # [B, S]
         lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
-        with self._recorder.turn, under_way():
+        with self._recorder.turn:
             beams = self._generator.generate(None, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
         specials, unknown = self._dictionary.nspecial, self._dictionary.unk()
         for hypotheses in beams:

@@ -10,7 +10,6 @@ import torch
 from align.core.batching import BATCH_TOKENS, of_one_length
 from align.core.settings import Search
 from align.models.detokenize import UNKNOWN, Detokenizer
-from align.models.engine.forking import under_way
 from align.models.huggingface.text import Text
 from align.models.recorder import ModelRecorder
 
@@ -54,7 +53,7 @@ class HuggingFaceTranslator:
         """Translate a batch of sentences of one length."""
         tokens = torch.tensor(sources, device=self._recorder.device)  # [B, S]
         settings = self._settings(tokens.shape[1])
-        with self._recorder.turn, under_way():
+        with self._recorder.turn:
             found = self._model.generate(tokens, attention_mask=torch.ones_like(tokens), generation_config=settings)
         return [self._words(ids) for ids in found[:, len(self._recorder.start) :].tolist()]
 
