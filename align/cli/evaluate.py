@@ -227,7 +227,7 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
         columns, rows = sentence_table(report, options.width)
     else:
         columns, rows = score_table(
-            report, options.width, options.intervals, options.for_programs, options.format in ("latex", "markdown")
+            report, options.width, options.intervals, options.for_programs, options.format == "latex"
         )
     return writer(options.format, options.wide)(columns, rows, sign, count_notes(report))
 

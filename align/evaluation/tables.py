@@ -1,4 +1,4 @@
-"""Tables of results as text, JSON, TSV, LaTeX or Markdown, with the signature where each of them has a place for it."""
+"""Tables of results as text, JSON, TSV or LaTeX, with the signature where each of them has a place for it."""
 
 from __future__ import annotations
 
@@ -101,21 +101,15 @@ LATEX_SIGNS: dict[str, str | int | None] = {
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
     **{"[": "{[}", "*": "{*}"},  # either belongs to the \\ of the row before, where a row begins with it
 }
-MARKDOWN_SIGNS: dict[str, str | int | None] = {sign: f"\\{sign}" for sign in "\\|*<`"}
 
 
 def _escape_latex(text: str) -> str:
     return text.translate(str.maketrans(LATEX_SIGNS)).replace("--", "-{}-")
 
 
-def _escape_markdown(text: str) -> str:
-    return text.translate(str.maketrans(MARKDOWN_SIGNS))
-
-
 TEXT = _Style(str, "-", "–", "*{}")
 TSV = _Style(str, "-", " to ", "{}", thousands=False)
 LATEX = _Style(_escape_latex, "$-$", "--", r"\textbf{{{}}}")
-MARKDOWN = _Style(_escape_markdown, "-", "–", "**{}**")
 
 
 def _rounded(value: Value, column: Column) -> Any:
@@ -249,19 +243,11 @@ def as_latex(columns: Sequence[Column], rows: Rows, signature: str, notes: Seque
     return "\n".join((*comments, begin, table, "\\end{tabular}"))
 
 
-def as_markdown(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
-    """A table for READMEs, the best numbers in bold, and the signature below."""
-    heads = [column.head for column in columns]
-    table = _tabulate(_cells(columns, rows, MARKDOWN), _are_words(columns, rows), "github", headers=heads)
-    return "\n\n".join((table, *notes, f"`{signature}`"))
-
-
 TABLES: dict[str, Callable[[Sequence[Column], Rows, str, Sequence[str]], str]] = {
     "text": as_text,
     "json": as_json,
     "tsv": as_tsv,
     "latex": as_latex,
-    "markdown": as_markdown,
 }
 
 

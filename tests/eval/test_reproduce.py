@@ -27,7 +27,7 @@ def reproduce(data: Path, command: Callable[..., Result]) -> Callable[..., Resul
 
 @needs_fast_align
 def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[..., Result]) -> None:
-    result = reproduce("-f", "markdown")
+    result = reproduce("-f", "tsv")
     assert result.code == 0, result.err
     assert "absent: missing" in result.err
     assert "without giza (toy text): GIZA++ is not installed" in result.err
@@ -37,7 +37,7 @@ def test_tables_of_two_models_and_two_aligners(data: Path, reproduce: Callable[.
         assert sign.startswith("# reproduce|toy|gold:toy|fairseq:de-en@")
         assert "|pieces:fairseq:de-en@" in sign
         assert "|trained:train+test|ci:percentile-1000|test:permutation-10000|seed:12345|v:" in sign
-        assert f"| {next(iter(tables[name][0].values()))} " in result.out
+        assert f"\n{next(iter(tables[name][0].values()))}\t" in result.out
     assert len(tables["layers"]) == 4
     assert all("(" in row["layer_1"] for row in tables["layers"])  # a deviation over the two models
     assert {row["model"] for row in tables["rules"]} == {"1", "2"}

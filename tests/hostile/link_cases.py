@@ -160,7 +160,7 @@ def _options(draw: random.Random, text: bool, systems: int, base: int) -> list[s
     if mode == ["-b"]:
         return options + mode
     options += mode
-    return options + (["-f", draw.choice(("json", "tsv", "latex", "markdown"))] if draw.random() < 0.6 else [])
+    return options + (["-f", draw.choice(("json", "tsv", "latex"))] if draw.random() < 0.6 else [])
 
 
 LABELS = ("O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC")

@@ -265,11 +265,6 @@ def test_names_are_folded_where_a_table_is_too_wide() -> None:
                 r"          3.0 &        n/a & $-$1.00 \\",
             ],
         ),
-        (
-            "markdown",
-            2,
-            ["| **1.0** |   0.5–2.0 | -6.85 |", "| **1.0** |       n/a |  0.00 |", "|     3.0 |       n/a | -1.00 |"],
-        ),
     ],
 )
 def test_intervals_minus_and_the_best(name: str, first: int, lines: list[str]) -> None:
