@@ -11,33 +11,10 @@ from align.io import safe_path  # noqa: F401  (before all others)
 
 # isort: split
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from align._version import __version__
 from align.io.process import quietly
-
-if TYPE_CHECKING:
-    from align.core.aligner import Aligner, Direction
-    from align.core.errors import DataError, LinksError, ModelError, PairError
-    from align.core.pieces import IdPair
-    from align.core.settings import Search, Settings
-    from align.core.text import LinePair
-    from align.core.types import Alignment, Cell, Choice, Gold, Links, Pair, Place, TextWarning
-    from align.evaluation.dialects import symmetrize
-    from align.evaluation.gold import read_gold, read_hypotheses
-    from align.evaluation.link_formats import parse_marked, parse_pharaoh
-    from align.evaluation.metrics import aer, count_all
-    from align.evaluation.report import evaluate
-    from align.io.reader import read_text
-    from align.jobs.table_aligner import TableAligner
-    from align.jobs.tables import align_table
-    from align.models.ids import words_of_offsets, words_of_pieces
-    from align.models.load import load, two_way
-    from align.models.model_toml import ModelOptions
-    from align.models.translate import translate
-    from align.transfer.labels import project_labels
-    from align.transfer.markup import transfer_markup
-    from align.view.grid import error_grid, grid, heat_grid
 
 _HOMES = {
     "Aligner": "align.core.aligner",
@@ -82,49 +59,7 @@ _HOMES = {
     "words_of_pieces": "align.models.ids",
 }
 
-__all__ = [
-    "Aligner",
-    "Alignment",
-    "Cell",
-    "Choice",
-    "DataError",
-    "Direction",
-    "Gold",
-    "IdPair",
-    "LinePair",
-    "Links",
-    "LinksError",
-    "ModelError",
-    "ModelOptions",
-    "Pair",
-    "PairError",
-    "Place",
-    "Search",
-    "Settings",
-    "TableAligner",
-    "TextWarning",
-    "__version__",
-    "aer",
-    "align_table",
-    "count_all",
-    "error_grid",
-    "evaluate",
-    "grid",
-    "heat_grid",
-    "load",
-    "parse_marked",
-    "parse_pharaoh",
-    "project_labels",
-    "read_gold",
-    "read_hypotheses",
-    "read_text",
-    "symmetrize",
-    "transfer_markup",
-    "translate",
-    "two_way",
-    "words_of_offsets",
-    "words_of_pieces",
-]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
