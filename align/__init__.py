@@ -14,7 +14,6 @@ import importlib
 from typing import Any
 
 from align._version import __version__
-from align.io.process import quietly
 
 _HOMES = {
     "Aligner": "align.core.aligner",
@@ -65,8 +64,7 @@ __all__ = ["__version__", *_HOMES]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'align' has no attribute {name!r}")
-    with quietly():
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

@@ -16,7 +16,6 @@ from align.cli.evaluation_options import (
     add_table_options,
     link_options,
 )
-from align.cli.input_options import check_files
 from align.cli.options import new_parser, whole_number
 from align.cli.parser import Idle, Parser
 from align.core.types import Pair, TextWarning

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 
 from align.io.process import start_quietly
 
@@ -29,5 +30,6 @@ def start() -> None:
     """
     if is_ours():
         start_quietly()
+        warnings.simplefilter("ignore")  # of libraries during import; `show_warnings` lets ours through
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         os.environ.setdefault("PYTHONSAFEPATH", "1")

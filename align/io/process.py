@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,11 +170,3 @@ def cpu_quota(groups: Path = Path("/sys/fs/cgroup")) -> int | None:
         if quota > 0 and period > 0:
             return -(-quota // period)
     return None
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Ignore warnings of imported packages until the context ends; then the user's own filters hold again."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

@@ -16,14 +16,12 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, BinaryIO, NamedTuple
 
+import pyarrow as pa
+from pyarrow import fs
+
 from align.core.errors import DataError, Remedy, one_line
 from align.io import manifest
 from align.io.output import NamedFile, beside, cannot_write, open_locked, packed, whole
-from align.io.process import quietly
-
-with quietly():
-    import pyarrow as pa
-    from pyarrow import fs
 
 RUN = "_run"
 """The folder of a job's own files. Spark, Hadoop and Arrow pass over names that begin with an underscore."""

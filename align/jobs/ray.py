@@ -22,7 +22,7 @@ from align.core.errors import one_line
 from align.core.types import TextWarning
 from align.io.manifest import Record
 from align.io.pool import SIGNALS, sendable
-from align.io.process import keep_freed_memory, quietly
+from align.io.process import keep_freed_memory
 from align.jobs.files import InputFile
 from align.jobs.job import Job, align_file, finished
 from align.jobs.local import ATTEMPTS, Done, Event, Failed
@@ -31,10 +31,9 @@ from align.jobs.locks import PATIENCE
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # these two are read when Ray is imported
 os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
 
-with quietly():
-    import pyarrow as pa
-    import ray
-    from ray.data import ActorPoolStrategy, DataContext
+import pyarrow as pa
+import ray
+from ray.data import ActorPoolStrategy, DataContext
 
 
 def run_ray(job: Job, files: Sequence[InputFile], workers: int | None) -> Generator[Event, None, None]:

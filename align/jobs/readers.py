@@ -10,19 +10,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from align.core.batching import BUFFER
 from align.core.errors import Argument, DataError, LineError, Remedy, one_line, shorten
 from align.core.formats import to_json
 from align.core.text import split_words
 from align.core.types import Pair
-from align.io.process import quietly
 from align.io.reader import OPENERS, BadLines, read_bitext, read_lines
 from align.jobs.arrow import TEXT, Named, check_columns, column_of, field_of, read_sides, rows_of
 from align.jobs.files import InputFile, cannot_read, open_file
-
-with quietly():
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 PACKED = (*OPENERS, ".zst")
 """What the names of packed files end in."""

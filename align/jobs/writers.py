@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from align.core.batching import chunks
 from align.core.formats import format_pharaoh, to_json
 from align.core.types import Alignment
-from align.io.process import quietly
 from align.jobs.arrow import batch_of, schema_of
-
-with quietly():
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 GROUP = 10_000
 """Rows of a row group."""

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any
 
 from align.core.text import split_words
-from align.io.process import quietly
 from align.models.preprocess import TextRules
 
 Join = Callable[[Sequence[str]], str]
@@ -50,8 +49,7 @@ class Detokenizer:
         self._unescape = rules.tokenizer.startswith("moses-escaped")
         self._moses: Any = None
         if rules.tokenizer != "none":
-            with quietly():
-                from sacremoses import MosesDetokenizer
+            from sacremoses import MosesDetokenizer
 
             self._moses = MosesDetokenizer(lang=rules.language)
 

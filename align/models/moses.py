@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from threading import Lock
 from typing import Any
 from unicodedata import category
-
-from align.io.process import quietly
 
 Tokenize = Callable[[str, bool, str], list[str]]
 """The tokens of a word, given whether it is the first one and a stand-in for the word that follows ("": none)."""
@@ -20,14 +17,12 @@ _familiar = re.compile("[!-ɏ‐-‧‰-⁞€]*").fullmatch
 _FAMILIAR_LETTERS = "0-9A-Za-zªµºÀ-ÖØ-öø-ɏ"
 """Which of these are letters or digits to Moses, so that it need not be asked."""
 
-_lock = Lock()
-
 
 @cache
 def _moses(language: str) -> Any:
     """Moses' own rules; their import takes longer than a hundred pairs do, and waits until a word needs them."""
-    with _lock, quietly():
-        from sacremoses import MosesTokenizer
+    from sacremoses import MosesTokenizer
+
     moses = MosesTokenizer(lang=language)
     # sacremoses would make a set of thousands of characters each time that it looks at one
     moses.islower = lambda text: all(character in moses.IsLower for character in text)
@@ -41,8 +36,8 @@ def moses_normalizer(language: str) -> Callable[[str], str]:
     Args:
         language: picks the rules for quotation marks and numbers.
     """
-    with _lock, quietly():
-        from sacremoses import MosesPunctNormalizer
+    from sacremoses import MosesPunctNormalizer
+
     moses: Any = MosesPunctNormalizer(lang=language)
 
     def normalize(word: str) -> str:

@@ -22,7 +22,6 @@ from typing import Any, cast
 
 from align.core.errors import ModelError
 from align.core.text import normalize
-from align.io.process import quietly
 from align.models.charsmap import LONGEST_REPLACEMENT, charsmaps, longest_replacement
 from align.models.moses import Tokenize, moses_tokenizer
 
@@ -83,8 +82,7 @@ def _processor(path: Path | None) -> Any:
     """
     if path is None or not path.is_file():  # sentencepiece would wait for a pipe
         raise ModelError("no such file", file=str(path))
-    with quietly():
-        from sentencepiece import SentencePieceProcessor
+    from sentencepiece import SentencePieceProcessor
 
     processor: Any = SentencePieceProcessor()
     try:
@@ -145,8 +143,7 @@ def subword_nmt_segmenter(
     Raises:
         ModelError: the file does not hold BPE codes.
     """
-    with quietly():
-        from subword_nmt.apply_bpe import BPE
+    from subword_nmt.apply_bpe import BPE
 
     assert path is not None
     try:

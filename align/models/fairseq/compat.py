@@ -25,12 +25,12 @@ import importlib.abc
 import logging
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from align.core.errors import shorten
-from align.io.process import quietly
 
 MENDED = ("fairseq", "hydra")
 
@@ -182,7 +182,8 @@ class _Hook(importlib.abc.MetaPathFinder):
 
         def mended(module: Any) -> None:
             _replace_eval(module)
-            with quietly():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 if name != "fairseq":
                     execute(module)
                     if name == "fairseq.pdb":

@@ -17,7 +17,6 @@ import torch
 
 from align.core.errors import ModelError, one_line
 from align.core.types import Dtype
-from align.io.process import quietly
 from align.models.folder import ModelFolder
 from align.models.huggingface.config import USUAL_POSITIONS, Config, read_json, unlearned_positions
 from align.models.huggingface.files import read_model_weights
@@ -101,12 +100,11 @@ def import_transformers(purpose: str) -> Any:
     Raises:
         ModuleNotFoundError: it is not installed, or an earlier version is.
     """
-    with quietly():
-        try:
-            import transformers
-        except ModuleNotFoundError as error:
-            what = f"{error.name} is not installed, which {purpose} needs: {INSTALL}"
-            raise ModuleNotFoundError(what, name=error.name) from None
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        what = f"{error.name} is not installed, which {purpose} needs: {INSTALL}"
+        raise ModuleNotFoundError(what, name=error.name) from None
     if int(transformers.__version__.partition(".")[0]) < 5:
         what = f"transformers {transformers.__version__} is installed; {purpose} needs 5 or later: {INSTALL}"
         raise ModuleNotFoundError(what, name="transformers")
