@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from align.baselines.tools import TOOLS
 from align.cli.input_options import add_input_options, read_input, with_lines
 from align.cli.method_options import METHOD, OF_REVERSE, add_method_options, add_reverse_options, requested_settings
 from align.cli.models import Asked, requested_models
@@ -33,9 +30,6 @@ from align.io.reader import Input
 
 PROGRAM = "extract-align"
 
-
-PRESETS = {"paper": {"position": "input", "head": "all", "reverse_head": "all", "threshold": "none"}}
-"""Defaults of several options at once, by name."""
 
 EXAMPLES = """examples:
   extract-align bitext.de-en > links                     lines `source ||| target` or `source TAB target`
@@ -124,11 +118,6 @@ def build_parser() -> Parser:
 def add_threshold_options(parser: argparse.ArgumentParser) -> None:
     """How links are read off attention."""
     group = parser.add_argument_group(METHOD)
-    group.add_argument(
-        "--preset",
-        choices=tuple(PRESETS),
-        help="paper: as published, --position input --head all --threshold none; options given beside it override it",
-    )
     add_method_options(group)
     group.add_argument(
         "--threshold",
@@ -155,15 +144,13 @@ def add_direction_options(parser: argparse.ArgumentParser) -> None:
 
 def read_options(parser: Parser) -> Options:
     """The command line, checked."""
-    _refuse_moved(parser, sys.argv[1:])
-    args = parse_with_preset(parser)
+    args = parser.parse_command()
     text = read_input(parser, args, one_side=args.translate)
     keyboard = "-" in text.files and sys.stdin is not None and sys.stdin.isatty()
     if keyboard:  # where a slip is no reason to begin again
         parser.set_defaults(bad_lines="blank", buffer=1)
         args = parser.parse_command()
         text = replace(text, blank=args.bad_lines == "blank")
-    refuse_statistical(parser, args)
     parser.refuse_idle(args, IDLE)
     check_results(parser, args, text)
     check_translate(parser, args)
@@ -188,48 +175,9 @@ def read_options(parser: Parser) -> Options:
     )
 
 
-def parse_with_preset(parser: Parser, words: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line, where a preset changes the defaults of other options.
-
-    Args:
-        parser: of the program.
-        words: of the command line, if they are not all of this process's.
-    """
-    args = parser.parse_command(words)
-    if args.preset:
-        parser.set_defaults(**PRESETS[args.preset])
-        args = parser.parse_command(words)
-    return args
-
-
 def takes_threshold(parser: Parser, args: argparse.Namespace) -> bool:
     """Whether there are two models, joined by soft scores, which take the threshold themselves."""
     joined = bool(args.reverse_model) and (args.symmetrize or SOFT) == SOFT
     if joined and args.threshold is None:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
     return joined
-
-
-def _refuse_moved(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
-    """Name the program that does what is asked for, as --combine and `-m eflomal` once did, and its arguments."""
-    earlier = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    earlier.add_argument("--combine", nargs="*")
-    earlier.add_argument("-m", "--model", nargs="?")
-    earlier.add_argument("--tags", nargs="?")
-    moved, rest = earlier.parse_known_args(arguments)
-    if moved.combine is not None:
-        command = shlex.join(["combine-align", *moved.combine, *rest])
-        parser.error(f"--combine is a program of its own: {command}")
-    if moved.tags is not None:
-        command = shlex.join(["transfer-align", *arguments])
-        parser.error(f"tags and labels have a program of their own: {command}")
-    if moved.model in TOOLS:
-        command = shlex.join(["baseline-align", moved.model, *rest])
-        parser.error(f"-m {moved.model}: statistical aligners have a program of their own: {command}")
-
-
-def refuse_statistical(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Refuse statistical aligners for models, with exit code 2."""
-    for model in (args.model, args.reverse_model):
-        if model in TOOLS:
-            parser.error(f"{model} is not a translation model, but a statistical aligner: baseline-align {model}")

@@ -11,8 +11,6 @@ from align.cli.extract_options import (
     REVERSE_IDLE,
     add_direction_options,
     add_threshold_options,
-    parse_with_preset,
-    refuse_statistical,
     takes_threshold,
 )
 from align.cli.method_options import requested_settings
@@ -135,8 +133,7 @@ def is_local(host: str) -> bool:
 def read_options(parser: Parser, arguments: Sequence[str]) -> Options:
     """The command line, checked."""
     parser.set_defaults(buffer=BUFFER, bad_lines="blank")
-    args = parse_with_preset(parser, arguments)
-    refuse_statistical(parser, args)
+    args = parser.parse_command(arguments)
     parser.refuse_idle(args, (MODEL_IDLE, *REVERSE_IDLE))
     if not args.token_file and not is_local(args.host):
         parser.error(f"--host {args.host} lets other machines in, and needs --token-file")

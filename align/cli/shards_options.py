@@ -15,8 +15,6 @@ from align.cli.extract_options import (
     REVERSE_IDLE,
     add_direction_options,
     add_threshold_options,
-    parse_with_preset,
-    refuse_statistical,
     takes_threshold,
 )
 from align.cli.input_options import add_bad_lines_option
@@ -174,10 +172,9 @@ def read_options(parser: Parser) -> Options:
         DataError: a pattern names no file.
         ModuleNotFoundError: pyarrow is not installed.
     """
-    args = parse_with_preset(parser)
+    args = parser.parse_command()
     if not args.input or not all(args.input) or not args.output:
         parser.error("--input needs files, and --output a folder")
-    refuse_statistical(parser, args)
     parser.refuse_idle(args, (MODEL_IDLE, *REVERSE_IDLE))
     joined = takes_threshold(parser, args)
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import align
-from align.cli import combine, extract
+from align.cli import combine
 from align.evaluation.combine import read_two
 from tests.cli.conftest import Result, failed
 from tests.conftest import ROOT, SHARED
@@ -188,23 +188,6 @@ def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple
     assert (result.code, result.out) == (2, b"")
     assert result.err.endswith("combine-align --help says what there is\n")
     assert message.replace("'", "") in result.err.replace("'", "")  # which later Pythons leave out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "command"),
-    [
-        (("--combine", *BOTH), "combine-align forward reverse"),
-        (("-q", "--combine", *BOTH, "--symmetrize", "union"), "combine-align forward reverse -q --symmetrize union"),
-        (("--reverse-swapped", "--combine", "a b", "c", "-o", "x"), "combine-align 'a b' c --reverse-swapped -o x"),
-        (("--combine", "forward"), "combine-align forward"),
-    ],
-)
-def test_the_old_spelling_names_the_new_program(
-    run_main: Callable[..., Result], arguments: tuple[str, ...], command: str
-) -> None:
-    result = run_main(extract.main, *arguments)
-    assert (result.code, result.out) == (2, b"")
-    assert result.err.splitlines()[0] == f"extract-align: error: --combine is a program of its own: {command}"
 
 
 def test_signature_alone(run: Callable[..., Result]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import align
 from align.baselines.tools import align_with, describe_tool
-from align.cli import baseline, extract
+from align.cli import baseline
 from align.core.types import Pair
 from tests import corpora, toy
 from tests.cli.conftest import Result, failed
@@ -146,31 +146,6 @@ def test_a_tool_must_be_named(run_main: Callable[..., Result]) -> None:
 
 def test_options_may_stand_anywhere(run: Callable[..., Result]) -> None:
     assert run("-q", *APART).out == run(*APART, "-q").out == run(*APART[1:], "-q", "test").out != b""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("-m", "eflomal", "a b"),
-            "-m eflomal: statistical aligners have a program of their own: baseline-align eflomal 'a b'",
-        ),
-        (
-            ("-q", "-s", "a", "-t", "b", "--model=fast_align", "--train-source", "c", "--train-target", "d"),
-            "-m fast_align: statistical aligners have a program of their own: "
-            "baseline-align fast_align -q -s a -t b --train-source c --train-target d",
-        ),
-        (("-mgiza", "--append-test", "-f", "giza"), "baseline-align giza --append-test -f giza"),
-        (("-qm", "giza"), "giza is not a translation model, but a statistical aligner: baseline-align giza"),
-        (("--reverse-model", "eflomal"), "eflomal is not a translation model, but a statistical aligner"),
-    ],
-)
-def test_the_old_spelling_names_the_new_program(
-    run_main: Callable[..., Result], arguments: tuple[str, ...], message: str
-) -> None:
-    result = run_main(extract.main, *arguments)
-    assert (result.code, result.out) == (2, b"")
-    assert message in result.err.splitlines()[0]
 
 
 def test_bad_text_is_named(run: Callable[..., Result], write: Callable[..., None]) -> None:

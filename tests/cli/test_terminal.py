@@ -68,7 +68,7 @@ def test_a_line_from_the_keyboard_is_answered_at_once(tmp_path: Path) -> None:
     os.close(main)
 
 
-@pytest.mark.parametrize("given", [(), ("--bad-lines", "stop"), ("--buffer", "7"), ("--preset", "paper")])
+@pytest.mark.parametrize("given", [(), ("--bad-lines", "stop"), ("--buffer", "7")])
 def test_what_is_asked_for_holds_for_a_keyboard_too(monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]) -> None:
     keyboard = io.StringIO()
     monkeypatch.setattr(keyboard, "isatty", lambda: True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from align.cli import extract, transfer
+from align.cli import transfer
 from tests.cli.conftest import Result, failed, printed
 
 Write = Callable[..., None]
@@ -215,13 +215,6 @@ def test_wrong_usage(run: Callable[..., Result], arguments: str, message: str) -
     result = run(*words)
     assert (result.code, result.out) == (2, b"")
     assert f"error: {message}\n" in result.err
-
-
-def test_extract_align_points_here(run_main: Callable[..., Result]) -> None:
-    result = run_main(extract.main, "--translate", "--tags", "xml", "-s", "a b")
-    command = "transfer-align --translate --tags xml -s 'a b'"
-    assert (result.code, result.out) == (2, b"")
-    assert f"error: tags and labels have a program of their own: {command}\n" in result.err
 
 
 def test_no_input_is_replaced(run: Callable[..., Result], write: Write) -> None:

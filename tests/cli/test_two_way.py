@@ -181,8 +181,7 @@ def test_stderr_says_both_models_both_cells_and_signs_all(run: Callable[..., Res
         (("-m", FORWARD, "--threshold", "0"), "|null:eos|", "|threshold:0|"),
         (("-m", FORWARD), "|both|", "|null:eos|threshold:0.5|"),
         (("-m", FORWARD, "--threshold", "none"), "|both|", "|null:eos|"),
-        (("-m", FORWARD, "--preset", "paper"), "|layer:auto|head:all|input|", "|null:eos|"),
-        (("-m", FORWARD, "--head", "2", "--preset", "paper"), "|layer:auto|head:2|input|", "|null:eos|"),
+        (("-m", FORWARD, "--position", "input", "--threshold", "none"), "|layer:auto|head:auto|input|", "|null:eos|"),
         (("-m", FORWARD, "--layer", "1,2", "--head", "3,all"), "|output-layer:2|output-head:all|", "|threshold:0.5|"),
     ],
 )
