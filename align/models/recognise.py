@@ -1,21 +1,17 @@
-"""What a file or folder is that holds no checkpoint to load: another toolkit's model, or a part of a fairseq model.
-
-A few kilobytes of a file and the names in a folder tell; nothing is loaded.
-"""
+"""Tell what a file or folder is that holds no checkpoint, such as another toolkit's model, without loading it."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import struct
 from itertools import islice
 from pathlib import Path
 
 from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
 
-HEAD_BYTES = 4096
-"""As much of a file is read."""
+LFS_POINTER = b"version https://git-lfs"
+"""The beginning of a file that Git LFS has not replaced yet."""
 
 CONFIG_BYTES = 1 << 20
 """The most of a config.json that is read: real ones have a few thousand bytes."""
@@ -68,12 +64,8 @@ OWNERS = {
 }
 """Owners of well-known models, by the first part of their names."""
 
-FOLDER_OF_CHECKPOINT = Remedy("name the folder or the checkpoint that it belongs to")
-ARCHIVES = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
 ALL_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 HUGGING_FACE_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.safetensors.index.json")
-DICTIONARY_LINE = r"\S+ \d+( #fairseq:overwrite)?"
-CODES_LINE = r"\S+ \S+( \d+)?"
 
 
 def recognise(path: Path) -> ModelError | None:
@@ -129,45 +121,18 @@ def _of_folder(folder: Path) -> ModelError | None:
 
 def _of_file(path: Path) -> ModelError | None:
     with path.open("rb") as stream:
-        head = stream.read(HEAD_BYTES)
+        head = stream.read(len(LFS_POINTER))
     what, remedy = "", OTHER_TOOLKIT
-    if head.startswith(b"version https://git-lfs"):
+    if head == LFS_POINTER:
         what, remedy = "a pointer of Git LFS, not the file that it stands for", Remedy("fetch that with git lfs pull")
-    elif head.startswith(tuple(ARCHIVES)) or head[257:262] == b"ustar":
-        what, remedy = "a packed file or an archive", Remedy("unpack it, and name the folder or the checkpoint in it")
-    elif path.suffix == ".json":
-        what, remedy = "settings of a model, not its weights", Remedy("name the folder that it is in")
-    elif head[:4] == b"PK\3\4" and _first_record(head).endswith(b".npy"):
+    elif path.suffix == ".npz":
         what = "a numpy archive, as Marian's models are"
-    elif len(head) > 8 and head[8:9] == b"{" and 0 < struct.unpack("<Q", head[:8])[0] <= path.stat().st_size - 8:
+    elif path.suffix == ".safetensors":
         kind = _model_type(path.parent / "config.json")
         what, remedy = f"safetensors, as Hugging Face models are{kind and f' ({kind})'}", HUGGING_FACE
-    elif re.match(rb"\n.\n.[^\0]{1,40}\x15", head, re.DOTALL):  # a message, whose first part begins with a piece
-        what, remedy = "a sentencepiece model, not a translation model", FOLDER_OF_CHECKPOINT
-    elif lines := _text_lines(head):
-        if all(re.fullmatch(DICTIONARY_LINE, line) for line in lines):
-            what, remedy = "a dictionary, not a model", FOLDER_OF_CHECKPOINT
-        elif all(re.fullmatch(CODES_LINE, line) for line in lines):
-            what, remedy = "a file of BPE codes, not a model", FOLDER_OF_CHECKPOINT
     elif path.name in (*HUGGING_FACE_WEIGHTS, "model.bin"):
         return _of_folder(path.parent)
     return ModelError(what, file=str(path), remedy=remedy) if what else None
-
-
-def _first_record(head: bytes) -> bytes:
-    """The name of a zip file's first record."""
-    (length,) = struct.unpack("<H", head[26:28].ljust(2, b"\0"))
-    return head[30 : 30 + length]
-
-
-def _text_lines(head: bytes) -> list[str]:
-    """The first lines of a text in UTF-8, at most twenty; none of what is not such a text."""
-    whole, newline, _ = head.rpartition(b"\n")
-    try:
-        lines = whole.decode().split("\n")[:20]
-    except UnicodeDecodeError:
-        return []
-    return lines if newline else []
 
 
 def _model_type(config: Path) -> str:

@@ -97,8 +97,7 @@ def test_no_weights_at_all(opus: Path) -> None:
     )
 
 
-def test_files_and_addresses_in_place_of_a_folder(opus: Path) -> None:
-    assert refusal(opus / "vocab.json").endswith("settings of a model, not its weights: name the folder that it is in")
+def test_an_address_in_place_of_a_folder() -> None:
     address = "https://huggingface.co/facebook/nllb-200-distilled-600M/tree/main"
     assert refusal(address) == f"{address}: an address, not a model: give its name: facebook/nllb-200-distilled-600M"
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from align.core.errors import ModelError
 from align.models.fairseq.checkpoint import load_checkpoint
-from align.models.folder import BUNDLED, find_model
+from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.models.recognise import recognise
 from tests import toy
@@ -32,7 +32,6 @@ HUGGING = (
     "name its folder, with its weights in model.safetensors, pytorch_model.bin, or one of these with .index.json and "
     "the files that this names"
 )
-PART = "name the folder or the checkpoint that it belongs to"
 
 
 def write(folder: Path, *names: str) -> None:
@@ -92,26 +91,6 @@ FILES: list[tuple[str, Callable[[Path], object], str, str]] = [
     ("model.safetensors", safetensors, "safetensors, as Hugging Face models are", HUGGING),
     ("model.npz", lambda path: numpy.savez(path, a=numpy.ones(3)), "a numpy archive, as Marian's models are", OTHER),
     (
-        "de.spm",
-        lambda path: path.write_bytes((BUNDLED / "de-en" / "de.spm").read_bytes()),
-        "a sentencepiece model, not a translation model",
-        PART,
-    ),
-    ("dict.de.txt", lambda path: toy.save_dictionary(path, toy.SOURCE_WORDS), "a dictionary, not a model", PART),
-    (
-        "codes",
-        lambda path: path.write_bytes(b"#version: 0.2\ne n</w>\ne r\n"),
-        "a file of BPE codes, not a model",
-        PART,
-    ),
-    ("bpecodes", lambda path: path.write_bytes(b"e n</w> 8312\ne r 731\n"), "a file of BPE codes, not a model", PART),
-    (
-        "model.tar.gz",
-        lambda path: path.write_bytes(b"\x1f\x8b\x08\0"),
-        "a packed file or an archive",
-        "unpack it, and name the folder or the checkpoint in it",
-    ),
-    (
         "checkpoint.pt",
         lambda path: path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 3\n"),
         "a pointer of Git LFS, not the file that it stands for",
@@ -136,13 +115,13 @@ def test_a_file_of_a_folder_that_tells(tmp_path: Path) -> None:
             find_model(str(tmp_path / "hf" / name), ModelOptions())
 
 
-HEADS = (b"PK\3\4", b"\n\x0e\n\x05<unk>", struct.pack("<Q", 9) + b"{", b"#version: 0.2\n", b"a 1\n", b"\x80\2", b"")
+HEADS = (b"PK\3\4", b"version https://git-lfs", b"{", b"\x80\2", b"")
 
 
 @given(st.sampled_from(HEADS), st.binary(max_size=300))
 def test_no_bytes_raise_anything_else(head: bytes, rest: bytes) -> None:
     with TemporaryDirectory() as folder:
-        for name in ("model.bin", "checkpoint.pt", "config.json"):
+        for name in ("model.bin", "model.safetensors", "config.json"):
             (Path(folder) / name).write_bytes(head + rest)
             found = recognise(Path(folder) / name)
             assert found is None or found.file.startswith(folder)
