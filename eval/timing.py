@@ -19,7 +19,7 @@ from align import Aligner, Pair, __version__
 from align.core.backend import Recorder
 from align.core.batching import chunks, cut, encode
 from align.core.extraction import Reader
-from align.core.merging import collate, merge_words
+from align.core.merging import collate, merge_sources, merge_targets
 from align.core.scores import target_rows
 from align.core.types import Cell, CrossAttention, Pieces, Place, Score
 from align.evaluation.tables import Column, Value
@@ -80,7 +80,8 @@ def naive_word_scores(recorder: Recorder, layer: int) -> Callable[[list[Pieces]]
     def extract(pieces: list[Pieces]) -> object:
         batch = collate(pieces, recorder.pad)
         scores = [target_rows(naive_norms(found), "input").unsqueeze(1) for found in recorder.record(batch, [layer])]
-        return [merge_words(s, batch.source_words, batch.target_words, batch.words) for s in scores]
+        by_source = [merge_sources(s, batch.source_words, batch.words[0]) for s in scores]
+        return [merge_targets(s, batch.target_words, batch.words[1]) for s in by_source]
 
     return extract
 

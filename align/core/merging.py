@@ -76,18 +76,3 @@ def merge_targets(scores: Tensor, target_words: Tensor, count: int) -> Tensor:
     merged = into_target.transpose(1, 2).unsqueeze(1) @ scores  # [B, C, J, N]
     merged /= into_target.sum(1).clamp_(min=1)[:, None, :, None]
     return merged
-
-
-def merge_words(scores: Tensor, source_words: Tensor, target_words: Tensor, words: tuple[int, int]) -> Tensor:
-    """Merge piece scores to word scores: sum over a source word's pieces, mean over a target word's.
-
-    Args:
-        scores: `[B, C, T, S]`, C ways to score at once.
-        source_words: word of each source piece `[B, S]`, -1 for `</s>`, -2 for a pad.
-        target_words: word of each target piece `[B, T]`, -2 for a pad.
-        words: (I, J), the number of source and target words to make room for.
-
-    Returns:
-        `[B, C, J, I+1]`, as `merge_sources` and `merge_targets` have it.
-    """
-    return merge_targets(merge_sources(scores, source_words, words[0]), target_words, words[1])

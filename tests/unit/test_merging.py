@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from align.core.merging import PAD, collate, merge_words
+from align.core.merging import PAD, collate, merge_sources, merge_targets
 from align.core.types import Pieces
 from tests import naive
 
@@ -26,7 +26,8 @@ def test_merge_equals_plain_loops_for_every_pair_of_a_batch(pairs: list[Pieces])
     batch = collate(pairs, pad=1)
     torch.manual_seed(len(pairs))
     scores = torch.rand(len(pairs), 2, *batch.target.shape[1:], batch.source.shape[1])
-    merged = merge_words(scores, batch.source_words, batch.target_words, batch.words)
+    merged = merge_sources(scores, batch.source_words, batch.words[0])
+    merged = merge_targets(merged, batch.target_words, batch.words[1])
     assert merged.shape == (len(pairs), 2, batch.words[1], batch.words[0] + 1)
     for b, pair in enumerate(pairs):
         words = pair.words
