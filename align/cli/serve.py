@@ -42,7 +42,7 @@ def serve(options: Options) -> None:
     tell(work.signature)
     gc.freeze()  # the collector need not look through the model's modules again with every large body
     app, address = build_app(work, options.limits, token), address_of(listener)
-    answer(app, listener, options.stop_seconds, lambda: tell(address))
+    answer(app, listener, round(options.limits.timeout), lambda: tell(address))
     tell("stopped")
 
 

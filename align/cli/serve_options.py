@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +41,7 @@ There is no first buffer: --layer auto and --head auto are what the model's mode
 """
 
 DEFAULT = Limits()
+MOST_PAIRS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,12 @@ class Options(Asked):
         host: the name or address to listen at.
         port: likewise; 0 for one that the system chooses.
         token_file: the file with the token that requests must name; None where anyone may ask.
-        stop_seconds: that requests in work may take once the service is told to stop.
         limits: of requests.
     """
 
     host: str
     port: int
     token_file: str | None
-    stop_seconds: int
     limits: Limits
 
 
@@ -82,42 +80,33 @@ def build_parser() -> Parser:
         help="its one line is what requests must name, as `Authorization: Bearer TOKEN`; only /health needs none",
     )
     group.add_argument(
-        "--stop-seconds",
+        "--timeout",
         type=whole_number(1, 3600),
-        default=30,
+        default=round(DEFAULT.timeout),
         metavar="N",
-        help="what requests in work are given at SIGTERM or Ctrl-C; at a second one the service ends at once",
+        help="seconds for a request's body to arrive, for an idle connection, and at SIGTERM or Ctrl-C for requests in "
+        "work; at a second signal the service ends at once",
     )
-    _limit_options(parser)
+    group.add_argument(
+        "--request-pairs",
+        type=whole_number(1, MOST_PAIRS),
+        default=DEFAULT.request_pairs,
+        metavar="N",
+        help="the most pairs in a request; more is answered with status 413",
+    )
+    group.add_argument(
+        "--queue-pairs",
+        type=whole_number(1, MOST_PAIRS),
+        default=DEFAULT.queue_pairs,
+        metavar="N",
+        help="the most pairs of all requests that wait for links; more is answered with status 429",
+    )
     add_model_options(parser)
     add_threshold_options(parser)
     add_direction_options(parser)
     add_speed_options(parser, None)
     parser.hide(["print_completion"])  # which would replace that of extract-align
     return parser
-
-
-def _limit_options(parser: argparse.ArgumentParser) -> None:
-    """How much is taken on."""
-    group = parser.add_argument_group("limits")
-
-    def add(flag: str, default: int, help: str) -> None:
-        group.add_argument(flag, type=whole_number(1, 2**31 - 1), default=default, metavar="N", help=help)
-
-    add("--body-bytes", DEFAULT.body_bytes, "of a request; more is answered with status 413")
-    add("--body-seconds", round(DEFAULT.body_seconds), "that it may take to arrive; else 408")
-    add("--request-pairs", DEFAULT.request_pairs, "of a request; else 413")
-    add("--line-characters", DEFAULT.line_characters, "of a sentence, with its tags; else 413")
-    add("--requests", DEFAULT.requests, "under way at a time; else 429")
-    add("--queue-pairs", DEFAULT.queue_pairs, "that wait for links at a time, of all requests; else 429")
-    add("--round-pairs", DEFAULT.round_pairs, "that go through the model together")
-    group.add_argument(
-        "--round-wait",
-        type=whole_number(0, 10_000),
-        default=round(DEFAULT.round_wait * 1000),
-        metavar="MS",
-        help="milliseconds that the first pair of a round waits for others",
-    )
 
 
 def is_local(host: str) -> bool:
@@ -138,19 +127,9 @@ def read_options(parser: Parser, arguments: Sequence[str]) -> Options:
     if not args.token_file and not is_local(args.host):
         parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
     if args.request_pairs > args.queue_pairs:
-        parser.error("--request-pairs is larger than --queue-pairs: such a request would be refused for ever")
+        parser.error("--request-pairs is larger than --queue-pairs: such a request would always be refused")
     joined = takes_threshold(parser, args)
     settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
-    limits = Limits(
-        body_bytes=args.body_bytes,
-        body_seconds=args.body_seconds,
-        request_pairs=args.request_pairs,
-        line_characters=args.line_characters,
-        requests=args.requests,
-        queue_pairs=args.queue_pairs,
-        round_pairs=args.round_pairs,
-        round_wait=args.round_wait / 1000,
-    )
     return Options(
         models=requested_models(args, settings, reverse_settings),
         method=args.symmetrize or SOFT,
@@ -160,6 +139,5 @@ def read_options(parser: Parser, arguments: Sequence[str]) -> Options:
         host=args.host,
         port=args.port,
         token_file=args.token_file,
-        stop_seconds=args.stop_seconds,
-        limits=limits,
+        limits=Limits(args.request_pairs, args.queue_pairs, args.timeout),
     )

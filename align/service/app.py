@@ -19,7 +19,7 @@ from align.core.formats import format_pharaoh, to_json
 from align.core.text import make_pair
 from align.core.types import Alignment, Pair
 from align.service.door import CLIENT_LEFT, OURS, Door, refusal
-from align.service.limits import Limits
+from align.service.limits import LINE_CHARACTERS, Limits
 from align.service.messages import (
     AlignReply,
     AlignRequest,
@@ -44,7 +44,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         408: "A body that takes too long",
         413: "More than is taken of one request",
         422: "JSON that is not as described here",
-        429: "Too many pairs are waiting, or too many requests are under way; try again after Retry-After seconds",
+        429: "Too many pairs are waiting; try again after Retry-After seconds",
         500: "An error of the service's own",
         503: "The service is stopping or has failed, and there will be no answer",
     }.items()
@@ -62,7 +62,7 @@ class Service:
 
     def __init__(self, work: Work, limits: Limits, metrics: Metrics) -> None:
         self._work, self._limits, self._metrics = work, limits, metrics
-        self._rounds = Rounds(limits, metrics)
+        self._rounds = Rounds(limits.queue_pairs, metrics)
         self._tags = ThreadPoolExecutor(1, "tags")
         self._running: asyncio.Task[None] | None = None
 
@@ -142,8 +142,8 @@ class Service:
             raise HTTPException(413, f"{len(pairs):,} pairs, and a request has {limits.request_pairs:,} at most")
         for n, pair in enumerate(pairs):
             for side, line in (("source", pair.source), ("target", pair.target)):
-                if len(line) > limits.line_characters:
-                    most = f"and a sentence has {limits.line_characters:,} at most"
+                if len(line) > LINE_CHARACTERS:
+                    most = f"and a sentence has {LINE_CHARACTERS:,} at most"
                     raise HTTPException(413, f"pairs.{n}.{side}: {len(line):,} characters, {most}")
                 if "\n" in line:
                     raise HTTPException(422, f"pairs.{n}.{side}: a line feed; a sentence is one line")
@@ -215,7 +215,7 @@ def build_app(work: Work, limits: Limits, token: str = "") -> Door:
     async def failed(request: Request, error: Exception) -> Response:
         return refusal(500, OURS)
 
-    return Door(app, limits, token, metrics, frozenset(app.openapi()["paths"]) | {app.openapi_url or ""})
+    return Door(app, limits.timeout, token, metrics, frozenset(app.openapi()["paths"]) | {app.openapi_url or ""})
 
 
 def _first_of(error: RequestValidationError) -> str:

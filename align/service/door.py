@@ -13,7 +13,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from align.service.limits import Limits
+from align.service.limits import BODY_BYTES
 from align.service.metrics import Metrics
 
 OPEN = "/health"
@@ -40,7 +40,7 @@ class Door:
 
     Args:
         app: answers the requests that are let in.
-        limits: of bodies, and of requests at a time.
+        timeout: seconds for a body to arrive.
         token: what a request must name; empty where anyone may ask.
         metrics: where requests are counted.
         paths: those that are counted by name.
@@ -49,10 +49,9 @@ class Door:
         app: the same.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, token: str, metrics: Metrics, paths: frozenset[str]) -> None:
-        self.app, self._limits, self._metrics, self._paths = app, limits, metrics, paths
+    def __init__(self, app: ASGIApp, timeout: float, token: str, metrics: Metrics, paths: frozenset[str]) -> None:
+        self.app, self._timeout, self._metrics, self._paths = app, timeout, metrics, paths
         self._expected = f"Bearer {token}".encode() if token else b""
-        self._inside = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it; what is no request, such as the start and the end, is the application's."""
@@ -89,37 +88,31 @@ class Door:
         if self._expected and not hmac.compare_digest(given, self._expected):
             why = refusal(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
             return await why(scope, receive, send)
-        if self._inside >= self._limits.requests:
-            return await refusal(429, "too many requests at a time", {"Retry-After": "1"})(scope, receive, send)
-        self._inside += 1
-        try:
-            await self._with_body(scope, receive, send)
-        finally:
-            self._inside -= 1
+        return await self._with_body(scope, receive, send)
 
     async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in with the whole of its body, or say why not."""
-        too_large = refusal(413, f"a body has {self._limits.body_bytes:,} bytes at most")
+        too_large = refusal(413, f"a body has {BODY_BYTES:,} bytes at most")
         length = dict(scope["headers"]).get(b"content-length", b"0")
-        if int(length) > self._limits.body_bytes:  # which the server has checked
+        if int(length) > BODY_BYTES:  # which the server has checked
             return await too_large(scope, receive, send)
         try:
-            body = await asyncio.wait_for(_read(receive, self._limits.body_bytes), self._limits.body_seconds)
+            body = await asyncio.wait_for(_read(receive), self._timeout)
         except asyncio.TimeoutError:
-            slow = f"the body took more than {self._limits.body_seconds:g} s to arrive"
+            slow = f"the body took more than {self._timeout:g} s to arrive"
             return await refusal(408, slow)(scope, receive, send)
         if body is None:
             return None
-        if len(body) > self._limits.body_bytes:
+        if len(body) > BODY_BYTES:
             return await too_large(scope, receive, send)
         return await self.app(scope, _again(body, receive), send)
 
 
-async def _read(receive: Receive, most: int) -> bytes | None:
+async def _read(receive: Receive) -> bytes | None:
     """A request's body, or as much of it as shows that it is too large; None if the client has left."""
     body = bytearray()
     more = True
-    while more and len(body) <= most:
+    while more and len(body) <= BODY_BYTES:
         message = await receive()
         if message["type"] == "http.disconnect":
             return None

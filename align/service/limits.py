@@ -4,36 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+BODY_BYTES = 1 << 20
+"""The most bytes in the body of a request."""
+
+LINE_CHARACTERS = 5000
+"""The most characters in a sentence, with its tags."""
+
+ROUND_PAIRS = 64
+"""The most pairs that go through the model together."""
+
+ROUND_WAIT = 0.002
+"""Seconds that the first pair of a round waits for others."""
+
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits beyond which requests are refused, and how requests share the model.
+    """Limits that depend on the model and the machine.
 
     Attributes:
-        body_bytes: of a request.
-        body_seconds: that a request's body may take to arrive.
-        request_pairs: of a request.
-        line_characters: of a sentence, with its tags.
-        requests: under way at a time.
-        queue_pairs: that wait for links at a time, of all requests.
-        round_pairs: that go through the model together.
-        round_wait: seconds that the first pair of a round waits for others.
-
-    Raises:
-        ValueError: a request may have more pairs than the queue takes, so that it would be refused for ever.
+        request_pairs: the most pairs in a request.
+        queue_pairs: the most pairs of all requests that wait for links.
+        timeout: seconds for a body to arrive, for a connection to stay idle, and at the end for requests in work.
     """
 
-    body_bytes: int = 1 << 20
-    body_seconds: float = 30
     request_pairs: int = 1000
-    line_characters: int = 5000
-    requests: int = 1000
     queue_pairs: int = 4000
-    round_pairs: int = 64
-    round_wait: float = 0.002
-
-    def __post_init__(self) -> None:
-        if self.request_pairs > self.queue_pairs:
-            raise ValueError(
-                f"a request of {self.request_pairs:,} pairs has no room in a queue of {self.queue_pairs:,}"
-            )
+    timeout: float = 30

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from align.core.types import Alignment, Pair
-from align.service.limits import Limits
+from align.service.limits import ROUND_PAIRS, ROUND_WAIT
 from align.service.metrics import Metrics
 
 Align = Callable[[Sequence[Pair]], Sequence[Alignment]]
@@ -58,15 +58,15 @@ class Rounds:
     """A queue of bounded length, and the one thread in which models run.
 
     Args:
-        limits: of the queue and of a round.
+        most: pairs of all requests that may wait.
         metrics: where rounds are counted.
 
     Attributes:
         queued: pairs of requests that wait.
     """
 
-    def __init__(self, limits: Limits, metrics: Metrics) -> None:
-        self._limits, self._metrics = limits, metrics
+    def __init__(self, most: int, metrics: Metrics) -> None:
+        self._most, self._metrics = most, metrics
         self._waiting: deque[_Job] = deque()
         self._some = asyncio.Event()
         self._ended = False
@@ -84,7 +84,7 @@ class Rounds:
             return []
         if self._ended:
             raise RoundsEndedError
-        if self.queued + len(pairs) > self._limits.queue_pairs:
+        if self.queued + len(pairs) > self._most:
             raise QueueFullError
         reply: asyncio.Future[list[Alignment | None]] = asyncio.get_running_loop().create_future()
         job = _Job(align, pairs, reply, [None] * len(pairs), left=len(pairs))
@@ -103,8 +103,8 @@ class Rounds:
         try:
             while True:
                 await self._some.wait()
-                if self.queued < self._limits.round_pairs:
-                    await asyncio.sleep(self._limits.round_wait)
+                if self.queued < ROUND_PAIRS:
+                    await asyncio.sleep(ROUND_WAIT)
                 if taken := self._take():
                     found = await loop.run_in_executor(self._thread, _align_all, taken)
                     self._hand_out(taken, found)
@@ -124,13 +124,13 @@ class Rounds:
     def _take(self) -> list[tuple[_Job, int]]:
         """The next round: some pairs of each job in turn, until it is full; jobs that nobody waits for are dropped."""
         taken: list[tuple[_Job, int]] = []
-        room, characters = self._limits.round_pairs, 0
-        while self._waiting and len(taken) < room and characters < ROUND_CHARACTERS:
+        characters = 0
+        while self._waiting and len(taken) < ROUND_PAIRS and characters < ROUND_CHARACTERS:
             job = self._waiting.popleft()
             if job.reply.done():
                 continue
             end = min(job.begun + TURN, len(job.pairs))
-            while job.begun < end and len(taken) < room and characters < ROUND_CHARACTERS:
+            while job.begun < end and len(taken) < ROUND_PAIRS and characters < ROUND_CHARACTERS:
                 pair = job.pairs[job.begun]
                 taken.append((job, job.begun))
                 characters += sum(map(len, (*pair.source, *pair.target)))

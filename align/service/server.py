@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import signal
 import socket
@@ -13,17 +11,11 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from align.core.errors import Argument, DataError, Remedy
 
 HEADERS_BYTES = 16_384
 """Of the head of a request, as far as it may come without its end."""
-
-IDLE_SECONDS = 30
-"""After which a connection is closed on which no request has begun: its head must have come by then, whole."""
-
-_log = logging.getLogger("align.service")
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -60,43 +52,6 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-class _Connection(H11Protocol):
-    """A connection that has so many seconds for a request's head, from its own beginning or the last answer on.
-
-    uvicorn's own waits without end for the first head, and for the rest of one or of a body that was refused.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._end_at(self.loop.time() + self.timeout_keep_alive)
-
-    def data_received(self, data: bytes) -> None:
-        timer = self.timeout_keep_alive_task
-        super().data_received(data)  # which stops the timer
-        if timer and self.timeout_keep_alive_task is None and (self.cycle is None or self.cycle.response_complete):
-            self._end_at(timer.when())
-
-    def _end_at(self, when: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_at(when, self.timeout_keep_alive_handler)
-
-
-class _Log:
-    """What asyncio has to say, in a line and once a second.
-
-    Where too many files are open, it would log a traceback for each connection that it cannot take, of thousands.
-    """
-
-    def __init__(self) -> None:
-        self._last, self._until = "", 0.0
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        what = f"{context['message']} ({type(error).__name__})" if error else context["message"]
-        if what != self._last or loop.time() > self._until:
-            _log.error("%s", what)
-            self._last, self._until = what, loop.time() + 1
-
-
 class _Server(uvicorn.Server):
     """A server that ends well at a signal, and at once at a second one; uvicorn's own ends by the signal itself."""
 
@@ -105,7 +60,6 @@ class _Server(uvicorn.Server):
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        asyncio.get_running_loop().set_exception_handler(_Log())
         await super().startup(sockets)
         self._on_ready()
 
@@ -124,13 +78,13 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(app: Any, listener: socket.socket, stop_seconds: int, on_ready: Callable[[], None]) -> None:
-    """Answer requests until SIGTERM or Ctrl-C; then those that are in work, for so many seconds at most.
+def serve(app: Any, listener: socket.socket, timeout: int, on_ready: Callable[[], None]) -> None:
+    """Answer requests until SIGTERM or Ctrl-C, and then those that are in work.
 
     Args:
         app: an ASGI application.
         listener: of `bind`.
-        stop_seconds: after which requests that still are in work are dropped.
+        timeout: seconds until an idle connection is closed, and at the end until requests in work are dropped.
         on_ready: is called when clients can connect.
 
     Raises:
@@ -141,14 +95,14 @@ def serve(app: Any, listener: socket.socket, stop_seconds: int, on_ready: Callab
     except OSError as error:
         host, port, *_ = listener.getsockname()
         raise _taken(host, port, error) from None
-    _Server(configure(app, stop_seconds), on_ready).run(sockets=[listener])
+    _Server(configure(app, timeout), on_ready).run(sockets=[listener])
 
 
-def configure(app: Any, stop_seconds: int) -> uvicorn.Config:
-    """How uvicorn is to serve an application."""
+def configure(app: Any, timeout: int) -> uvicorn.Config:
+    """Return the settings of uvicorn."""
     return uvicorn.Config(
         app,
-        http=_Connection,
+        http="h11",
         ws="none",
         lifespan="on",
         log_config=None,  # errors, by Python's own way, to stderr
@@ -156,7 +110,7 @@ def configure(app: Any, stop_seconds: int) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=stop_seconds,
+        timeout_keep_alive=timeout,
+        timeout_graceful_shutdown=timeout,
         h11_max_incomplete_event_size=HEADERS_BYTES,
     )

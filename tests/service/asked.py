@@ -52,7 +52,7 @@ async def asking(work: Work | Model, limits: Limits | None = None, token: str = 
     """A client of a service that runs until the context ends."""
     if isinstance(work, Model):
         work = Work(work, work, ["model"], "signature")
-    door: Any = build_app(work, limits or Limits(round_wait=0), token)
+    door: Any = build_app(work, limits or Limits(), token)
     transport = httpx.ASGITransport(door, raise_app_exceptions=False)
     async with (
         door.app.router.lifespan_context(door.app),

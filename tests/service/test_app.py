@@ -12,8 +12,9 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
 from align import Alignment, Pair
+from align.service import door, rounds
 from align.service.app import build_app
-from align.service.limits import Limits
+from align.service.limits import BODY_BYTES, LINE_CHARACTERS, Limits
 from align.service.messages import AlignReply, TransferReply
 from align.service.tagged import MOST_TAGS
 from align.service.work import Work
@@ -138,11 +139,12 @@ def test_markup_comes_back_as_json_only() -> None:
 # Many at once
 
 
-def test_small_requests_are_gathered_and_large_ones_wait_their_turn() -> None:
+def test_small_requests_are_gathered_and_large_ones_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "ROUND_PAIRS", 40)
     model = Model()
 
     async def ask() -> None:
-        async with asking(model, Limits(round_pairs=40, round_wait=0)) as client:
+        async with asking(model) as client:
             model.go.clear()
             tasks = [asyncio.create_task(client.post("/align", json=pairs(("first", "x"))))]
             await until(lambda: model.rounds)
@@ -164,21 +166,21 @@ def test_small_requests_are_gathered_and_large_ones_wait_their_turn() -> None:
 
 def test_a_round_has_so_many_characters() -> None:
     model = Model()
-    limits = Limits(round_wait=0, line_characters=20_000)
 
     async def ask() -> None:
-        async with asking(model, limits) as client:
-            await client.post("/align", json=pairs(*[("x" * 20_000, "y")] * 3))
+        async with asking(model) as client:
+            await client.post("/align", json=pairs(*[("x" * LINE_CHARACTERS, "y")] * 8))
 
     run(ask)
-    assert [len(one) for one in model.rounds] == [2, 1]
+    assert [len(one) for one in model.rounds] == [7, 1]
 
 
-def test_an_error_is_its_own_pairs_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_is_its_own_pairs_alone(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "ROUND_WAIT", 0.05)
     model = Model()
 
     async def ask() -> list[Any]:
-        async with asking(model, Limits(round_wait=0.05)) as client:
+        async with asking(model) as client:
             sent = [pairs(("a", "b")), pairs(("boom", "b"), ("c", "d")), pairs(("e", "f"))]
             answers = await asyncio.gather(*(client.post("/align", json=body) for body in sent))
             return [[pair["status"] for pair in answer.json()["pairs"]] for answer in answers]
@@ -193,7 +195,7 @@ def test_a_full_queue_refuses_until_there_is_room() -> None:
     model = Model()
 
     async def ask() -> None:
-        async with asking(model, Limits(queue_pairs=3, request_pairs=3, round_wait=0)) as client:
+        async with asking(model, Limits(queue_pairs=3, request_pairs=3)) as client:
             model.go.clear()
             first = asyncio.create_task(client.post("/align", json=pairs(("a", "b"), ("c", "d"))))
             await until(lambda: model.rounds)
@@ -281,13 +283,13 @@ def test_what_an_end_cannot_wait_for_is_told_so() -> None:
 @pytest.mark.parametrize(
     ("limits", "body", "code", "error"),
     [
-        (Limits(body_bytes=20), pairs(("a", "b")), 413, "a body has 20 bytes at most"),
+        (Limits(), b" " * (BODY_BYTES + 1), 413, "a body has 1,048,576 bytes at most"),
         (Limits(request_pairs=2), pairs(*[("a", "b")] * 3), 413, "3 pairs, and a request has 2 at most"),
         (
-            Limits(line_characters=4),
-            pairs(("abcd", "abcd"), ("a", "abcde")),
+            Limits(),
+            pairs(("a" * 5000, "a"), ("a", "a" * 5001)),
             413,
-            "pairs.1.target: 5 characters, and a sentence has 4 at most",
+            "pairs.1.target: 5,001 characters, and a sentence has 5,000 at most",
         ),
         (Limits(), pairs(("a\nb", "b")), 422, "pairs.0.source: a line feed; a sentence is one line"),
     ],
@@ -298,7 +300,8 @@ def test_limits(limits: Limits, body: Any, code: int, error: str, path: str) -> 
     assert (answer.status_code, answer.json()) == (code, {"error": error})
 
 
-def test_a_body_of_unknown_length_has_the_same_limit() -> None:
+def test_a_body_of_unknown_length_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "BODY_BYTES", 99)
     sent = 0
 
     async def parts() -> AsyncIterator[bytes]:
@@ -308,7 +311,7 @@ def test_a_body_of_unknown_length_has_the_same_limit() -> None:
             yield b"0123456789"
 
     async def ask() -> Any:
-        async with asking(Model(), Limits(body_bytes=99)) as client:
+        async with asking(Model()) as client:
             return await client.post("/align", content=parts(), headers=JSON)
 
     assert run(ask).status_code == 413
@@ -321,36 +324,18 @@ def test_a_body_that_does_not_arrive() -> None:
         await asyncio.sleep(30)
 
     async def ask() -> Any:
-        async with asking(Model(), Limits(body_seconds=0.05)) as client:
+        async with asking(Model(), Limits(timeout=0.05)) as client:
             return await client.post("/align", content=parts(), headers=JSON)
 
     answer = run(ask)
     assert (answer.status_code, answer.json()) == (408, {"error": "the body took more than 0.05 s to arrive"})
 
 
-def test_requests_at_a_time() -> None:
-    model = Model()
-
-    async def ask() -> None:
-        async with asking(model, Limits(requests=1, round_wait=0)) as client:
-            model.go.clear()
-            first = asyncio.create_task(client.post("/align", json=pairs(("a", "b"))))
-            await until(lambda: model.rounds)
-            refused = await client.get("/metrics")
-            assert (refused.status_code, refused.json()) == (429, {"error": "too many requests at a time"})
-            assert (await client.get("/health")).status_code == 200
-            model.go.set()
-            assert (await first).status_code == 200
-            assert (await client.get("/metrics")).status_code == 200
-
-    run(ask)
-
-
 def test_who_has_no_token_keeps_nobody_out() -> None:
     """A body that does not end takes nobody's place, where no token is needed to send it."""
 
     async def ask() -> None:
-        async with asking(Model(), Limits(requests=1, round_wait=0), "0123456789abcdef") as client:
+        async with asking(Model(), token="0123456789abcdef") as client:
 
             async def forever() -> AsyncIterator[bytes]:
                 yield b"{"
@@ -361,11 +346,6 @@ def test_who_has_no_token_keeps_nobody_out() -> None:
             assert (await client.post("/align", content=forever())).status_code == 401
 
     run(ask)
-
-
-def test_a_request_has_room_in_the_queue() -> None:
-    with pytest.raises(ValueError, match="a request of 3 pairs has no room in a queue of 2"):
-        Limits(request_pairs=3, queue_pairs=2)
 
 
 # Hostile bodies
@@ -434,8 +414,10 @@ class Panic(BaseException):
 
 @pytest.mark.parametrize("error", [Panic, SystemExit, KeyboardInterrupt])
 def test_when_the_models_thread_has_ended_nobody_waits(
-    error: type[BaseException], caplog: pytest.LogCaptureFixture
+    error: type[BaseException], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rounds, "ROUND_PAIRS", 1)
+
     class Ending(Model):
         def __call__(self, pairs: Sequence[Pair]) -> list[Alignment]:
             found = super().__call__(pairs)
@@ -446,7 +428,7 @@ def test_when_the_models_thread_has_ended_nobody_waits(
     model = Ending()
 
     async def ask() -> None:
-        async with asking(model, Limits(round_pairs=1, round_wait=0)) as client:
+        async with asking(model) as client:
             assert (await client.post("/align", json=pairs(("a", "b")))).status_code == 200
             model.go.clear()
             waiting = [
@@ -507,8 +489,8 @@ def test_before_its_start_it_is_not_ready() -> None:
     import httpx
 
     async def ask() -> Any:
-        door = build_app(Work(Model(), Model(), ["model"], "signature"), Limits())
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://service") as client:
+        app = build_app(Work(Model(), Model(), ["model"], "signature"), Limits())
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
             return await client.get("/health")
 
     answer = run(ask)

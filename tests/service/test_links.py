@@ -13,7 +13,7 @@ pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
 from align import Aligner, Direction, Settings, load, two_way
 from align.cli import extract, transfer
-from align.service.limits import Limits
+from align.service import app, rounds
 from align.service.work import Work, work_of
 from tests.cli.conftest import Result
 from tests.cli.conftest import run_main as run_main
@@ -33,9 +33,13 @@ def work() -> Work:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_many_at_once_have_the_links_of_the_program(work: Work, run_main: Callable[..., Result]) -> None:
+def test_many_at_once_have_the_links_of_the_program(
+    work: Work, run_main: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "ROUND_PAIRS", 8)
+
     async def ask() -> list[Any]:
-        async with asking(work, Limits(round_pairs=8)) as client:
+        async with asking(work) as client:
             bodies = [pairs(side) for side in SIDES] + [pairs(*SIDES), pairs(*SIDES[::-1])]
             answers = await asyncio.gather(*(client.post("/align", json=body) for body in bodies))
             return [[pair["links"] for pair in answer.json()["pairs"]] for answer in answers]
@@ -58,9 +62,11 @@ def test_tags_are_where_the_program_puts_them(work: Work, run_main: Callable[...
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_what_is_too_long_for_the_model(work: Work) -> None:
+def test_what_is_too_long_for_the_model(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "LINE_CHARACTERS", 10_000)
+
     async def ask() -> Any:
-        async with asking(work, Limits(line_characters=10_000)) as client:
+        async with asking(work) as client:
             sides = [("Haus " * 1100, "house"), SIDES[0]]
             return (await client.post("/align", json=pairs(*sides))).json()["pairs"]
 
