@@ -172,8 +172,8 @@ async def watch(url: str, seconds: float, tally: Tally) -> None:
         for pause in (0, seconds / 2, seconds / 2):
             await asyncio.sleep(pause)
             text = (await client.get("/metrics")).text
-            match = re.search(r"^process_resident_memory_bytes (\d+)$", text, re.MULTILINE)
-            tally.memory.append(int(match[1]) if match else 0)
+            match = re.search(r"^process_resident_memory_bytes (\S+)$", text, re.MULTILINE)
+            tally.memory.append(int(float(match[1])) if match else 0)
 
 
 async def measure(url: str, known: Sequence[Known], clients: int, seconds: float) -> Tally:

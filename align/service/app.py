@@ -82,8 +82,8 @@ class Service:
 
     async def metrics(self) -> Response:
         """Counts since the start, for Prometheus."""
-        text = self._metrics.text(self._rounds.queued, self._limits.queue_pairs)
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+        self._metrics.queued.set(self._rounds.queued)
+        return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def align(self, request: Request, body: AlignRequest) -> Response:
         """Links of each pair; they depend on nothing but the pair."""
@@ -128,7 +128,7 @@ class Service:
     def _status(self, found: Alignment | None, before: str = "") -> str:
         """What became of a pair, or had before it was aligned; it is counted."""
         status = before or ("failed" if found is None else found.skipped or ("blank" if found.pair.blank else "ok"))
-        self._metrics.pairs[status] += 1
+        self._metrics.pairs.labels(status).inc()
         return status
 
     def _check(self, pairs: Sequence[SentencePair]) -> None:
@@ -186,7 +186,7 @@ def build_app(work: Work, limits: Limits, token: str = "") -> Door:
         limits: how much of it.
         token: what requests must name, but those for /health; empty where anyone may ask.
     """
-    metrics = Metrics()
+    metrics = Metrics(limits.queue_pairs)
     service = Service(work, limits, metrics)
     app = FastAPI(
         title="extract-align",

@@ -143,8 +143,8 @@ class Rounds:
 
     def _hand_out(self, taken: Sequence[tuple[_Job, int]], found: Sequence[Alignment | None]) -> None:
         """Put what came out of a round where it is waited for."""
-        self._metrics.rounds += 1
-        self._metrics.round_pairs += len(taken)
+        self._metrics.rounds.inc()
+        self._metrics.round_pairs.inc(len(taken))
         for (job, n), alignment in zip(taken, found, strict=True):
             job.found[n] = alignment
             job.left -= 1

@@ -203,7 +203,7 @@ def test_a_full_queue_refuses_until_there_is_room() -> None:
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
             assert refused.json() == {"error": "too many pairs are waiting"}
             assert (await client.post("/transfer", json=pairs(("e", "f"), ("g", "h")))).status_code == 429
-            assert "extract_align_queue_pairs 2\n" in (await client.get("/metrics")).text
+            assert "extract_align_queue_pairs 2.0\n" in (await client.get("/metrics")).text
             model.go.set()
             assert (await first).status_code == 200
             assert (await client.post("/align", json=pairs(*[("e", "f")] * 3))).status_code == 200
@@ -233,7 +233,7 @@ class Raw:
 
 async def until_queued(client: Any, number: int) -> str:
     text = ""
-    while f"extract_align_queue_pairs {number}\n" not in text:
+    while f"extract_align_queue_pairs {number}.0\n" not in text:
         text = (await client.get("/metrics")).text
     return text
 
@@ -250,7 +250,7 @@ def test_whoever_leaves_leaves_the_queue() -> None:
             await until_queued(client, 2)
             second.left.set()
             await second.task
-            assert 'requests_total{path="/align",code="499"} 1\n' in await until_queued(client, 1)
+            assert 'requests_total{code="499",path="/align"} 1.0\n' in await until_queued(client, 1)
             model.go.set()
             assert (await first).status_code == 200
             assert (await client.post("/align", json=pairs(("third", "b")))).status_code == 200
@@ -510,16 +510,16 @@ def test_metrics() -> None:
 
     text = run(ask)
     for line in (
-        'extract_align_requests_total{path="/align",code="200"} 1',
-        'extract_align_requests_total{path="other",code="404"} 3',
-        'extract_align_pairs_total{status="ok"} 1',
-        'extract_align_pairs_total{status="blank"} 1',
-        'extract_align_pairs_total{status="failed"} 1',
-        'extract_align_pairs_total{status="bad tags"} 1',
-        "extract_align_round_pairs_total 4",
-        "extract_align_queue_pairs 0",
-        "extract_align_queue_limit_pairs 1234",
-        'extract_align_request_seconds_bucket{le="+Inf"} 5',
-        "extract_align_request_seconds_count 5",
+        'extract_align_requests_total{code="200",path="/align"} 1.0',
+        'extract_align_requests_total{code="404",path="other"} 3.0',
+        'extract_align_pairs_total{status="ok"} 1.0',
+        'extract_align_pairs_total{status="blank"} 1.0',
+        'extract_align_pairs_total{status="failed"} 1.0',
+        'extract_align_pairs_total{status="bad tags"} 1.0',
+        "extract_align_round_pairs_total 4.0",
+        "extract_align_queue_pairs 0.0",
+        "extract_align_queue_limit_pairs 1234.0",
+        'extract_align_request_seconds_bucket{le="+Inf"} 5.0',
+        "extract_align_request_seconds_count 5.0",
     ):
         assert f"\n{line}\n" in text

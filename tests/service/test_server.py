@@ -47,7 +47,7 @@ class Running(NamedTuple):
 
     def queued(self, **headers: str) -> int:
         text = httpx.get(f"{self.url}/metrics", headers=headers).text
-        return int(re.findall(r"^extract_align_queue_pairs (\d+)$", text, re.MULTILINE)[0])
+        return int(re.findall(r"^extract_align_queue_pairs (\d+)\.0$", text, re.MULTILINE)[0])
 
 
 @contextmanager
