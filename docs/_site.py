@@ -1,35 +1,46 @@
-"""What mkdocs asks while it builds the site: files of the repository that are pages or downloads of it."""
+"""Hooks of mkdocs: add pages from elsewhere in the repository, and build the reference of the command line."""
 
 from __future__ import annotations
 
+import argparse
+import html
 import posixpath
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File
+from mkdocs.structure.files import File, InclusionLevel
+
+from align.cli import manual
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
+    "README.md": "index.md",
     "CHANGELOG.md": "changes.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "align/models/bundled/README.md": "models.md",
 }
-"""From where a file is in the repository to where it is on the site."""
+"""Path in the repository to path on the site."""
 
 FOLDERS = {
     "eval/results/": "measured/",
     "eval/results/analysis/": "measured/analysis/",
     "align/training/recipes/": "recipes/",
+    "research/": "research/",
+    "research/analysis/": "research/analysis/",
 }
 """The same for folders, all of whose files are on the site."""
+
+COMMANDS = "cli.md"
+"""The page that the reference of the command line is added to."""
 
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 
 
 def place(path: str) -> str | None:
-    """Where a file of the repository is on the site, if it is there."""
+    """Map a path in the repository to its path on the site, if it is there."""
     for folder, name in {"docs/": "", **FOLDERS}.items():
         if path.startswith(folder):
             return name + path.removeprefix(folder)
@@ -37,18 +48,23 @@ def place(path: str) -> str | None:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add what does not lie in docs/."""
+    """Add files that are not in docs/."""
     for pattern in (*PAGES, *(f"{folder}*.*" for folder in FOLDERS)):
         for path in sorted(ROOT.glob(pattern)):
             name = path.relative_to(ROOT).as_posix()
-            files.append(File.generated(config, place(name), abs_src_path=str(path)))
+            level = InclusionLevel.UNDEFINED if name in PAGES else InclusionLevel.NOT_IN_NAV
+            files.append(File.generated(config, place(name), abs_src_path=str(path), inclusion=level))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Links are written as from the file in the repository; make them lead to where it is on the site."""
+    """Rewrite links, which are relative to the file in the repository; keep research out of the search index."""
     here = page.file.src_uri
-    source = next((path for path, name in PAGES.items() if name == here), f"docs/{here}")
+    source = Path(page.file.abs_src_path).relative_to(ROOT).as_posix() if page.file.generated_by else f"docs/{here}"
+    if source.startswith("research/"):
+        page.meta["search"] = {"exclude": True}
+    if here == COMMANDS:
+        markdown += "\n".join(("", *command_line()))
 
     def moved(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match[1]))
@@ -56,3 +72,38 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return match[0] if there is None else f"]({posixpath.relpath(there, posixpath.dirname(here) or '.')}"
 
     return LINK.sub(moved, markdown)
+
+
+def command_line() -> list[str]:
+    """Write the options of all programs as Markdown, from their parsers."""
+    lines = []
+    for name, module in manual.PROGRAMS.items():
+        for _, parser in manual.pages(name, import_module(module)):
+            examples, _, closing = (parser.epilog or "").partition("\n\n")
+            lines += ["", f"## {parser.prog}", "", escaped(parser.description or ""), ""]
+            lines += ["```text", *(line.strip() for line in examples.splitlines()[1:]), "```", "", escaped(closing)]
+            for group in parser._action_groups:
+                if actions := [action for action in group._group_actions if action.help != argparse.SUPPRESS]:
+                    lines += ["", f"**{escaped((group.title or '').capitalize())}**", ""]
+                    lines += [line for action in actions for line in option(action, parser)]
+    return lines
+
+
+def option(action: argparse.Action, parser: argparse.ArgumentParser) -> list[str]:
+    """Write an option, or each subcommand, as an item of a definition list."""
+    if isinstance(action, argparse._SubParsersAction):
+        return [
+            line for one in action._choices_actions for line in (f"`{one.dest}`", f":   {escaped(one.help or '')}", "")
+        ]
+    values = "|".join(map(str, action.choices)) if action.choices else action.dest.upper()
+    value = str(action.metavar or values)
+    heads = [flag if action.nargs == 0 else f"{flag} {value}" for flag in action.option_strings] or [value]
+    text = escaped(parser._get_formatter()._expand_help(action))
+    return [", ".join(f"`{head}`" for head in heads), f":   {text}", ""]
+
+
+def escaped(text: str) -> str:
+    """Escape what Markdown would read as markup, except code spans."""
+    parts = " ".join(text.split()).split("`")
+    parts[::2] = [re.sub(r"([*_|\[\]])", r"\\\1", html.escape(part, quote=False)) for part in parts[::2]]
+    return "`".join(parts)

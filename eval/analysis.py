@@ -3,8 +3,8 @@
     .venv/bin/python eval/run.py analysis --data DIR [--bert FOLDER] [NAME ...]
 
 Runs `analyse-attention` as its users would, once for each of RUNS, and keeps its tables as NAME.TABLE.tsv and its
-figures as NAME.FIGURE.png. The data folder is that of the other experiments, with `analysis/` in it: docs/analysis says
-what that holds. Runs on an encoder like BERT need one, such as `scripts/train_bert` makes.
+figures as NAME.FIGURE.png. The data folder is that of the other experiments, with `analysis/` in it: research/analysis
+says what that holds. Runs on an encoder like BERT need one, such as `scripts/train_bert` makes.
 """
 
 from __future__ import annotations

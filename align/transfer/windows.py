@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 OUTSIDE = 1.0
-"""How much a score of a word outside the span counts against the window. docs/choices.md says how it was chosen."""
+"""How much a score of a word outside the span counts against the window. research/choices.md says how it was chosen."""
 
 FLOOR = 0.01
 """Soft scores up to this are left out where a whole text is to be done: they are many, and change next to nothing."""

@@ -1,4 +1,4 @@
-"""Every command of docs/wmt19.md, on small archives with the layout of the published ones."""
+"""Every command of research/wmt19.md, on small archives with the layout of the published ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests import published
 from tests.conftest import ROOT, example_pairs
 
-PAGE = (ROOT / "docs" / "wmt19.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "research" / "wmt19.md").read_text(encoding="utf-8")
 FOLDER = "wmt19.de-en.joined-dict.single_model"
 MORE = ("Peters altbekannte E-Mail , so heißt es .", "Peter's well-known e-mail , it's said .")
 

@@ -31,10 +31,13 @@ from typing import Any
 from align.models.model_toml import parse_toml
 from tests.conftest import ROOT
 
-TESTED_ELSEWHERE = ("wmt19.md",)
-"""On archives of the layout of the published ones."""
+TESTED_ELSEWHERE = ROOT / "research" / "wmt19.md"
+"""On archives with the layout of the published ones."""
 
-PAGES = [ROOT / "README.md", *(page for page in sorted(ROOT.glob("docs/**/*.md")) if page.name not in TESTED_ELSEWHERE)]
+PAGES = [
+    ROOT / "README.md",
+    *sorted({*ROOT.glob("docs/**/*.md"), *ROOT.glob("research/**/*.md")} - {TESTED_ELSEWHERE}),
+]
 FENCE = re.compile(
     r'(?:^<!-- not run: (?P<reason>[^>]+) -->\n)?^```(?P<kind>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$',
     re.MULTILINE | re.DOTALL,

@@ -1,4 +1,4 @@
-"""Tables in README and docs/results.md, out of what `eval/run.py` writes: error rates, and how long what takes."""
+"""Tables in README and research/results.md, out of what `eval/run.py` writes: error rates, and how long what takes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 RESULTS = ROOT / "eval" / "results"
-README, PAGE = ROOT / "README.md", ROOT / "docs" / "results.md"
-WORTH = ROOT / "docs" / "worth.md"
+README, PAGE = ROOT / "README.md", ROOT / "research" / "results.md"
+WORTH = ROOT / "research" / "worth.md"
 MARKUP = ROOT / "docs" / "markup.md"
 PAIRS = {"bundled": ("German–English", "all"), "hansards": ("French–English", "hansards447")}
 """Experiments of README's table: the languages, and the gold that counts."""
@@ -32,9 +32,9 @@ SHORT = {
     "one model": r"^\S+: norm, both, threshold",
     "two models, `--position input`": " and .*: norm, input, soft",
     "one model, `--position input`": r"^\S+: norm, input, threshold",
-    "eflomal, its [best row](docs/results.md)": r"eflomal \((bundled|hansards) text",
-    "MGIZA, its [best row](docs/results.md)": r"giza \((bundled|hansards) text",
-    "fast_align, its [best row](docs/results.md)": r"fast_align \((bundled|hansards) text",
+    "eflomal, its [best row](research/results.md)": r"eflomal \((bundled|hansards) text",
+    "MGIZA, its [best row](research/results.md)": r"giza \((bundled|hansards) text",
+    "fast_align, its [best row](research/results.md)": r"fast_align \((bundled|hansards) text",
 }
 """What README calls the best of the systems whose names match."""
 
@@ -134,11 +134,9 @@ def seeds_table(experiment: str) -> str:
 
 
 SELF_TOLD = [
-    *sorted((ROOT / "docs" / "analysis").glob("*.md")),
-    *(
-        ROOT / "docs" / name
-        for name in ("choices.md", "clusters.md", "hugging-face.md", "planning.md", "serve.md", "shards.md")
-    ),
+    *sorted((ROOT / "research").glob("analysis/*.md")),
+    *(ROOT / "research" / name for name in ("choices.md", "planning.md")),
+    *(ROOT / "docs" / name for name in ("clusters.md", "hugging-face.md", "serve.md", "shards.md")),
 ]
 """Pages whose tables say themselves which results they show."""
 

@@ -1,4 +1,4 @@
-"""README and docs/ show what comes, every public name has its page, and the README is short."""
+"""Pages show what their commands print, every public name is documented, and the README is short."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.forked import programs
 
 NOT_RUN = {
     "README.md": ["scripts/check_install runs it in a fresh environment"],
-    "clusters.md": ["needs a store of your own"],
-    "encoders.md": ["needs a model", "trains for an hour"],
-    "evaluate.md": ["the gold is not ours to pass on"],
-    "fairseq-plugin.md": ["needs a binarised text of your own"],
-    "install.md": [
+    "docs/clusters.md": ["needs a store of your own"],
+    "research/analysis/encoders.md": ["needs a model", "trains for an hour"],
+    "docs/evaluate.md": ["the gold is not ours to pass on"],
+    "docs/fairseq-plugin.md": ["needs a binarised text of your own"],
+    "docs/install.md": [
         "scripts/check_install runs the same lines of README in a fresh environment",
         "installs from a package index",
         "installs from a package index",
         "writes into your home folder",
     ],
-    "hugging-face.md": ["installs from a package index", *["downloads a model"] * 3],
-    "layers.md": ["needs data of your own"],
-    "serve.md": ["the service of the page has no token"],
-    "shards.md": ["needs Slurm"],
-    "train.md": [
+    "docs/hugging-face.md": ["installs from a package index", *["downloads a model"] * 3],
+    "research/analysis/layers.md": ["needs data of your own"],
+    "docs/serve.md": ["the service of the page has no token"],
+    "docs/shards.md": ["needs Slurm"],
+    "docs/train.md": [
         "trains for hours",
         "trains for an hour",
         "trains for an hour",
@@ -40,8 +40,8 @@ NOT_RUN = {
         "trains for an hour",
         "trains for an hour",
     ],
-    "two-directions.md": ["eflomal draws random samples"],
-    "your-model.md": ["needs a model of your own", "needs a model of your own"],
+    "docs/two-directions.md": ["eflomal draws random samples"],
+    "docs/your-model.md": ["needs a model of your own", "needs a model of your own"],
 }
 """Blocks that are not run, by page, and why."""
 
@@ -77,7 +77,7 @@ def test_blocks_are_of_known_kinds_and_files_in_them_are_used(page: Path) -> Non
 
 
 def test_blocks_that_are_not_run_are_few() -> None:
-    left_out = {page.name: [block.reason for block in blocks(page) if block.reason] for page in PAGES}
+    left_out = {str(page.relative_to(ROOT)): [block.reason for block in blocks(page) if block.reason] for page in PAGES}
     assert {name: reasons for name, reasons in left_out.items() if reasons} == NOT_RUN
 
 

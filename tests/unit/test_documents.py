@@ -9,8 +9,13 @@ import pytest
 
 from tests.conftest import ROOT
 
-DOCUMENTS = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *ROOT.glob("docs/**/*.md")]
-PATH = re.compile(r"(?<![\w/.-])(?:align|docs|eval|examples|scripts|tests)/[\w./*-]*")
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("research/**/*.md"),
+    ROOT / "align/models/bundled/README.md",
+]
+PATH = re.compile(r"(?<![\w/.-])(?:align|docs|eval|examples|research|scripts|tests)/[\w./*-]*")
 FILE = re.compile(r"`(\w+\.py)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 NAME_IN_FILE = re.compile(r"`(\w+)`\s+in\s+`([\w/]+\.py)`")
