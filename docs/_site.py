@@ -77,29 +77,27 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 def command_line() -> list[str]:
     """Write the options of all programs as Markdown, from their parsers."""
     lines = []
-    for name, module in manual.PROGRAMS.items():
-        for _, parser in manual.pages(name, import_module(module)):
+    for name in sorted(manual.PROGRAMS, key=lambda name: (name != "extract-align", name.startswith("analyse"), name)):
+        for _, parser in manual.pages(name, import_module(manual.PROGRAMS[name])):
             examples, _, closing = (parser.epilog or "").partition("\n\n")
             lines += ["", f"## {parser.prog}", "", escaped(parser.description or ""), ""]
             lines += ["```text", *(line.strip() for line in examples.splitlines()[1:]), "```", "", escaped(closing)]
             for group in parser._action_groups:
                 if actions := [action for action in group._group_actions if action.help != argparse.SUPPRESS]:
-                    lines += ["", f"**{escaped((group.title or '').capitalize())}**", ""]
+                    lines += ["", f"**{escaped(manual.first_letter(group.title or '', str.upper))}**", ""]
                     lines += [line for action in actions for line in option(action, parser)]
     return lines
 
 
 def option(action: argparse.Action, parser: argparse.ArgumentParser) -> list[str]:
-    """Write an option, or each subcommand, as an item of a definition list."""
+    """Write an option, or each subcommand, as an item of a list."""
     if isinstance(action, argparse._SubParsersAction):
-        return [
-            line for one in action._choices_actions for line in (f"`{one.dest}`", f":   {escaped(one.help or '')}", "")
-        ]
+        return [f"- `{command.dest}`: {escaped(command.help or '')}" for command in action._choices_actions]
     values = "|".join(map(str, action.choices)) if action.choices else action.dest.upper()
     value = str(action.metavar or values)
     heads = [flag if action.nargs == 0 else f"{flag} {value}" for flag in action.option_strings] or [value]
     text = escaped(parser._get_formatter()._expand_help(action))
-    return [", ".join(f"`{head}`" for head in heads), f":   {text}", ""]
+    return [f"- {', '.join(f'`{head}`' for head in heads)}: {text}"]
 
 
 def escaped(text: str) -> str:

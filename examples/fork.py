@@ -1,4 +1,4 @@
-"""Processes that are forked after loading (Linux): each has the model at once, and one CPU thread."""
+"""Fork processes after loading (Linux): they share the model, and each has one CPU thread."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

@@ -1,6 +1,4 @@
-"""Words that translate each other in a text more than once, out of JSON lines with their links.
-
-Each with its count, and its share of all translations of the source word.
+"""List words that translate each other more than once, with count and share of the source word.
 
 Run it with `extract-align -f jsonl FILE | python examples/lexicon.py`.
 """

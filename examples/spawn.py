@@ -1,4 +1,4 @@
-"""Processes that start anew (any system): an aligner is sent as its model's path, and each loads the model once."""
+"""Start new processes (any system): each loads the model once."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

@@ -1,4 +1,4 @@
-"""A dataset of sentence pairs, with a column of their links, by Hugging Face's datasets: some rows at a time."""
+"""Add a column of links to a dataset."""
 
 from datasets import Dataset
 

@@ -1,4 +1,4 @@
-"""A data frame of sentence pairs, with a column of their links."""
+"""Add a column of links to a data frame."""
 
 import pandas as pd
 import pyarrow as pa
@@ -12,6 +12,7 @@ frame = pd.DataFrame(
     },
     index=[10, 11, 12],
 )
-found = align_table(pa.Table.from_pandas(frame), load("de-en"), source="de", target="en", links="pharaoh")
-frame[["links", "status"]] = found.to_pandas().set_index(frame.index)
+table = pa.Table.from_pandas(frame)
+linked = align_table(table, load("de-en"), source="de", target="en", links="pharaoh")
+frame[["links", "status"]] = linked.to_pandas().set_index(frame.index)
 print(frame[["links", "status", "de"]].to_string())

@@ -1,4 +1,4 @@
-"""A table of sentence pairs on Ray: each actor loads the models once. Rows may come out in another order."""
+"""Align a table on Ray: each actor loads the model once. Rows may change their order."""
 
 import pyarrow as pa
 import ray

@@ -1,4 +1,4 @@
-"""A data frame of sentence pairs on Spark: each of its Python workers loads the models once."""
+"""Align a data frame on Spark: each Python worker loads the model once."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,13 +16,15 @@ aligner = TableAligner("de-en", source="de", target="en", id="id")
 
 
 def align(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-    """The links of a partition, a batch at a time."""
+    """Align a partition, a batch at a time."""
     for batch in batches:
         yield from aligner(batch).to_batches()
 
 
 spark = SparkSession.builder.master("local[2]").getOrCreate()
 pairs = spark.createDataFrame(PAIRS, "id long, de string, en string")
-linked = pairs.mapInArrow(align, "id long, links array<struct<source: int, target: int, score: float>>, status string")
-for row in linked.selectExpr("id", "transform(links, l -> l.source || '-' || l.target) AS links", "status").collect():
+LINKS = "array<struct<source: int, target: int, score: float>>"
+linked = pairs.mapInArrow(align, f"id long, links {LINKS}, status string")
+links = "transform(links, l -> l.source || '-' || l.target) AS links"
+for row in linked.selectExpr("id", links, "status").collect():
     print(row)

@@ -1,4 +1,4 @@
-"""One aligner for many threads."""
+"""Share an aligner between threads."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,10 +1,9 @@
-"""Tables in README and research/results.md, out of what `eval/run.py` writes: error rates, and how long what takes."""
+"""Tables in README, docs/ and research/, made from the files that `eval/run.py` writes."""
 
 from __future__ import annotations
 
 import csv
 import re
-import textwrap
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,34 +11,36 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 RESULTS = ROOT / "eval" / "results"
-README, PAGE = ROOT / "README.md", ROOT / "research" / "results.md"
-WORTH = ROOT / "research" / "worth.md"
-MARKUP = ROOT / "docs" / "markup.md"
+README, RESULTS_PAGE = ROOT / "README.md", ROOT / "docs" / "results.md"
+FULL, WORTH = ROOT / "research" / "results.md", ROOT / "research" / "worth.md"
 PAIRS = {"bundled": ("German–English", "all"), "hansards": ("French–English", "hansards447")}
-"""Experiments of README's table: the languages, and the gold that counts."""
+"""Experiments of the short tables: the languages, and the gold that counts."""
 
 GOLDS = {"all": "both, 184 sentences", "hansards447": "447 sentences"}
 """What pages call sets of gold, if not by their names."""
 
 SEEDS = {
-    "bundled": ("the same, three seeds", ["bundled", "seed 2", "seed 3"]),
-    "hansards": ("in 45 minutes, three seeds", ["seed 1", "seed 2", "seed 3"]),
+    "bundled": ("three seeds", ["bundled", "seed 2", "seed 3"]),
+    "hansards": ("three seeds, 45 minutes", ["seed 1", "seed 2", "seed 3"]),
 }
-"""What README says of models of these experiments that differ in a seed, and what each is called."""
+"""Column titles of models of these experiments that differ in a seed, and the name of each."""
 
 SHORT = {
     "two models (`--reverse-model`)": " and .*: norm, both, soft",
     "one model": r"^\S+: norm, both, threshold",
     "two models, `--position input`": " and .*: norm, input, soft",
     "one model, `--position input`": r"^\S+: norm, input, threshold",
-    "eflomal, its [best row](research/results.md)": r"eflomal \((bundled|hansards) text",
-    "MGIZA, its [best row](research/results.md)": r"giza \((bundled|hansards) text",
-    "fast_align, its [best row](research/results.md)": r"fast_align \((bundled|hansards) text",
+    "eflomal, its best run": r"eflomal \((bundled|hansards) text",
+    "MGIZA, its best run": r"giza \((bundled|hansards) text",
+    "fast_align, its best run": r"fast_align \((bundled|hansards) text",
 }
-"""What README calls the best of the systems whose names match."""
+"""Names in the short tables for the best of the systems that match."""
 
-PAPER = {"the paper's way: all heads of a layer, by norm": "norm", "the same by weight": "weight"}
-"""What README calls a layer's heads together, and the score they are read by."""
+FEW = ("two models (`--reverse-model`)", "MGIZA, its best run", "one model")
+"""Rows of README."""
+
+PAPER = {"all heads of a layer, by norm (`--preset paper`)": "norm", "the same, by weight": "weight"}
+"""Names in the short table for a layer's heads together, and their score."""
 
 SEEDED = {
     "two models (`--reverse-model`)": "two models: norm, both, soft",
@@ -77,8 +78,18 @@ def long_table(experiment: str) -> str:
     return table_of(["one direction, or both symmetrised", *heads, "P", "R", "p"], rows, signature)
 
 
+def readme_table() -> str:
+    """Make the table of README: a few rows without seeds, best first."""
+    columns = [short_column(experiment, gold) for experiment, (_, gold) in PAIRS.items()]
+    if not all(columns):
+        return ""
+    names = sorted(FEW, key=lambda name: columns[0][name][0])
+    rows = [[name, *(column[name][1] for column in columns)] for name in names]
+    return table_of(["", *(f"AER, {languages}" for languages, _ in PAIRS.values())], rows)
+
+
 def short_table() -> str:
-    """The few that README has, best first, a column for each pair of languages."""
+    """Make the table of docs/results.md, best first, a column for each pair of languages."""
     columns = [short_column(experiment, gold) for experiment, (_, gold) in PAIRS.items()]
     if not all(columns):
         return ""
@@ -135,8 +146,9 @@ def seeds_table(experiment: str) -> str:
 
 SELF_TOLD = [
     *sorted((ROOT / "research").glob("analysis/*.md")),
-    *(ROOT / "research" / name for name in ("choices.md", "planning.md")),
-    *(ROOT / "docs" / name for name in ("clusters.md", "hugging-face.md", "serve.md", "shards.md")),
+    ROOT / "research" / "choices.md",
+    ROOT / "research" / "planning.md",
+    ROOT / "docs" / "many-files.md",
 ]
 """Pages whose tables say themselves which results they show."""
 
@@ -299,20 +311,6 @@ def parts_table() -> str:
     return table_of(["", ""], lines, *(sign for sign, _ in tables))
 
 
-def speed_in_short() -> str:
-    """README's words on the text of the middle size."""
-    _, rows = read_result("benchmark_peers")
-    rows = [row for row in rows if not is_sample(row) and not row["system"].endswith("-training")]
-    if not rows:
-        return ""
-    sizes = sorted({int(row["pairs"]) for row in rows})
-    size = sizes[len(sizes) // 2]
-    seconds = {row["name"]: plain(float(row["seconds"])) for row in rows if int(row["pairs"]) == size}
-    listed = "; ".join(f"{name}: {value}" for name, value in seconds.items())
-    text = f"Seconds for {size:,} pairs, from raw text to links, training and start-up included: {listed}."
-    return textwrap.fill(text, 130, break_on_hyphens=False) + "\n"
-
-
 def thresholds_table(experiment: str) -> str:
     """What other thresholds are good for."""
     sign, rows = read_result(f"{experiment}.worth")
@@ -355,8 +353,9 @@ def markup_table(experiment: str) -> str:
 
 
 MARKED: dict[Path, dict[str, Callable[[], str]]] = {
-    README: {"aer": short_table, "speed": speed_in_short},
-    PAGE: {
+    README: {"aer": readme_table},
+    RESULTS_PAGE: {"aer": short_table, "peers": peers_table, "reliability": reliability_table},
+    FULL: {
         "aer": partial(long_table, "bundled"),
         "aer of Hansards": partial(long_table, "hansards"),
         "seeds": partial(seeds_table, "bundled"),
@@ -368,13 +367,14 @@ MARKED: dict[Path, dict[str, Callable[[], str]]] = {
         "huggingface": huggingface_table,
         "parts": parts_table,
         "view": view_table,
+        "markup": partial(markup_table, "bundled"),
+        "markup of Hansards": partial(markup_table, "hansards"),
     },
-    MARKUP: {"markup": partial(markup_table, "bundled"), "markup of Hansards": partial(markup_table, "hansards")},
-    **{page: {} for page in SELF_TOLD},
     WORTH: {
         "thresholds": partial(thresholds_table, "bundled"),
         "thresholds of Hansards": partial(thresholds_table, "hansards"),
         "reliability": reliability_table,
     },
+    **{page: {} for page in SELF_TOLD},
 }
 """By page, what stands between its marks."""

@@ -16,32 +16,30 @@ from tests.docs.blocks import ENVIRONMENT, PAGES, Session, as_shown, blocks, com
 from tests.forked import programs
 
 NOT_RUN = {
-    "README.md": ["scripts/check_install runs it in a fresh environment"],
-    "docs/clusters.md": ["needs a store of your own"],
-    "research/analysis/encoders.md": ["needs a model", "trains for an hour"],
+    "README.md": ["scripts/check_install runs it in a fresh environment", "scripts/test runs both"],
     "docs/evaluate.md": ["the gold is not ours to pass on"],
-    "docs/fairseq-plugin.md": ["needs a binarised text of your own"],
     "docs/install.md": [
         "scripts/check_install runs the same lines of README in a fresh environment",
         "installs from a package index",
-        "installs from a package index",
         "writes into your home folder",
     ],
-    "docs/hugging-face.md": ["installs from a package index", *["downloads a model"] * 3],
-    "research/analysis/layers.md": ["needs data of your own"],
+    "docs/many-files.md": ["needs Slurm", "needs a store of your own"],
     "docs/serve.md": ["the service of the page has no token"],
-    "docs/shards.md": ["needs Slurm"],
     "docs/train.md": [
         "trains for hours",
         "trains for an hour",
         "trains for an hour",
-        "trains for hours",
-        "trains for hours",
-        "trains for an hour",
-        "trains for an hour",
+        "needs a binarised text of your own",
     ],
     "docs/two-directions.md": ["eflomal draws random samples"],
-    "docs/your-model.md": ["needs a model of your own", "needs a model of your own"],
+    "docs/your-model.md": [
+        *["needs a model of your own"] * 2,
+        "installs from a package index",
+        *["downloads a model"] * 3,
+    ],
+    "research/analysis/encoders.md": ["needs a model", "trains for an hour"],
+    "research/analysis/layers.md": ["needs data of your own"],
+    "research/training.md": ["trains for hours", "trains for hours", "trains for an hour", "trains for an hour"],
 }
 """Blocks that are not run, by page, and why."""
 
@@ -83,7 +81,7 @@ def test_blocks_that_are_not_run_are_few() -> None:
 
 def test_the_readme_is_short_and_installs_as_the_site_says() -> None:
     readme, site = ROOT / "README.md", ROOT / "docs" / "install.md"
-    assert len(readme.read_text(encoding="utf-8").split()) <= 1500
+    assert len(readme.read_text(encoding="utf-8").split()) <= 900
     assert blocks(readme)[1].text == blocks(site)[0].text
 
 
@@ -146,14 +144,18 @@ def test_tables_of_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     (tmp_path / "view.tsv").write_text(VIEW, encoding="utf-8")
     assert "| 2,000 | 3.6 | 0.47 (0.50) |\n" in figures.view_table()
-    assert figures.speed_in_short().endswith("included: ours, int8: 9.87.\n")
 
 
 def test_every_public_name_has_an_entry_in_the_api_pages() -> None:
+<<<<<<< HEAD
     text = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/api/*.md"))
     assert sorted(re.findall(r"^::: align\.(\w+)$", text, re.MULTILINE)) == sorted(
         set(vars(align)["__all__"]) - {"__version__"}
     )
+=======
+    text = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*.md"))
+    assert sorted(re.findall(r"^::: align\.(\w+)$", text, re.MULTILINE)) == sorted(set(align.__all__) - {"__version__"})
+>>>>>>> a0858e7 (Rewrite the documentation for users)
 
 
 @pytest.mark.parametrize(

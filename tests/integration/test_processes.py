@@ -5,17 +5,9 @@ from __future__ import annotations
 import ast
 import copy
 import gc
-import json
 import pickle
-import re
-import shlex
 import subprocess
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -176,72 +168,3 @@ def test_examples_print_the_links_of_one_process(name: str) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [str(alignment) for alignment in expected]
-
-
-SERVICE = ROOT / "examples" / "service.py"
-GUNICORN = re.findall(r"^ +(gunicorn .*?)  ", SERVICE.read_text(encoding="utf-8"), re.MULTILINE)
-
-
-@contextmanager
-def serving(command: str, log: Path) -> Iterator[str]:
-    """A web server at work, on a port that is free; yields its address."""
-    pytest.importorskip("gunicorn")
-    program, *arguments = shlex.split(command)
-    with log.open("wb") as stream:
-        server = subprocess.Popen(
-            [sys.executable, "-m", program, "--bind", "127.0.0.1:0", "--timeout", "120", *arguments],
-            cwd=ROOT,
-            stdout=stream,
-            stderr=stream,
-        )
-    try:
-        for _ in range(1200):
-            if address := re.search(r"Listening at: (http://127\.0\.0\.1:\d+)", log.read_text(encoding="utf-8")):
-                break
-            with pytest.raises(subprocess.TimeoutExpired):  # it is still there
-                server.wait(0.1)
-        assert address
-        yield address[1]
-        server.terminate()
-        assert server.wait(60) == 0, log.read_text(encoding="utf-8")
-    finally:
-        server.kill()
-
-
-def ask(address: str, content: bytes) -> tuple[int, Any]:
-    """The status and the answer to a request."""
-    try:
-        with urllib.request.urlopen(urllib.request.Request(address, content), timeout=120) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
-
-
-NO_LISTS = (b"Das Haus", b"", b"\xff", b"{}", b"null", b'"ab"', b"[" * 100_000)
-
-
-def test_there_are_two_ways_to_serve() -> None:
-    assert [re.findall("--preload|--threads", command) for command in GUNICORN] == [["--preload"], ["--threads"]]
-
-
-@pytest.mark.parametrize("command", GUNICORN)
-def test_a_service_answers_all_alike(command: str, tmp_path: Path) -> None:
-    aligner = load("de-en").fixed()
-    pairs = pairs_of("threads.py")
-    texts = [*([pair] for pair in pairs), [("", "")], pairs * 25]  # the last is enough to choose by, which it must not
-    expected = [json.loads(json.dumps([alignment.to_dict() for alignment in aligner(text)])) for text in texts]
-    with serving(command, tmp_path / "log") as address, ThreadPoolExecutor(8) as clients:
-        asked = [json.dumps(text).encode() for text in texts * 4]
-        answers = list(clients.map(lambda content: ask(address, content), asked))
-        assert answers == [(200, records) for records in expected * 4]
-        code, (long, short) = ask(address, json.dumps([["Haus " * 2000, "house"], *pairs[:1]]).encode())
-        assert (code, long["links"], short["links"]) == (200, [], expected[0][0]["links"])
-        for content, status, message in (
-            (b'[["Das Haus"]]', 400, "pair 1 is ['Das Haus'], not a source and a target"),
-            *((content, 400, "not a list of pairs in JSON") for content in NO_LISTS),
-            (b" " * ((1 << 20) + 1), 413, "more than 1,048,576 bytes"),
-        ):
-            code, answer = ask(address, content)
-            assert code == status
-            assert message in answer["error"]
-    assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")

@@ -179,7 +179,7 @@ def test_shards_and_half_precision_give_the_same_links(tmp_path: Path) -> None:
 
 def test_the_guide_lists_these_models() -> None:
     """A row for each: its name, type, the size of its vocabulary and of the model, and its languages."""
-    page = (Path(__file__).parents[2] / "docs" / "hugging-face.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "your-model.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in page.split("\n") if row.startswith("| ")]
     listed = {row[0]: row for row in rows if "/" in row[0]}
     assert listed.keys() == {model.name for model in MODELS}
