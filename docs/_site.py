@@ -81,7 +81,10 @@ def command_line() -> list[str]:
         for _, parser in manual.pages(name, import_module(manual.PROGRAMS[name])):
             examples, _, closing = (parser.epilog or "").partition("\n\n")
             lines += ["", f"## {parser.prog}", "", escaped(parser.description or ""), ""]
-            lines += ["```text", *(line.strip() for line in examples.splitlines()[1:]), "```", "", escaped(closing)]
+            for line in examples.splitlines()[1:]:
+                command, _, effect = line.strip().partition("   ")
+                lines.append(f"- `{command}`: {escaped(effect)}")
+            lines += ["", escaped(closing)]
             for group in parser._action_groups:
                 if actions := [action for action in group._group_actions if action.help != argparse.SUPPRESS]:
                     lines += ["", f"**{escaped(manual.first_letter(group.title or '', str.upper))}**", ""]
