@@ -65,7 +65,11 @@ def toy_model(tmp_path: Path) -> Path:
         ("toy.scores", ("--scores",), "0.01"),
         ("toy.jsonl", ("-f", "jsonl"), "0.0001"),
         ("toy.offsets", ("-f", "offsets"), None),
-        ("toy.weight-output", ("--head", "all", "--threshold", "none", "--score", "weight", "--position", "output", "--layer", "2"), None),
+        (
+            "toy.weight-output",
+            ("--head", "all", "--threshold", "none", "--score", "weight", "--position", "output", "--layer", "2"),
+            None,
+        ),
         ("toy.null-none", ("--null", "none"), None),
         ("toy.null-mask", ("--position", "input", "--head", "all", "--threshold", "none", "--null", "mask"), None),
         ("toy.two-way", ("--reverse-model", GOLDEN / "models" / "back"), None),

@@ -147,15 +147,10 @@ def test_tables_of_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_public_name_has_an_entry_in_the_api_pages() -> None:
-<<<<<<< HEAD
-    text = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/api/*.md"))
+    text = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*.md"))
     assert sorted(re.findall(r"^::: align\.(\w+)$", text, re.MULTILINE)) == sorted(
         set(vars(align)["__all__"]) - {"__version__"}
     )
-=======
-    text = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*.md"))
-    assert sorted(re.findall(r"^::: align\.(\w+)$", text, re.MULTILINE)) == sorted(set(align.__all__) - {"__version__"})
->>>>>>> a0858e7 (Rewrite the documentation for users)
 
 
 @pytest.mark.parametrize(
