@@ -1,4 +1,4 @@
-"""How much worse a model is without some of its heads, and how sure that is: loss, BLEU, and AER."""
+"""Changes of loss, BLEU and AER when heads are masked, with confidence intervals or p-values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Doubles = NDArray[np.float64]
 
 
 class Change(NamedTuple):
-    """A difference from the whole model: with its interval, or with how likely chance is to make it as large."""
+    """A difference from the whole model, with its confidence interval or its p-value."""
 
     value: float | None
     low: float | None = None
@@ -23,14 +23,14 @@ class Change(NamedTuple):
 
 
 def loss_change(masked: Doubles, whole: Doubles, pieces: NDArray[np.int64], samples: int, seed: int) -> Change:
-    """Difference of losses in nats per piece, with its 95 % percentile bootstrap interval over sentences.
+    """Return the difference of losses in nats per piece, with its 95 % percentile bootstrap interval over sentences.
 
     Args:
-        masked: of each sentence, without some heads `[N]`.
-        whole: of the same sentences by the whole model `[N]`.
-        pieces: of each sentence `[N]`.
-        samples: of the bootstrap; 0 for no interval.
-        seed: of the samples.
+        masked: loss of each sentence without the masked heads `[N]`.
+        whole: loss of the same sentences with all heads `[N]`.
+        pieces: number of pieces of each sentence `[N]`.
+        samples: number of bootstrap samples; 0 for no interval.
+        seed: seed of the bootstrap.
     """
     changes = masked - whole
     value = float(changes.sum() / pieces.sum())
@@ -42,7 +42,7 @@ def loss_change(masked: Doubles, whole: Doubles, pieces: NDArray[np.int64], samp
 
 
 def aer_change(masked: Counts | None, whole: Counts | None, samples: int, seed: int) -> Change:
-    """Difference of AER in points, with the p-value of a paired bootstrap; none without gold."""
+    """Return the difference of AER in points, with the p-value of a paired bootstrap; no value without gold."""
     if masked is None or whole is None:
         return Change(None)
     value, p = compare(masked, whole, "bootstrap", "aer", samples, seed)
@@ -52,13 +52,13 @@ def aer_change(masked: Counts | None, whole: Counts | None, samples: int, seed: 
 def bleu_scores(
     whole: Sequence[str], others: Sequence[Sequence[str]], references: Sequence[str], samples: int
 ) -> tuple[float, list[Change], str]:
-    """BLEU of a model, the differences of others from it, and sacrebleu's signature; letters' case does not count.
+    """Return a model's BLEU, the difference of each other model from it, and sacrebleu's signature; case is ignored.
 
     Args:
         whole: the model's translations.
-        others: those of each other model.
+        others: translations by each other model.
         references: one for each sentence.
-        samples: of sacrebleu's paired bootstrap (Koehn 2004); 0 for no p-values.
+        samples: samples of sacrebleu's paired bootstrap (Koehn 2004); 0 for no p-values.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.significance import PairedTest
@@ -66,9 +66,9 @@ def bleu_scores(
     metric = BLEU(lowercase=True, force=True, references=[list(references)])
     score = float(metric.corpus_score(whole, None).score)
     if not samples:
-        changes = [Change(float(metric.corpus_score(other, None).score) - score) for other in others]
+        changes = [Change(float(metric.corpus_score(translations, None).score) - score) for translations in others]
         return score, changes, str(metric.get_signature())
-    systems: list[Any] = [("whole", whole), *((f"without {n}", other) for n, other in enumerate(others))]
+    systems: list[Any] = [("whole", whole), *((f"without {n}", translations) for n, translations in enumerate(others))]
     test = PairedTest(systems, {"BLEU": metric}, references=None, test_type="bs", n_samples=samples)
     signatures, scores = test()
     results: list[Any] = scores["BLEU"][1:]  # the first is the whole model's
@@ -77,10 +77,10 @@ def bleu_scores(
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> tuple[float | None, float | None]:
-    """Spearman's rank correlation and its p-value; None where one of both is constant, or there are under three."""
+    """Return Spearman's rank correlation and its p-value; None if a side is constant or has under three values."""
     from scipy.stats import spearmanr
 
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None, None
-    found = spearmanr(a, b)
-    return float(found.statistic), float(found.pvalue)
+    result = spearmanr(a, b)
+    return float(result.statistic), float(result.pvalue)

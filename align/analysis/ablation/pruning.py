@@ -1,4 +1,4 @@
-"""Which heads a translation model needs least, and what is left of it without them."""
+"""Selects the heads that a translation model needs least, and reports size and loss without them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from align.models.fairseq.checkpoint import load_checkpoint
 from align.view.findings import Finding, Table
 
 Order = Literal["importance", "effect"]
-"""By the gradient of each head's gate, or by the loss without each head alone."""
+"""By the gradient of each head's gate, or by the loss with only that head masked."""
 
 
 class Size(NamedTuple):
-    """How large a model is, and how good: heads, numbers that its checkpoint holds, loss in nats per piece."""
+    """Size and quality of a model: number of heads, of stored weights, and loss in nats per piece."""
 
     heads: int
     weights: int
@@ -27,19 +27,19 @@ class Size(NamedTuple):
 
 
 def least_needed(ablation: Ablation, number: int, order: Order) -> list[AttentionHead]:
-    """So many heads, those first that matter least; each layer keeps one.
+    """Return the heads to prune, the least important first; one head per layer is never among them.
 
     Args:
         ablation: the model and a text.
-        number: how many.
-        order: what decides.
+        number: number of heads.
+        order: the criterion.
 
     Raises:
-        DataError: the model has not so many to spare.
+        DataError: the model cannot spare that number of heads.
     """
-    most = len(all_heads(ablation.blocks)) - len(ablation.blocks)
-    if number > most:
-        raise DataError(f"{number:,} heads cannot go: the model can spare {most:,}, for each layer keeps one")
+    spare = len(all_heads(ablation.blocks)) - len(ablation.blocks)
+    if number > spare:
+        raise DataError(f"{number:,} heads cannot go: the model can spare {spare:,}, for each layer keeps one")
     if order == "importance":
         return pruning_order(ablation.blocks, by_layer(ablation.blocks, ablation.importance()))[:number]
     effects = [ablation.measure([head], complete=False).losses.sum() for head in all_heads(ablation.blocks)]
@@ -47,18 +47,18 @@ def least_needed(ablation: Ablation, number: int, order: Order) -> list[Attentio
 
 
 def size_of(ablation: Ablation, checkpoint: Path) -> Size:
-    """The size of a fairseq model, and its loss with all heads that it has."""
+    """Return the size of a fairseq model, and its loss with all of its heads."""
     losses = ablation.measure(complete=False).losses
     weights = stored_numbers(load_checkpoint(checkpoint)["model"])
     return Size(len(all_heads(ablation.blocks)), weights, float(losses.sum() / ablation.pieces.sum()))
 
 
 def pruning(heads: Sequence[AttentionHead], sizes: Mapping[str, Size]) -> Finding:
-    """What went, and what is left.
+    """Report the pruned heads, and size and loss of the models.
 
     Args:
-        heads: in the order in which they went.
-        sizes: of each model by name.
+        heads: the pruned heads, the first to be pruned first.
+        sizes: size of each model, by its name.
     """
     columns = [
         Column("model", "model"),
@@ -71,5 +71,5 @@ def pruning(heads: Sequence[AttentionHead], sizes: Mapping[str, Size]) -> Findin
         columns, rows, ["weights: numbers in the checkpoint; loss: nats per piece of the target, </s> among them"]
     )
     columns = [Column("number", "number"), *(Column(key, key) for key in AttentionHead._fields)]
-    gone = [{"number": n, **head._asdict()} for n, head in enumerate(heads, 1)]
-    return Finding({"models": models, "pruned": Table(columns, gone, ["the least needed first"])})
+    pruned = [{"number": n, **head._asdict()} for n, head in enumerate(heads, 1)]
+    return Finding({"models": models, "pruned": Table(columns, pruned, ["the least needed first"])})

@@ -1,8 +1,8 @@
-"""What a translation model loses without some of its attention heads (Michel, Levy and Neubig 2019).
+"""Measures a translation model without some of its attention heads (Michel, Levy and Neubig 2019).
 
-A head is masked: its output is zero, and nothing is trained again. What that does to translating is measured by the
-loss under teacher forcing and by BLEU, what it does to aligning by AER: of the links that are read where those of the
-whole model are, and of those read where the model without the head would be read.
+A masked head outputs zero; nothing is trained again. The effect on translation is measured by the loss under teacher
+forcing and by BLEU, the effect on alignment by AER: once at the layer and head chosen for the whole model, and once at
+those chosen for the model without the head.
 
 Letters: N sentences, H heads of all layers in a row.
 """
@@ -31,18 +31,18 @@ from align.models.recorder import ModelRecorder
 Doubles = NDArray[np.float64]
 
 Tick = Callable[[int, int], None]
-"""Is told how often the model has been measured, of how many times in all."""
+"""Receives the number of measurements done, and their total."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a model does with some heads masked.
+    """Loss, links and translations of a model with some heads masked.
 
     Attributes:
-        losses: of each sentence that the model can read, in nats `[N]`.
-        counts: of the links read where the whole model is read, for each line of the text `[lines, 4]`.
-        place: where the model as it is now would be read.
-        anew: counts of the links read there, likewise.
+        losses: loss of each sentence that the model can read, in nats `[N]`.
+        counts: counts of the links at the whole model's layer and head, for each line of the text `[lines, 4]`.
+        place: layer and head chosen for the masked model.
+        anew: counts of the links at that layer and head `[lines, 4]`.
         translations: of the first sentences.
     """
 
@@ -54,20 +54,20 @@ class Measured:
 
 
 class Ablation:
-    """A model and a text on which it is measured.
+    """A model and the text on which it is measured.
 
     Args:
-        aligner: of the model; how links are read is its settings'.
+        aligner: aligner with the model; its settings decide how links are read.
         pairs: the text; lines that the model cannot read have no loss and no link.
         gold: links of each pair, if they are known.
-        translator: of the model, if it is to translate.
-        lines: how many sentences to translate.
-        file: what errors call the text.
+        translator: translates with the model; None for no BLEU.
+        lines: number of sentences to translate.
+        file: name of the text in errors.
 
     Attributes:
-        blocks: all attention of the model.
-        choice: where the whole model is read.
-        pieces: of each sentence that can be read, `</s>` among them `[N]`.
+        blocks: all attention blocks of the model.
+        choice: layer and head of the whole model.
+        pieces: number of target pieces of each readable sentence, `</s>` included `[N]`.
         references: of the sentences that are translated.
 
     Raises:
@@ -92,19 +92,19 @@ class Ablation:
         if not self._batches:
             raise DataError("there is no line that the model can read: all are blank, or too long for it", file=file)
         self.blocks = attention_blocks(self.recorder.own_model())
-        readable = [one for one in self._encoded if one.pieces]
-        self.pieces = np.array([len(one.pieces.target) + 1 for one in readable if one.pieces])
+        readable = [item for item in self._encoded if item.pieces]
+        self.pieces = np.array([len(item.pieces.target) + 1 for item in readable if item.pieces])
         sample = readable[:lines] if translator else []
-        self._sources = [one.pieces.source for one in sample if one.pieces]
-        self.references = [" ".join(one.pair.target) for one in sample]
+        self._sources = [item.pieces.source for item in sample if item.pieces]
+        self.references = [" ".join(item.pair.target) for item in sample]
         self.choice = aligner.forward.choose(self._encoded, aligner.batch_tokens)
 
     def measure(self, heads: Collection[AttentionHead] = (), complete: bool = True) -> Measured:
-        """What the model does without some heads.
+        """Measure the model with some heads masked.
 
         Args:
-            heads: those to mask.
-            complete: whether to translate and to choose anew where to read, too.
+            heads: heads to mask.
+            complete: also translate, and read links at the layer and head that the masked model would choose.
         """
         with without_heads(self.recorder, self.blocks, heads):
             losses = self._losses()
@@ -112,32 +112,32 @@ class Ablation:
             if not complete:
                 return Measured(losses, counts)
             place = self._aligner.forward.choose(self._encoded, self._aligner.batch_tokens)
-            anew = counts if place.place == self.choice.place else self._count(place)
-            spoken = self._translator(self._sources) if self._translator else []
-            return Measured(losses, counts, place, anew, [" ".join(words) for words in spoken])
+            counts_at_place = counts if place.place == self.choice.place else self._count(place)
+            translated = self._translator(self._sources) if self._translator else []
+            return Measured(losses, counts, place, counts_at_place, [" ".join(words) for words in translated])
 
     def importance(self) -> Doubles:
-        """Of each head, `I_h`: the mean of |dL/dxi_h| over sentences, in nats per piece `[H]` (eq. 2 of the paper).
+        """Return the importance `I_h` of each head: mean |dL/dxi_h| over sentences, in nats per piece `[H]` (eq. 2).
 
-        L is a sentence's loss and xi_h a gate that the head's output is multiplied by, which is 1.
+        L is a sentence's loss, and xi_h a gate of value 1 that multiplies the head's output.
         """
         total = torch.zeros(len(all_heads(self.blocks)), dtype=torch.float64)
         with gradients_of(self.blocks):
-            for one in self._encoded:
-                if one.pieces:
-                    torch.autograd.backward(sentence_losses(self.recorder, [one.pieces]))
+            for item in self._encoded:
+                if item.pieces:
+                    torch.autograd.backward(sentence_losses(self.recorder, [item.pieces]))
                     total += torch.cat([block.gate_gradients() for block in self.blocks]).abs().double().cpu()
                     for block in self.blocks:
                         block.projection.weight.grad = None
-        found: Doubles = total.numpy() / self.pieces.sum()
-        return found
+        importance: Doubles = total.numpy() / self.pieces.sum()
+        return importance
 
     @torch.no_grad()
     def _losses(self) -> Doubles:
-        found: dict[int, float] = {}
+        losses: dict[int, float] = {}
         for numbers, batch in self._batches:
-            found |= zip(numbers, sentence_losses(self.recorder, batch).tolist(), strict=True)
-        return np.array([found[n] for n in sorted(found)])
+            losses |= zip(numbers, sentence_losses(self.recorder, batch).tolist(), strict=True)
+        return np.array([losses[n] for n in sorted(losses)])
 
     def _count(self, choice: Choice) -> Counts | None:
         if self._gold is None:
@@ -148,15 +148,15 @@ class Ablation:
 
 @dataclass
 class Study:
-    """A model measured without each of its heads, and with ever fewer of them.
+    """A model measured without each of its heads, and with more and more heads pruned.
 
     Attributes:
-        whole: with all of them.
-        heads: those that were looked at.
-        masked: without each of these.
-        alone: without all others of its layer.
+        whole: with all heads.
+        heads: the H heads that were studied.
+        masked: without each of these heads.
+        alone: without all other heads of its layer.
         importance: `I_h` `[H]`.
-        curves: by the name of an order, the heads pruned one after the other, and what the model then does.
+        curves: by the name of an order, the heads in the order of pruning, each with the measurement after it.
     """
 
     whole: Measured
@@ -168,17 +168,17 @@ class Study:
 
 
 def study(ablation: Ablation, parts: Collection[Part], tick: Tick = lambda done, total: None) -> Study:
-    """Measure a model without each head, with one head a layer, and with heads pruned in several orders.
+    """Measure a model without each head, with one head per layer, and with heads pruned in several orders.
 
     Args:
         ablation: the model and the text.
-        parts: whose heads to look at.
-        tick: is told of each measurement.
+        parts: parts of the model whose heads are studied.
+        tick: receives the progress after each measurement.
     """
     blocks = [block for block in ablation.blocks if block.part in parts]
-    every = all_heads(blocks)
-    apart = len(parts) > 1
-    total = 1 + 2 * len(every) + (3 if apart else 2) * (len(every) - len(blocks))
+    heads_of_parts = all_heads(blocks)
+    by_part = len(parts) > 1
+    total = 1 + 2 * len(heads_of_parts) + (3 if by_part else 2) * (len(heads_of_parts) - len(blocks))
     done = count(1)
 
     def measure(heads: Collection[AttentionHead], complete: bool = False) -> Measured:
@@ -186,39 +186,42 @@ def study(ablation: Ablation, parts: Collection[Part], tick: Tick = lambda done,
         tick(next(done), total)
         return measured
 
-    kept = [head.part in parts for head in all_heads(ablation.blocks)]
-    found = Study(
+    studied = [head.part in parts for head in all_heads(ablation.blocks)]
+    result = Study(
         measure((), complete=True),
-        every,
-        [measure([head], complete=True) for head in every],
-        [measure([other for other in every if other[:2] == head[:2] and other != head]) for head in every],
-        ablation.importance()[kept],
+        heads_of_parts,
+        [measure([head], complete=True) for head in heads_of_parts],
+        [
+            measure([sibling for sibling in heads_of_parts if sibling[:2] == head[:2] and sibling != head])
+            for head in heads_of_parts
+        ],
+        ablation.importance()[studied],
     )
-    effects = [one.losses.sum() for one in found.masked]
+    effects = [measured.losses.sum() for measured in result.masked]
     orders = {
-        "by importance": pruning_order(blocks, by_layer(blocks, found.importance)),
+        "by importance": pruning_order(blocks, by_layer(blocks, result.importance)),
         "by effect": pruning_order(blocks, effects),
     }
-    for part in parts if apart else ():
+    for part in parts if by_part else ():
         orders[part] = [head for head in orders["by importance"] if head.part == part]
     for name, order in orders.items():
-        found.curves[name] = [(head, measure(order[: n + 1])) for n, head in enumerate(order)]
-    return found
+        result.curves[name] = [(head, measure(order[: n + 1])) for n, head in enumerate(order)]
+    return result
 
 
 def by_layer(blocks: Sequence[AttentionBlock], values: Doubles) -> Doubles:
-    """Values of heads `[H]` by the root of the sum of squares over their layer, as Molchanov et al. (2017) have it."""
+    """Divide values of heads `[H]` by the Euclidean norm of their layer, after Molchanov et al. (2017)."""
     ends = np.cumsum([block.heads for block in blocks])
     layers = np.split(values, ends[:-1])
     return np.concatenate([layer / max(float(np.linalg.norm(layer)), np.finfo(float).tiny) for layer in layers])
 
 
 def pruning_order(blocks: Sequence[AttentionBlock], values: Sequence[float] | Doubles) -> list[AttentionHead]:
-    """Heads from the lowest value to the highest, without the last one of each layer, which is never pruned.
+    """Return heads from the lowest value to the highest, without the last of each layer, which is never pruned.
 
     Args:
-        blocks: whose heads they are.
-        values: of each head `[H]`.
+        blocks: blocks of the heads.
+        values: value of each head `[H]`.
     """
     heads = all_heads(blocks)
     left = {(block.part, block.layer): block.heads for block in blocks}

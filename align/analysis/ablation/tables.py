@@ -1,4 +1,4 @@
-"""Tables and figures of what a model loses without its heads."""
+"""Tables and figures of an ablation study."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SURE = 0.05
-"""The p-value from which a change counts as more than chance."""
+"""p-value below which a change is significant."""
 
 
 @dataclass(frozen=True)
 class Effects:
-    """What each head's absence changes, in the order of a study's heads.
+    """Changes caused by masking each head, in the order of a study's heads.
 
     Attributes:
-        loss: nats per piece.
-        bleu: points; none where nothing was translated.
-        aer: points, where the whole model is read; no values without gold.
-        anew: points, where the model without the head would be read.
-        alone: nats per piece, without all others of the layer.
-        alone_aer: points, likewise.
-        whole_bleu: of the whole model.
-        bleu_signature: sacrebleu's.
+        loss: in nats per piece.
+        bleu: in points; None values if nothing was translated.
+        aer: in points, at the whole model's layer and head; None values without gold.
+        anew: in points, at the layer and head chosen for the masked model.
+        alone: change of loss in nats per piece, with all other heads of the layer masked.
+        alone_aer: change of AER in points, with all other heads of the layer masked.
+        whole_bleu: BLEU of the whole model.
+        bleu_signature: sacrebleu's signature.
     """
 
     loss: list[Change]
@@ -51,30 +51,35 @@ class Effects:
 
 
 def effects_of(ablation: Ablation, study: Study, samples: int, seed: int) -> Effects:
-    """All changes, with bootstraps of so many samples."""
-    whole, pieces = study.whole, ablation.pieces
-    score, bleu, sign = None, [Change(None) for _ in study.heads], ""
-    if ablation.references:
-        others = [one.translations for one in study.masked]
-        score, bleu, sign = bleu_scores(whole.translations, others, ablation.references, samples)
+    """Compute all changes of a study.
 
-    def loss(found: Sequence[Measured]) -> list[Change]:
-        return [loss_change(one.losses, whole.losses, pieces, samples, seed) for one in found]
+    Args:
+        samples: number of bootstrap samples.
+        seed: seed of the bootstraps.
+    """
+    whole, pieces = study.whole, ablation.pieces
+    score, bleu, signature = None, [Change(None) for _ in study.heads], ""
+    if ablation.references:
+        translations = [measured.translations for measured in study.masked]
+        score, bleu, signature = bleu_scores(whole.translations, translations, ablation.references, samples)
+
+    def loss(measurements: Sequence[Measured]) -> list[Change]:
+        return [loss_change(measured.losses, whole.losses, pieces, samples, seed) for measured in measurements]
 
     return Effects(
         loss(study.masked),
         bleu,
-        [aer_change(one.counts, whole.counts, samples, seed) for one in study.masked],
-        [aer_change(one.anew, whole.counts, samples, seed) for one in study.masked],
+        [aer_change(measured.counts, whole.counts, samples, seed) for measured in study.masked],
+        [aer_change(measured.anew, whole.counts, samples, seed) for measured in study.masked],
         loss(study.alone),
-        [aer_change(one.counts, whole.counts, samples, seed) for one in study.alone],
+        [aer_change(measured.counts, whole.counts, samples, seed) for measured in study.alone],
         score,
-        sign,
+        signature,
     )
 
 
 def report(ablation: Ablation, study: Study, effects: Effects) -> Finding:
-    """The tables and figures of a study."""
+    """Return the tables and figures of a study."""
     tables = {
         "model": _model_table(ablation, study, effects),
         "heads": _head_table(ablation, study, effects),
@@ -86,7 +91,7 @@ def report(ablation: Ablation, study: Study, effects: Effects) -> Finding:
 
 
 def _known(table: Table) -> Table:
-    """A table without those columns that have no value at all."""
+    """Drop the columns without any value."""
     return table._replace(columns=[c for c in table.columns if any(row[c.key] is not None for row in table.rows)])
 
 
@@ -137,7 +142,7 @@ def _head_table(ablation: Ablation, study: Study, effects: Effects) -> Table:
 
 
 def _layer_table(study: Study, effects: Effects) -> Table:
-    """Each layer with one head, the one with which the loss is lowest (tables 2 and 3 of the paper)."""
+    """Tabulate each layer with only its best head, by loss (tables 2 and 3 of the paper)."""
     columns = [Column("part", "part"), Column("layer", "layer"), Column("head", "kept head")]
     columns += [Column("loss", "Δ loss", 3), Column("loss_ci", "95 % CI", 3), Column("aer", "Δ AER", 1)]
     columns += [Column("aer_p", "p", 3), Column("worst", "worst", 3)]
@@ -163,17 +168,17 @@ def _pruning_table(ablation: Ablation, study: Study) -> Table:
     columns += [Column("head", "last pruned"), Column("loss", "loss", 3), Column("aer", "AER", 1)]
     rows: list[dict[str, Value]] = []
     for name, curve in study.curves.items():
-        for n, (head, found) in enumerate(curve, 1):
-            loss = float(found.losses.sum() / ablation.pieces.sum())
+        for n, (head, measured) in enumerate(curve, 1):
+            loss = float(measured.losses.sum() / ablation.pieces.sum())
             row: dict[str, Value] = {"order": name, "pruned": n, "share": 100 * n / len(study.heads)}
-            rows.append({**row, "head": str(head), "loss": loss, "aer": _aer(found)})
+            rows.append({**row, "head": str(head), "loss": loss, "aer": _aer(measured)})
     notes = ["by importance: I by the norm of its layer's; by effect: the loss without the head alone"]
     notes.append("a part's name: its heads alone, by importance; each layer keeps one head")
     return Table(columns, rows, notes, wide=True)
 
 
 def _agreement_table(study: Study, effects: Effects) -> Table:
-    """Whether the same heads matter for translating and for aligning."""
+    """Compare which heads matter for translation with which matter for alignment."""
     measures: dict[str, list[float]] = {"loss": [change.value or 0.0 for change in effects.loss]}
     if effects.whole_bleu is not None:
         measures["BLEU"] = [-(change.value or 0.0) for change in effects.bleu]
@@ -191,33 +196,33 @@ def _agreement_table(study: Study, effects: Effects) -> Table:
         for first, second in _pairs(list(measures)):
             values = [[measures[name][n] for n in chosen] for name in (first, second)]
             rho, p = rank_correlation(*values)
-            most = [str(study.heads[chosen[int(np.argmax(of))]]) for of in values]
+            strongest = [str(study.heads[chosen[int(np.argmax(column))]]) for column in values]
             row: dict[str, Value] = {"part": part, "heads": len(chosen), "first": first, "second": second}
-            rows.append({**row, "spearman": rho, "p": p, "first_head": most[0], "second_head": most[1]})
+            rows.append({**row, "spearman": rho, "p": p, "first_head": strongest[0], "second_head": strongest[1]})
     notes = ["over heads, of what masking each changes for the worse, and of I; most: the head with the largest change"]
     return Table(columns, rows, [*notes, *_carriers(study, effects)])
 
 
 def _pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The pairs to compare: AER with all that is of translation, and those with each other."""
-    wanted = [(name, aer) for aer in ("AER", "AER anew") for name in ("loss", "BLEU", "I")]
-    return (pair for pair in (*wanted, ("loss", "BLEU"), ("I", "loss")) if set(pair) <= set(names))
+    """Yield the pairs to compare: AER with each measure of translation, and these with each other."""
+    compared = [(name, aer) for aer in ("AER", "AER anew") for name in ("loss", "BLEU", "I")]
+    return (pair for pair in (*compared, ("loss", "BLEU"), ("I", "loss")) if set(pair) <= set(names))
 
 
 def _carriers(study: Study, effects: Effects) -> list[str]:
-    """Which heads alignment and which translation is worse without, surely."""
+    """Note the heads without which alignment, or translation, is significantly worse."""
 
-    def those(hurt: Sequence[bool]) -> str:
-        return ", ".join(str(head) for head, so in zip(study.heads, hurt, strict=True) if so) or "none"
+    def names(hurt: Sequence[bool]) -> str:
+        return ", ".join(str(head) for head, worse in zip(study.heads, hurt, strict=True) if worse) or "none"
 
     notes = []
     if study.whole.counts is not None:
         for name, changes in (("AER", effects.aer), ("AER anew", effects.anew)):
             worse = [bool(change.value and change.value > 0 and _sure(change)) for change in changes]
-            notes.append(f"{name} is higher (p < {SURE}) without: {those(worse)}")
+            notes.append(f"{name} is higher (p < {SURE}) without: {names(worse)}")
     if effects.whole_bleu is not None:
         worse = [bool(change.value and change.value < 0 and _sure(change)) for change in effects.bleu]
-        notes.append(f"BLEU is lower (p < {SURE}) without: {those(worse)}")
+        notes.append(f"BLEU is lower (p < {SURE}) without: {names(worse)}")
     return notes
 
 
@@ -249,15 +254,15 @@ def _figures(ablation: Ablation, study: Study, effects: Effects) -> dict[str, Ca
             from align.analysis.plots import curves
 
             lines = {
-                name: np.array([[0, start], *([n, value(one)] for n, (_, one) in enumerate(curve, 1))])
+                name: np.array([[0, start], *([n, value(measured)] for n, (_, measured) in enumerate(curve, 1))])
                 for name, curve in study.curves.items()
             }
             return curves(lines, "heads pruned", label, "")
 
         return draw
 
-    def loss(found: Measured) -> float:
-        return float(found.losses.sum() / ablation.pieces.sum())
+    def loss(measurement: Measured) -> float:
+        return float(measurement.losses.sum() / ablation.pieces.sum())
 
     figures = {"heads": heads, "loss": pruning("loss, nats per piece", loss(study.whole), loss)}
     if (whole := _aer(study.whole)) is not None:
@@ -266,7 +271,7 @@ def _figures(ablation: Ablation, study: Study, effects: Effects) -> dict[str, Ca
 
 
 def _grid(heads: Sequence[AttentionHead], values: Sequence[float | None]) -> Doubles:
-    """Values of heads by layer, NaN where a layer has fewer `[layers, H]`."""
+    """Arrange values of heads by layer, NaN where a layer has fewer heads `[layers, H]`."""
     rows = list(dict.fromkeys(head[:2] for head in heads))
     grid = np.full((len(rows), max(head.head for head in heads)), np.nan)
     for head, value in zip(heads, values, strict=True):
