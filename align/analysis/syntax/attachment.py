@@ -1,8 +1,8 @@
-"""Probes that attach words to heads by what heads of attention say together (Clark et al. 2019, 5).
+"""Probes that attach words to heads from all attention heads together (Clark et al. 2019, 5).
 
 The score of word j as the head of word i is `sum_k w_k a_k[i, j] + u_k a_k[j, i]` over all heads of attention k
-(equation 5). With embeddings v, `w_k` is `W_k (v_i + v_j)`, + being concatenation, and likewise `u_k` (equation 6).
-A softmax over all other words makes it a probability. Both are convex, so that the seed hardly matters.
+(equation 5). With embeddings v, `w_k` is `W_k (v_i + v_j)`, where + concatenates, and `u_k` is `U_k (v_i + v_j)`
+(equation 6). A softmax over all other words makes it a probability. Both are convex, so that the seed hardly matters.
 
 Letters: B sentences, K features of a pair of words, n words, E numbers of an embedding.
 """
@@ -25,20 +25,20 @@ from align.analysis.resampling import Counts, folds
 FOLDS, EPOCHS, BATCH, RATE, DECAY = 5, 30, 16, 0.02, 1e-4
 
 NEVER = -1e9
-"""The score of what is no head: not infinity, of which the gradient is none where a word has no possible head."""
+"""Score of impossible heads: finite, since -inf gives no gradient if a word has no possible head."""
 
 FARTHEST = 10
-"""Words farther apart than this are all equally far, where their distance is a feature."""
+"""Maximum distance in words as a feature; larger distances are clipped."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """What a probe sees and should find.
+    """Features of a sentence, and its gold heads.
 
     Attributes:
         features: of word i and its possible head j `[K, n, n]`.
-        heads: of each word, from 0; ROOT for those that are not to be attached `[n]`.
-        vectors: of the words `[n, E]`; None for a probe without.
+        heads: head of each word, from 0; ROOT for words that are not attached `[n]`.
+        vectors: embeddings of the words `[n, E]`; None for a probe without embeddings.
     """
 
     features: Numbers
@@ -47,19 +47,19 @@ class Sentence:
 
 
 def both_directions(attention: Numbers) -> Numbers:
-    """What a word gives each other, and what it gets of it: `[C, n, n]` to `[2C, n, n]`."""
+    """Stack attention from each word and attention to it: `[C, n, n]` to `[2C, n, n]`."""
     return np.concatenate((attention, attention.transpose(0, 2, 1)))
 
 
 def distances(words: int) -> Numbers:
-    """One feature for each distance of j behind i, in place of attention `[2 FARTHEST + 1, n, n]`."""
+    """Return one-hot features of the distance from i to j, in place of attention `[2 FARTHEST + 1, n, n]`."""
     distance = np.clip(np.arange(words) - np.arange(words)[:, None], -FARTHEST, FARTHEST)
     features: Numbers = (distance == np.arange(-FARTHEST, FARTHEST + 1)[:, None, None]).astype(np.float32)
     return features
 
 
 class _Batch(NamedTuple):
-    """Padded sentences: features `[B, K, n, n]`, vectors `[B, n, E]`, heads `[B, n]`, and where a word is `[B, n]`."""
+    """Padded sentences: features `[B, K, n, n]`, vectors `[B, n, E]`, heads `[B, n]`, and a mask of words `[B, n]`."""
 
     features: Tensor
     vectors: Tensor
@@ -68,10 +68,10 @@ class _Batch(NamedTuple):
 
 
 class Probe(torch.nn.Module):
-    """Equation 5 and, if there are embeddings, equation 6.
+    """Scores heads by equation 5 and, with embeddings, by equation 6.
 
     Args:
-        scale: of each feature, by which it is divided `[K]`.
+        scale: divisor of each feature `[K]`.
         size: E; 0 for no embeddings.
     """
 
@@ -83,37 +83,37 @@ class Probe(torch.nn.Module):
         self.of_head = torch.nn.Parameter(torch.zeros(size, len(scale)))
 
     def forward(self, batch: _Batch) -> Tensor:
-        """Scores of each word's possible heads `[B, n, n]`; neither the word itself nor a pad is one."""
+        """Return scores of each word's possible heads `[B, n, n]`; the word itself and padding score NEVER."""
         features = batch.features / self.scale[:, None, None]  # [B, K, n, n]
         scores = torch.einsum("bkij,bik->bij", features, batch.vectors @ self.of_word + self.bias)  # [B, n, n]
         scores = scores + torch.einsum("bkij,bjk->bij", features, batch.vectors @ self.of_head)  # [B, n, n]
-        own = torch.eye(features.shape[2], dtype=torch.bool)
-        return scores.masked_fill(own | ~batch.kept[:, None], NEVER)
+        itself = torch.eye(features.shape[2], dtype=torch.bool)
+        return scores.masked_fill(itself | ~batch.kept[:, None], NEVER)
 
 
 def attach(sentences: Sequence[Sentence], seed: int) -> list[Counts]:
-    """The head that a probe predicts for each word, trained on the folds that the sentence is not in.
+    """Predict the head of each word, with a probe trained on the folds that do not contain the sentence.
 
     Args:
-        sentences: N of them.
-        seed: of the folds, and of the order of sentences.
+        sentences: N sentences.
+        seed: seed of the folds and of the order of sentences.
 
     Returns:
-        `[n]` for each sentence.
+        Predicted heads `[n]` of each sentence.
     """
-    found: dict[int, Counts] = {}
+    predicted: dict[int, Counts] = {}
     numbers = folds(len(sentences), FOLDS, seed)
     for fold in range(FOLDS):
-        probe = fit([one for one, number in zip(sentences, numbers, strict=True) if number != fold], seed)
-        for n, one in enumerate(sentences):
+        probe = fit([sentence for sentence, number in zip(sentences, numbers, strict=True) if number != fold], seed)
+        for n, sentence in enumerate(sentences):
             if numbers[n] == fold:
                 with torch.inference_mode():
-                    found[n] = probe(_collate([one]))[0].argmax(1).numpy()
-    return [found[n] for n in range(len(sentences))]
+                    predicted[n] = probe(_collate([sentence]))[0].argmax(1).numpy()
+    return [predicted[n] for n in range(len(sentences))]
 
 
 def fit(sentences: Sequence[Sentence], seed: int) -> Probe:
-    """Train a probe by the negative log-likelihood of the right heads, with AdamW and a rate that falls to 0."""
+    """Train a probe by the negative log-likelihood of the gold heads, by AdamW with a rate that falls to 0."""
     vectors = sentences[0].vectors
     probe = Probe(_scale(sentences), 0 if vectors is None else vectors.shape[1])
     optimizer = torch.optim.AdamW(probe.parameters(), lr=RATE, weight_decay=DECAY)
@@ -133,14 +133,16 @@ def fit(sentences: Sequence[Sentence], seed: int) -> Probe:
 
 
 def _scale(sentences: Sequence[Sentence]) -> Tensor:
-    """The root of each feature's mean square `[K]`."""
-    pairs = sum(one.features[0].size for one in sentences)
-    squares = sum(np.einsum("kij,kij->k", one.features, one.features, dtype=np.float64) for one in sentences)
+    """Return the root mean square of each feature `[K]`."""
+    pairs = sum(sentence.features[0].size for sentence in sentences)
+    squares = sum(
+        np.einsum("kij,kij->k", sentence.features, sentence.features, dtype=np.float64) for sentence in sentences
+    )
     return torch.from_numpy(np.sqrt(squares / pairs).clip(1e-9).astype(np.float32))
 
 
 def _collate(sentences: Sequence[Sentence]) -> _Batch:
-    lengths = [len(one.heads) for one in sentences]
+    lengths = [len(sentence.heads) for sentence in sentences]
     longest, size = max(lengths), 0 if sentences[0].vectors is None else sentences[0].vectors.shape[1]
     batch = _Batch(
         torch.zeros(len(sentences), len(sentences[0].features), longest, longest),
@@ -148,9 +150,9 @@ def _collate(sentences: Sequence[Sentence]) -> _Batch:
         torch.full((len(sentences), longest), ROOT),
         torch.arange(longest) < torch.tensor(lengths)[:, None],
     )
-    for b, (one, n) in enumerate(zip(sentences, lengths, strict=True)):
-        batch.features[b, :, :n, :n] = torch.from_numpy(one.features)
-        batch.heads[b, :n] = torch.from_numpy(one.heads)
-        if one.vectors is not None:
-            batch.vectors[b, :n] = torch.from_numpy(one.vectors)
+    for b, (sentence, n) in enumerate(zip(sentences, lengths, strict=True)):
+        batch.features[b, :, :n, :n] = torch.from_numpy(sentence.features)
+        batch.heads[b, :n] = torch.from_numpy(sentence.heads)
+        if sentence.vectors is not None:
+            batch.vectors[b, :n] = torch.from_numpy(sentence.vectors)
     return batch

@@ -1,4 +1,4 @@
-"""What the encoder's attention knows of syntax: single heads, all together, pairs of words (Clark; Coenen 2019)."""
+"""Measures syntax in the encoder's attention: single heads, all heads together, pairs of words (Clark; Coenen 2019)."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PUNCTUATION = "punct"
-"""The relation whose words are not scored when all words are attached, as is the custom of parsing."""
+"""The relation that attachment scores exclude, as is usual in parsing."""
 
 FEWEST_OF_A_CLASS = 20
-"""Pairs of a relation, below which it is no class of its own."""
+"""Minimum number of pairs of a relation that is a class."""
 
 FARTHEST = 10
-"""Words farther apart than this are all equally far, for the baselines by distance."""
+"""Maximum distance in words of the distance baselines; larger distances are clipped."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked.
+    """Settings of the measurement.
 
     Attributes:
-        fewest: words of a relation that has a row of its own.
-        seed: of halves, folds and draws.
-        vectors: a file of embeddings; None for the model's own.
-        probes: whether to train probes, which take most of the time.
-        file: what errors call the treebank.
+        fewest: minimum number of words of a relation that has its own row.
+        seed: seed of halves, folds and draws.
+        vectors: file of embeddings; None for the model's own.
+        probes: whether to train probes, which takes most of the time.
+        file: name of the treebank in errors.
     """
 
     fewest: int = 20
@@ -55,12 +55,7 @@ class Request:
 
 
 def syntax(model: Layered, trees: Sequence[Tree], request: Request) -> Finding:
-    """What is found of a treebank's dependencies in the attention of a model's encoder.
-
-    Args:
-        model: whose.
-        trees: the treebank.
-        request: how.
+    """Measure how well the attention of a model's encoder predicts the dependencies of a treebank.
 
     Raises:
         DataError: no sentence has a dependency and fits the model, or too few for probes; the model has no encoder.
@@ -68,17 +63,17 @@ def syntax(model: Layered, trees: Sequence[Tree], request: Request) -> Finding:
     if "encoder" not in model.shape:
         raise DataError(f"{model.name} has no attention of the encoder: there is {', '.join(model.shape)}")
     parsed = list(attend(model, trees))
-    found = find(parsed, request.fewest) if parsed else None
-    if not found or not found.total.any():
+    counts = find(parsed, request.fewest) if parsed else None
+    if not counts or not counts.total.any():
         raise DataError("no sentence with a dependency that the model can read", file=request.file)
     if request.probes and len(parsed) < attachment.FOLDS:
         remedy = Remedy("{} does without", (Argument("no_probes", True),))
-        what = f"probes need {attachment.FOLDS} sentences: the model can read {len(parsed)}"
-        raise DataError(what, file=request.file, remedy=remedy)
+        message = f"probes need {attachment.FOLDS} sentences: the model can read {len(parsed)}"
+        raise DataError(message, file=request.file, remedy=remedy)
     draws = Draws(len(parsed), request.seed)
     second = halve(len(parsed), request.seed)
     shape = model.shape["encoder"]
-    rows = [_relation_row(found, r, second, draws, shape) for r in range(len(found.relations))]
+    rows = [_relation_row(counts, r, second, draws, shape) for r in range(len(counts.relations))]
     left_out = len(trees) - len(parsed)
     note = plural(len(parsed), "sentence") + (f"; {left_out:,} left out, too long for the model" if left_out else "")
     tables = {"relations": Table(_relation_columns(), rows, [*_RELATION_NOTES, note])}
@@ -108,17 +103,17 @@ def _relation_columns() -> list[Column]:
 
 
 def _relation_row(
-    found: Found, r: int, second: NDArray[np.bool_], draws: Draws, shape: tuple[int, int]
+    counts: Found, r: int, second: NDArray[np.bool_], draws: Draws, shape: tuple[int, int]
 ) -> dict[str, Value]:
-    total = found.total[:, r]
-    chosen = {kind: choose(found.right[kind][:, r], second) for kind in (*MEASURES, "offset")}
-    row: dict[str, Value] = {"relation": found.relations[r], "words": int(total.sum())}
+    total = counts.total[:, r]
+    chosen = {kind: choose(counts.right[kind][:, r], second) for kind in (*MEASURES, "offset")}
+    row: dict[str, Value] = {"relation": counts.relations[r], "words": int(total.sum())}
     row["offset_at"] = " ".join(dict.fromkeys(f"{OFFSETS[n]:+d}" for n in chosen["offset"].candidates))
-    for kind, one in chosen.items():
-        row |= _shown(kind, draws.share(one.right, total))
+    for kind, choice in chosen.items():
+        row |= _shown(kind, draws.share(choice.right, total))
         if kind in MEASURES:
-            row[f"{kind}_head"] = name_candidates(one.candidates, shape, DIRECTIONS)
-            row |= _shown(f"{kind}_gain", draws.share(one.right - chosen["offset"].right, total))
+            row[f"{kind}_head"] = name_candidates(choice.candidates, shape, DIRECTIONS)
+            row |= _shown(f"{kind}_gain", draws.share(choice.right - chosen["offset"].right, total))
     return row
 
 
@@ -127,28 +122,30 @@ def _shown(name: str, share: Share) -> dict[str, Value]:
 
 
 def _attachment_table(model: Layered, parsed: Sequence[Parsed], draws: Draws, request: Request) -> Table:
-    """Unlabelled attachment by probes and by baselines."""
-    heads = [_to_attach(one.tree) for one in parsed]
+    """Tabulate unlabelled attachment scores of probes and baselines."""
+    heads = [_to_attach(sentence.tree) for sentence in parsed]
     words, note = _embeddings(model, parsed, request)
-    apart = [attachment.distances(len(one)) for one in heads]
+    distances = [attachment.distances(len(gold)) for gold in heads]
 
     def attention(name: str, words: Sequence[Numbers] | None = None) -> list[Counts]:
-        return _probe([both_directions(one.attention[name]) for one in parsed], heads, words, request.seed)
+        features = [both_directions(sentence.attention[name]) for sentence in parsed]
+        return _probe(features, heads, words, request.seed)
 
     guesses: dict[str, Callable[[], list[Counts]]] = {
-        "the word before": lambda: [np.arange(len(one)) - 1 for one in heads],
-        "the word behind": lambda: [np.arange(len(one)) + 1 for one in heads],
-        "distance": lambda: _probe(apart, heads, None, request.seed),
-        "distance + embeddings": lambda: _probe(apart, heads, words, request.seed),
+        "the word before": lambda: [np.arange(len(gold)) - 1 for gold in heads],
+        "the word behind": lambda: [np.arange(len(gold)) + 1 for gold in heads],
+        "distance": lambda: _probe(distances, heads, None, request.seed),
+        "distance + embeddings": lambda: _probe(distances, heads, words, request.seed),
         "attention, a": lambda: attention("weight"),
         "attention, ‖af‖": lambda: attention("norm"),
         "attention, a + embeddings": lambda: attention("weight", words),
         "attention, ‖af‖ + embeddings": lambda: attention("norm", words),
     }
-    total = np.array([(one != ROOT).sum() for one in heads])
+    total = np.array([(gold != ROOT).sum() for gold in heads])
     rows = []
     for name, guess in guesses.items():
-        right = np.array([((one == gold) & (gold != ROOT)).sum() for one, gold in zip(guess(), heads, strict=True)])
+        pairs = zip(guess(), heads, strict=True)
+        right = np.array([((predicted == gold) & (gold != ROOT)).sum() for predicted, gold in pairs])
         rows.append({"method": name, **_shown("uas", draws.share(right, total))})
     columns = [Column("method", "heads by"), Column("uas", "UAS, %", 1), Column("uas_interval", "interval", 1)]
     notes = [f"{total.sum():,} words, without roots and punctuation; {attachment.FOLDS}-fold cross-validation", note]
@@ -156,35 +153,35 @@ def _attachment_table(model: Layered, parsed: Sequence[Parsed], draws: Draws, re
 
 
 def _to_attach(tree: Tree) -> Counts:
-    """The head of each word, ROOT for those that are not scored `[n]`."""
+    """Return the head of each word, ROOT for words that are not scored `[n]`."""
     kinds = [relation.partition(":")[0] for relation in tree.relations]
     return np.array([ROOT if kind == PUNCTUATION else head for head, kind in zip(tree.heads, kinds, strict=True)])
 
 
 def _embeddings(model: Layered, parsed: Sequence[Parsed], request: Request) -> tuple[list[Numbers], str]:
-    """Each word's embedding, of a mean square of 1, and what to say of them."""
+    """Return each word's embedding, scaled to a mean square of 1, and a note about their origin."""
     if request.vectors is None:
-        words, whose = own_vectors(model, (one.tree.pair() for one in parsed))
-        note = f"embeddings: {whose}"
+        words, origin = own_vectors(model, (sentence.tree.pair() for sentence in parsed))
+        note = f"embeddings: {origin}"
     else:
-        words, known = vectors_of_file(request.vectors, [one.tree.words for one in parsed])
+        words, known = vectors_of_file(request.vectors, [sentence.tree.words for sentence in parsed])
         note = f"embeddings: of a file, which has {100 * known:.1f} % of the words"
     scale = float(np.sqrt(np.mean(np.concatenate(words, dtype=np.float64) ** 2))) or 1.0
-    return [one / np.float32(scale) for one in words], note
+    return [vectors / np.float32(scale) for vectors in words], note
 
 
 def _probe(
     features: Sequence[Numbers], heads: Sequence[Counts], vectors: Sequence[Numbers] | None, seed: int
 ) -> list[Counts]:
-    """The heads that a probe predicts, cross-validated."""
-    known: Sequence[Numbers | None] = vectors or [None] * len(heads)
-    sentences = [Sentence(one, gold, own) for one, gold, own in zip(features, heads, known, strict=True)]
+    """Predict heads with a cross-validated probe."""
+    embeddings: Sequence[Numbers | None] = vectors or [None] * len(heads)
+    sentences = [Sentence(*parts) for parts in zip(features, heads, embeddings, strict=True)]
     return attach(sentences, seed)
 
 
 def _pair_table(parsed: Sequence[Parsed], draws: Draws, seed: int) -> Table:
-    """Whether there is a dependency, and which."""
-    drawn = word_pairs.draw_pairs([one.tree for one in parsed], seed)
+    """Tabulate how well pairs of words are classified: by existence of a dependency, and by relation."""
+    drawn = word_pairs.draw_pairs([sentence.tree for sentence in parsed], seed)
     counts = Counter(pair.relation for pair in drawn)
     classes = [pair for pair in drawn if pair.relation != NONE and counts[pair.relation] >= FEWEST_OF_A_CLASS]
     tasks = {
@@ -212,15 +209,15 @@ def _task_rows(
         "distance": word_pairs.classify(word_pairs.distance_vectors(pairs, FARTHEST), labels, sentences, seed),
     }
     for name, symbol in MEASURES.items():
-        features = word_pairs.vectors([one.attention[name] for one in parsed], pairs)
+        features = word_pairs.vectors([sentence.attention[name] for sentence in parsed], pairs)
         right[f"attention, {symbol}"] = word_pairs.classify(features, labels, sentences, seed)
     total = np.bincount(sentences, minlength=len(parsed))
-    shown_rows: list[dict[str, Value]] = []
+    rows: list[dict[str, Value]] = []
     for name, hits in right.items():
         share = draws.share(np.bincount(sentences, hits, len(parsed)).astype(np.int64), total)
         row: dict[str, Value] = {"task": task, "features": name, "classes": len(set(labels)), "pairs": len(pairs)}
-        shown_rows.append({**row, **_shown("accuracy", share)})
-    return shown_rows
+        rows.append({**row, **_shown("accuracy", share)})
+    return rows
 
 
 def _figure(rows: Sequence[Mapping[str, Value]]) -> Callable[[], Figure]:

@@ -1,8 +1,8 @@
-"""Is there a dependency between two words, and which? Of the attention of all heads alone (Coenen et al. 2019, 3.1).
+"""Classifies pairs of words by the attention between them: dependency or none, and relation (Coenen et al. 2019, 3.1).
 
-A pair of words is a vector: what the first attends to the second in each head, and the second to the first. A logistic
-regression says whether one depends on the other, and another one which relation they are in. The words stand in the
-order of the text, so that neither tells which of them is the head.
+The vector of a pair is the attention of the first word to the second in each head, and of the second to the first. One
+logistic regression predicts whether either depends on the other, another predicts their relation. The words are in the
+order of the text, so that the order does not reveal the head.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLDS = 5
 
 
 class WordPair(NamedTuple):
-    """Two words of a sentence, the first of which stands before the second."""
+    """Two words of a sentence, in the order of the text."""
 
     sentence: int
     first: int
@@ -33,11 +33,11 @@ class WordPair(NamedTuple):
 
 
 def draw_pairs(trees: Sequence[Tree], seed: int) -> list[WordPair]:
-    """All dependencies, and for each a pair of words of the same sentence without one, if there is any left.
+    """Return all dependencies, and for each a random pair without one from the same sentence, as long as there are any.
 
     Args:
         trees: N sentences.
-        seed: of the draws.
+        seed: seed of the draws.
     """
     draw = np.random.default_rng(seed)
     pairs: list[WordPair] = []
@@ -47,21 +47,21 @@ def draw_pairs(trees: Sequence[Tree], seed: int) -> list[WordPair]:
             for i, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True))
             if head != ROOT
         }
-        others = [
+        unrelated = [
             (i, j) for j in range(len(tree.words)) for i in range(j) if (i, j) not in edges
         ]  # a tree: no two words depend on each other
-        drawn = draw.choice(len(others), min(len(edges), len(others)), replace=False) if others else ()
+        drawn = draw.choice(len(unrelated), min(len(edges), len(unrelated)), replace=False) if unrelated else ()
         pairs += [WordPair(n, i, j, relation) for (i, j), relation in edges.items()]
-        pairs += [WordPair(n, others[k][0], others[k][1], NONE) for k in drawn]
+        pairs += [WordPair(n, unrelated[k][0], unrelated[k][1], NONE) for k in drawn]
     return pairs
 
 
 def vectors(attention: Sequence[Numbers], pairs: Sequence[WordPair]) -> Numbers:
-    """The vector of each of P pairs `[P, 2C]`.
+    """Return the vectors of P pairs `[P, 2C]`.
 
     Args:
-        attention: of each sentence `[C, n, n]`.
-        pairs: P.
+        attention: attention in each sentence `[C, n, n]`.
+        pairs: P pairs.
     """
     one_way = [attention[n][:, i, j] for n, i, j, _ in pairs]
     other_way = [attention[n][:, j, i] for n, i, j, _ in pairs]
@@ -69,20 +69,20 @@ def vectors(attention: Sequence[Numbers], pairs: Sequence[WordPair]) -> Numbers:
 
 
 def distance_vectors(pairs: Sequence[WordPair], farthest: int) -> Numbers:
-    """How far apart the words are, in place of attention: one feature for each distance `[P, F]`."""
+    """Return one-hot features of the distance between the words, in place of attention `[P, F]`."""
     distances = np.array([min(j - i, farthest) for _, i, j, _ in pairs])
     features: Numbers = (distances[:, None] == np.arange(1, farthest + 1)).astype(np.float32)
     return features
 
 
 def classify(features: Numbers, labels: Sequence[str], sentences: Counts, seed: int) -> NDArray[np.bool_]:
-    """Which pairs a logistic regression classifies rightly that was trained on other sentences.
+    """Tell which pairs a logistic regression classifies correctly, trained on other sentences `[P]`.
 
     Args:
         features: `[P, F]`.
-        labels: P of them.
-        sentences: that the pairs are of `[P]`.
-        seed: of the folds.
+        labels: P labels.
+        sentences: sentence of each pair `[P]`.
+        seed: seed of the folds.
     """
     fold = folds(int(sentences.max()) + 1, FOLDS, seed)[sentences]  # [P]
     names = np.array(labels)
@@ -95,7 +95,7 @@ def classify(features: Numbers, labels: Sequence[str], sentences: Counts, seed: 
 
 
 def regression() -> Any:
-    """A logistic regression with scikit-learn's own L2 penalty, of features of one scale."""
+    """Return a logistic regression on standardised features, with scikit-learn's default L2 penalty."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -104,7 +104,7 @@ def regression() -> Any:
 
 
 def most_frequent(labels: Sequence[str], sentences: Counts, seed: int) -> NDArray[np.bool_]:
-    """The baseline: which pairs have the label that is the most frequent in the other folds."""
+    """Tell which pairs have the most frequent label of the other folds, as a baseline `[P]`."""
     fold = folds(int(sentences.max()) + 1, FOLDS, seed)[sentences]
     names = np.array(labels)
     right = np.zeros(len(names), bool)
