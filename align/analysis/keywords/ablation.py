@@ -1,4 +1,4 @@
-"""A fine-tuned marker of key words, and its F1 as heads are masked one after the other."""
+"""Fine-tunes an encoder to mark key words, and measures F1 as its heads are masked one after another."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from align.analysis.maps import Inspected
 from align.analysis.models.heads import AttentionHead, attention_blocks, masked
 
 STEPS = 6
-"""Heads are masked in at most so many steps."""
+"""Maximum number of steps in which heads are masked."""
 
 
 class Tuned(NamedTuple):
-    """How fine-tuning went, and what the model does without some heads.
+    """Results of fine-tuning, and F1 of the model without some heads.
 
     Attributes:
-        epochs: loss on the training part, and F1 on the development part.
-        judged: the best epoch's marks on the test part.
-        removed: how many heads are masked, from none to all.
-        worst: F1 on the test part as the worst heads go first.
-        best: the same, the best first.
-        random: the same, in random orders `[R, steps]`.
+        epochs: loss on the training part and F1 on the development part, for each epoch.
+        judged: scores of the best epoch's marks on the test part.
+        removed: numbers of masked heads, from none to all.
+        worst: F1 on the test part, with the worst heads masked first.
+        best: F1 on the test part, with the best heads masked first.
+        random: F1 on the test part, with heads masked in R random orders `[R, steps]`.
     """
 
     epochs: list[tuple[float, float]]
@@ -44,10 +44,10 @@ def ablate(model: Inspected, corpus: Corpus, ranked: NDArray[np.int64], plan: Pl
     """Fine-tune a copy of the model's encoder, and mask its heads.
 
     Args:
-        model: whose framework's own module is trained.
+        model: model of a framework, whose own module is trained.
         corpus: texts with keyphrases.
         ranked: cells of the encoder, the best first.
-        plan: how.
+        plan: settings of the measurement.
 
     Raises:
         ValueError: the framework cannot build the model.
@@ -86,20 +86,20 @@ def ablate(model: Inspected, corpus: Corpus, ranked: NDArray[np.int64], plan: Pl
 def train(
     marker: Marker, corpus: Corpus, sentences: Sequence[Sentence], dev: Sequence[Sentence], plan: Plan
 ) -> tuple[list[tuple[float, float]], float]:
-    """Train a marker, and leave it as it was after the epoch that is best on the development part.
+    """Train a marker, and restore its state after the epoch that is best on the development part.
 
     Returns:
-        The loss of each epoch and its F1 on the development part, and the score from which on words are marked.
+        Loss of each epoch and its F1 on the development part, and the score from which words are marked.
     """
     within = corpus.within(DEV)
     gold = corpus.gold[within]
     epochs: list[tuple[float, float]] = []
-    best, threshold, kept = -1.0, 0.0, marker.state_dict()
+    best, threshold, best_state = -1.0, 0.0, marker.state_dict()
     for loss in tune(marker, sentences, corpus.gold, plan.epochs, plan.rate, plan.seed):
         scores = predict(marker, dev, len(within))[within]
         chosen = best_threshold(scores, gold)
         epochs.append((loss, f1_of(scores >= chosen, gold)))
         if epochs[-1][1] > best:
-            best, threshold, kept = epochs[-1][1], chosen, deepcopy(marker.state_dict())
-    marker.load_state_dict(kept)
+            best, threshold, best_state = epochs[-1][1], chosen, deepcopy(marker.state_dict())
+    marker.load_state_dict(best_state)
     return epochs, threshold

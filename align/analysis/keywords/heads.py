@@ -1,4 +1,4 @@
-"""What attention the words of a text receive, and which heads look at key words.
+"""Measures the attention that words of a text receive, and which heads attend to key words.
 
 Letters: L layers, H heads, W words of a sentence, N words of all documents, C cells (heads of all layers).
 """
@@ -17,17 +17,17 @@ from align.core.types import Pair
 MEASURES = ("weights", "norms")
 
 TINY = 1e-12
-"""The least share of attention whose logarithm is taken."""
+"""Lower bound of shares of attention before their logarithm is taken."""
 
 
 class Received(NamedTuple):
-    """What each word gets of its sentence's attention; 1 is an even share.
+    """Attention that each word receives within its sentence, as a multiple of an even share.
 
     Attributes:
-        values: of weights, and of norms `[2, N, C]`; 0 for words that the model did not read.
-        sentences: where the words of each sentence stand.
+        values: by weights and by norms `[2, N, C]`; 0 for words that the model did not read.
+        sentences: positions of the words of each sentence.
         documents: the document of each sentence.
-        read: which words the model has read `[N]`.
+        read: words that the model has read `[N]`.
     """
 
     values: Doubles
@@ -37,25 +37,25 @@ class Received(NamedTuple):
 
 
 def received(maps: Maps) -> tuple[Doubles, Marks]:
-    """What the words of a sentence get of the attention of all words, as a multiple of an even share.
+    """Return the attention that each word of a sentence receives from all words, as a multiple of an even share.
 
-    Norms are taken as shares of all that a piece gets, so that both measures leave the same to special pieces.
+    Norms are divided by their sum over each row, so that both measures treat special pieces in the same way.
 
     Returns:
-        `[2, W, C]`, and which words have pieces `[W]`.
+        Attention `[2, W, C]`, and which words have pieces `[W]`.
     """
     norms = maps.norms / np.maximum(maps.norms.sum(-1, keepdims=True), TINY)  # [L, H, T, S]
     there = has_piece(maps.columns)
-    found = []
+    measures = []
     for values in (maps.weights, norms):
         words = between_words(values, maps.rows, maps.columns).words  # [L, H, W, W]
         mean = words[:, :, there].mean(2)  # [L, H, W]
-        found.append(mean.reshape(-1, len(there)).T * there.sum())
-    return np.array(found, float), there
+        measures.append(mean.reshape(-1, len(there)).T * there.sum())
+    return np.array(measures, float), there
 
 
 def read_corpus(model: Inspected, corpus: Corpus) -> Received:
-    """What the words of all documents get, a sentence read at a time."""
+    """Read all documents, one sentence at a time, and return the attention that their words receive."""
     sentences = [(n, words) for n, document in enumerate(corpus.documents) for words in document.sentences]
     ends = np.cumsum([len(words) for _, words in sentences]).tolist()
     places = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
@@ -70,22 +70,22 @@ def read_corpus(model: Inspected, corpus: Corpus) -> Received:
 
 
 def relative_attention(values: Doubles, key: Marks) -> Doubles:
-    """What key words get on average, less what the rest does `[C]`.
+    """Return the mean attention of key words minus that of other words `[C]`.
 
     Args:
-        values: of the words of a sentence `[W, C]`.
-        key: which of them are key words `[W]`: some are, and some are not.
+        values: attention that the words of a sentence receive `[W, C]`.
+        key: key words `[W]`; at least one word is a key word, and at least one is not.
     """
     difference: Doubles = values[key].mean(0) - values[~key].mean(0)
     return difference
 
 
 def cross_entropy(values: Doubles, key: Marks) -> Doubles:
-    """How far received attention is from one that falls evenly on the key words, and nowhere else, in nats `[C]`.
+    """Return the cross-entropy of received attention with an even distribution over the key words, in nats `[C]`.
 
     Args:
-        values: of the words of a sentence `[W, C]`.
-        key: which of them are key words `[W]`: some are.
+        values: attention that the words of a sentence receive `[W, C]`.
+        key: key words `[W]`; at least one.
     """
     shares = values / np.maximum(values.sum(0), TINY)
     entropy: Doubles = -np.log(np.maximum(shares[key], TINY)).mean(0)
@@ -93,13 +93,13 @@ def cross_entropy(values: Doubles, key: Marks) -> Doubles:
 
 
 class HeadSums(NamedTuple):
-    """Of documents: sums over their sentences that have key words and others, and how many there are.
+    """Sums over the sentences of each of D documents that have both key words and other words.
 
     Attributes:
         relative: sums of `relative_attention` `[2, D, C]`.
         entropy: sums of `cross_entropy` `[2, D, C]`.
-        even: sums of the cross-entropy of attention that falls evenly on all words `[D]`.
-        sentences: `[D]`.
+        even: sums of the cross-entropy of attention spread evenly over all words `[D]`.
+        sentences: number of these sentences `[D]`.
     """
 
     relative: Doubles
@@ -109,7 +109,7 @@ class HeadSums(NamedTuple):
 
 
 def sum_heads(corpus: Corpus, found: Received, split: str) -> HeadSums:
-    """Both measures of a part of the data."""
+    """Sum both measures over a part of the data."""
     numbers = {n: row for row, n in enumerate(corpus.numbers(split))}
     cells = found.values.shape[2]
     relative, entropy = np.zeros((2, len(MEASURES), len(numbers), cells))
@@ -127,8 +127,8 @@ def sum_heads(corpus: Corpus, found: Received, split: str) -> HeadSums:
     return HeadSums(relative, entropy, even, count)
 
 
-def _within(found: Received, numbers: dict[int, int]) -> Iterator[tuple[slice, int]]:
-    """Where the sentences of some documents stand, and the row of each one's document."""
-    for place, document in zip(found.sentences, found.documents, strict=True):
+def _within(attention: Received, numbers: dict[int, int]) -> Iterator[tuple[slice, int]]:
+    """Yield the position of each sentence of some documents, and the row of its document."""
+    for place, document in zip(attention.sentences, attention.documents, strict=True):
         if document in numbers:
             yield place, numbers[document]

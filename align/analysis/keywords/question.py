@@ -1,4 +1,4 @@
-"""Key words by attention (after M. Štefánik): which heads look at them, and how well they tell them from others.
+"""Measures key words by attention (after M. Štefánik): which heads attend to them, and how well attention finds them.
 
 Letters: N words of all documents, C cells (heads of all layers), D documents.
 """
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from align.analysis.keywords.ablation import Tuned
 
 SYMBOLS = {"weights": "a", "norms": "‖af‖"}
-"""What tables of heads call the measures."""
+"""Symbols of the measures in tables of heads."""
 
 
 def regress(features: Doubles, corpus: Corpus) -> Doubles:
-    """How likely each word is a key word by logistic regression, learnt on the training part `[N]`.
+    """Score words as key words with a logistic regression trained on the training part `[N]`.
 
     Args:
-        features: of words `[N, F]`.
-        corpus: of N words.
+        features: features of words `[N, F]`.
+        corpus: corpus of N words.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -46,17 +46,17 @@ def regress(features: Doubles, corpus: Corpus) -> Doubles:
 
 
 def ranking(sums: HeadSums, measure: int = 0) -> NDArray[np.int64]:
-    """Cells from the lowest cross-entropy, the best, to the highest `[C]`.
+    """Return cells from the lowest cross-entropy, the best, to the highest `[C]`.
 
     Args:
-        sums: of some documents.
-        measure: a number of MEASURES.
+        sums: measures of some documents.
+        measure: index in MEASURES.
     """
     return np.argsort(sums.entropy[measure].sum(0), kind="stable")
 
 
 def judge(corpus: Corpus, found: Received, sums: HeadSums, plan: Plan) -> Iterator[tuple[str, Judged]]:
-    """How well each way of finding key words does on the test part, by name."""
+    """Yield each method of finding key words, by name, with its scores on the test part."""
 
     def score(scores: Doubles) -> Judged:
         return judge_scores(corpus, scores, plan.samples, plan.seed)
@@ -77,26 +77,27 @@ def judge(corpus: Corpus, found: Received, sums: HeadSums, plan: Plan) -> Iterat
 
 
 def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
-    """How heads look at key words, how well these are found, and what fine-tuning needs heads for.
+    """Measure which heads attend to key words, how well attention finds them, and which heads fine-tuning needs.
 
     Args:
-        model: one with an encoder.
+        model: a model with an encoder.
         corpus: texts with keyphrases.
-        plan: how it is measured.
+        plan: settings of the measurement.
 
     Raises:
-        DataError: the model has no encoder, a part of the data has no key words, or none beside others in a sentence.
+        DataError: the model has no encoder, a part of the data has no key words, or no training sentence has both key
+            words and other words that the model can read.
     """
     if "encoder" not in model.shape:
         raise DataError(f"{model.name} has no attention of the encoder")
-    found = read_corpus(model, corpus)
-    sums = sum_heads(corpus, found, TRAIN)
+    attention = read_corpus(model, corpus)
+    sums = sum_heads(corpus, attention, TRAIN)
     if not sums.sentences.sum() or not all((corpus.gold & corpus.within(split)).any() for split in SPLITS):
-        what = "a part of the data has no sentence with key words and other words that the model can read"
-        raise DataError(what, file=corpus.file)
-    judged = dict(judge(corpus, found, sums, plan))
+        message = "a part of the data has no sentence with key words and other words that the model can read"
+        raise DataError(message, file=corpus.file)
+    judged = dict(judge(corpus, attention, sums, plan))
     shape = model.shape["encoder"]
-    tables = {"data": _data_table(corpus, found), "heads": _head_table(sums, shape[1], plan)}
+    tables = {"data": _data_table(corpus, attention), "heads": _head_table(sums, shape[1], plan)}
     figures = {"heads": lambda: _draw_heads(sums, shape)}
     tuned = None
     if plan.epochs:
@@ -111,7 +112,7 @@ def keywords(model: Inspected, corpus: Corpus, plan: Plan) -> Finding:
     return Finding(tables, figures)
 
 
-def _data_table(corpus: Corpus, found: Received) -> Table:
+def _data_table(corpus: Corpus, attention: Received) -> Table:
     columns = [Column(key, key) for key in ("part", "documents", "sentences", "words", "unread")]
     columns += [Column("key", "key words, %", 1), Column("phrases", "phrases"), Column("found", "found, %", 1)]
     rows: list[dict[str, Value]] = []
@@ -120,13 +121,13 @@ def _data_table(corpus: Corpus, found: Received) -> Table:
         phrases = sum(len(corpus.documents[n].phrases) for n in numbers)
         row: dict[str, Value] = {"part": split, "documents": len(numbers), "phrases": phrases}
         row |= {"sentences": sum(len(corpus.documents[n].sentences) for n in numbers), "words": int(within.sum())}
-        row |= {"unread": int((within & ~found.read).sum()), "key": percent(corpus.gold[within].mean())}
+        row |= {"unread": int((within & ~attention.read).sum()), "key": percent(corpus.gold[within].mean())}
         rows.append({**row, "found": percent(sum(corpus.found[n] for n in numbers) / max(phrases, 1))})
     return Table(columns, rows, ["found: phrases whose words stand side by side in a sentence, whatever their case"])
 
 
 def _means(sums: HeadSums) -> tuple[Doubles, Doubles, float]:
-    """Relative attention and cross-entropy `[2, C]`, and the cross-entropy of even attention."""
+    """Return relative attention and cross-entropy `[2, C]`, and the cross-entropy of even attention."""
     count = sums.sentences.sum()
     return sums.relative.sum(1) / count, sums.entropy.sum(1) / count, float(sums.even.sum() / count)
 

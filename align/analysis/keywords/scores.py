@@ -1,4 +1,4 @@
-"""How well words are marked as key words: the threshold, precision, recall and F1, and intervals over documents."""
+"""Scores marks of key words: threshold, precision, recall and F1, with bootstrap intervals over documents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Plan:
 
 
 class Score(NamedTuple):
-    """Of the marks of all documents together; all are shares, F1 with both ends of its interval."""
+    """Precision, recall and F1 of the marks of all documents together, from 0 to 1, with the interval of F1."""
 
     precision: float
     recall: float
@@ -43,18 +43,18 @@ class Score(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """How well words are marked, and how well the phrases that they make."""
+    """Scores of marked words, and of the phrases that they form."""
 
     words: Score
     phrases: Score
 
 
 def best_threshold(scores: Doubles, gold: Marks) -> float:
-    """The score from which on words are to be marked for the best F1; the lowest of several.
+    """Return the score from which words are marked for the highest F1; the lowest of several.
 
     Args:
-        scores: of words `[N]`.
-        gold: which are key words `[N]`.
+        scores: scores of words `[N]`.
+        gold: key words `[N]`.
     """
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
@@ -65,18 +65,18 @@ def best_threshold(scores: Doubles, gold: Marks) -> float:
 
 
 def f1_of(marks: Marks, gold: Marks) -> float:
-    """F1 of some words' marks `[N]`."""
+    """Return F1 of the marks of words `[N]`."""
     return float(2 * (marks & gold).sum() / max(marks.sum() + gold.sum(), 1))
 
 
 def draws(documents: int, samples: int, seed: int) -> Doubles:
-    """How often each document is in each sample of the bootstrap `[R, D]`."""
+    """Return the number of times that each document is in each bootstrap sample `[R, D]`."""
     even = np.full(documents, 1 / documents)
     return np.random.default_rng(seed).multinomial(documents, even, size=samples).astype(float)
 
 
 def ends(values: Doubles) -> Interval | None:
-    """The middle 95 % of a bootstrap's values; None of none."""
+    """Return the middle 95 % of a bootstrap's values; None if there are none."""
     if not len(values):
         return None
     low, high = np.nanquantile(values, [(1 - CERTAINTY) / 2, (1 + CERTAINTY) / 2])
@@ -84,12 +84,12 @@ def ends(values: Doubles) -> Interval | None:
 
 
 def score(counts: Sequence[tuple[int, int, int]], samples: int, seed: int) -> Score:
-    """Precision, recall and F1 of documents together.
+    """Return precision, recall and F1 of all documents together.
 
     Args:
-        counts: how many marks are right, how many there are, and how many there should be, of each document.
-        samples: of the bootstrap over documents; 0 for no interval.
-        seed: of these.
+        counts: number of correct marks, of marks, and of gold marks in each document.
+        samples: bootstrap samples of documents; 0 for no interval.
+        seed: seed of the bootstrap.
     """
     table = np.array(counts, float).reshape(-1, 3)
 
@@ -97,10 +97,10 @@ def score(counts: Sequence[tuple[int, int, int]], samples: int, seed: int) -> Sc
         both = sums[:, 1] + sums[:, 2]
         return np.divide(2 * sums[:, 0], both, out=np.zeros(len(sums)), where=both > 0)
 
-    right, given, wanted = table.sum(0)
+    right, marked, gold = table.sum(0)
     drawn = draws(len(table), samples, seed) @ table  # [R, 3]
     return Score(
-        float(right / max(given, 1)), float(right / max(wanted, 1)), float(f1(table.sum(0)[None])[0]), ends(f1(drawn))
+        float(right / max(marked, 1)), float(right / max(gold, 1)), float(f1(table.sum(0)[None])[0]), ends(f1(drawn))
     )
 
 
@@ -108,22 +108,22 @@ def judge_marks(corpus: Corpus, marks: Marks, samples: int, seed: int) -> Judged
     """Compare the marks of the test part with gold: words, and runs of words with all phrases that the data lists.
 
     Args:
-        corpus: of N words.
-        marks: which are said to be key words `[N]`.
-        samples: of the bootstrap over documents; 0 for no intervals.
-        seed: of these.
+        corpus: corpus of N words.
+        marks: words marked as key words `[N]`.
+        samples: bootstrap samples of documents; 0 for no intervals.
+        seed: seed of the bootstrap.
     """
     words, phrases = [], []
     for n in corpus.numbers(TEST):
         document, place = corpus.documents[n], corpus.places[n]
-        given, wanted = marks[place], corpus.gold[place]
-        words.append((int((given & wanted).sum()), int(given.sum()), int(wanted.sum())))
-        said = runs(document, given)
-        phrases.append((len(said & set(document.phrases)), len(said), len(document.phrases)))
+        marked, gold = marks[place], corpus.gold[place]
+        words.append((int((marked & gold).sum()), int(marked.sum()), int(gold.sum())))
+        marked_phrases = runs(document, marked)
+        phrases.append((len(marked_phrases & set(document.phrases)), len(marked_phrases), len(document.phrases)))
     return Judged(score(words, samples, seed), score(phrases, samples, seed))
 
 
 def judge_scores(corpus: Corpus, scores: Doubles, samples: int, seed: int) -> Judged:
-    """The same for words that are marked from a score on `[N]`, which is chosen on the development part."""
+    """Judge the words whose score `[N]` reaches the best threshold of the development part, as `judge_marks` does."""
     dev = corpus.within(DEV)
     return judge_marks(corpus, scores >= best_threshold(scores[dev], corpus.gold[dev]), samples, seed)

@@ -1,4 +1,4 @@
-"""An encoder fine-tuned to mark key words, end to end, and what it does without some of its heads.
+"""Fine-tunes an encoder end to end to mark key words.
 
 Letters: B batch, S pieces, W words, D model size.
 """
@@ -23,16 +23,16 @@ from align.core.batching import batches
 from align.core.types import Pair
 
 BATCH_TOKENS = 2000
-"""Pieces in a batch."""
+"""Maximum number of pieces in a batch."""
 
 
 class Sentence(NamedTuple):
-    """A sentence as an encoder reads it.
+    """A sentence as the pieces of an encoder.
 
     Attributes:
-        ids: of its pieces.
-        words: the word of each piece, from 0; SPECIAL for those of none.
-        place: where its words stand in the corpus.
+        ids: ids of the pieces.
+        words: the word of each piece, from 0; SPECIAL for special pieces.
+        place: positions of its words in the corpus.
     """
 
     ids: Sequence[int]
@@ -48,9 +48,9 @@ class Encoder:
     """An encoder that can be trained.
 
     Attributes:
-        module: a framework's own, which has the encoder inside.
-        read: pieces of a sentence and the word of each; None where the model does not take them.
-        vectors: what the module makes of ids `[B, S]`, and where there are any `[B, S]`: `[B, S, D]`.
+        module: the framework's own module, which contains the encoder.
+        read: returns the pieces of a sentence and the word of each; None if the model cannot take them.
+        vectors: returns the module's output `[B, S, D]` for ids `[B, S]` and a mask of non-padding pieces `[B, S]`.
         size: D.
         pad: id of padding.
     """
@@ -63,7 +63,7 @@ class Encoder:
 
 
 def own_encoder(model: Inspected) -> Encoder:
-    """The encoder of a model as its framework's own module, a copy that may be changed.
+    """Return a copy of a model's encoder as its framework's own module.
 
     Raises:
         ValueError: the framework cannot build it.
@@ -85,26 +85,26 @@ def own_encoder(model: Inspected) -> Encoder:
     return Encoder(module, read, vectors, size, recorder.pad)
 
 
-def _bert_vectors(module: Any, ids: Tensor, kept: Tensor) -> Tensor:
-    found: Tensor = module(input_ids=ids, attention_mask=kept.long()).last_hidden_state
-    return found
+def _bert_vectors(module: Any, ids: Tensor, mask: Tensor) -> Tensor:
+    vectors: Tensor = module(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+    return vectors
 
 
-def _fairseq_vectors(module: Any, ids: Tensor, kept: Tensor) -> Tensor:
-    found: Tensor = module.encoder(ids, kept.sum(1))["encoder_out"][0]  # [S, B, D]
-    return found.transpose(0, 1)
+def _fairseq_vectors(module: Any, ids: Tensor, mask: Tensor) -> Tensor:
+    vectors: Tensor = module.encoder(ids, mask.sum(1))["encoder_out"][0]  # [S, B, D]
+    return vectors.transpose(0, 1)
 
 
-def _transformers_vectors(module: Any, ids: Tensor, kept: Tensor) -> Tensor:
-    found: Tensor = module.get_encoder()(input_ids=ids, attention_mask=kept.long()).last_hidden_state
-    return found
+def _transformers_vectors(module: Any, ids: Tensor, mask: Tensor) -> Tensor:
+    vectors: Tensor = module.get_encoder()(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+    return vectors
 
 
 class Marker(torch.nn.Module):
-    """An encoder, and a linear layer that says of each word how likely it is a key word.
+    """An encoder with a linear layer that scores each word as a key word.
 
     Args:
-        encoder: whose module is trained.
+        encoder: its module is trained.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -113,7 +113,12 @@ class Marker(torch.nn.Module):
         self.linear = torch.nn.Linear(encoder.size, 1).to(next(encoder.module.parameters()).device)
 
     def forward(self, ids: Tensor, words: Tensor) -> Tensor:
-        """Of ids and words of pieces `[B, S]`, where pads have the word SPECIAL - 1; logits `[B, W]`."""
+        """Return the logits of words `[B, W]`.
+
+        Args:
+            ids: ids of pieces `[B, S]`.
+            words: word of each piece, SPECIAL - 1 for padding `[B, S]`.
+        """
         vectors = self.encoder.vectors(self.module, ids, words >= SPECIAL)  # [B, S, D]
         numbers = torch.arange(int(words.max()) + 1, device=ids.device)  # [W]
         share = (words[:, None] == numbers[:, None]).float()  # [B, W, S]
@@ -123,15 +128,17 @@ class Marker(torch.nn.Module):
 
 
 def _padded(sentences: Sequence[Sentence], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Ids and words of a batch `[B, S]`."""
-    longest = max(len(one.ids) for one in sentences)
-    ids = torch.tensor([[*one.ids, *[pad] * (longest - len(one.ids))] for one in sentences], device=device)
-    words = [[*one.words, *[SPECIAL - 1] * (longest - len(one.words))] for one in sentences]
+    """Pad sentences to a batch: ids and words of pieces `[B, S]`."""
+    longest = max(len(sentence.ids) for sentence in sentences)
+    ids = torch.tensor(
+        [[*sentence.ids, *[pad] * (longest - len(sentence.ids))] for sentence in sentences], device=device
+    )
+    words = [[*sentence.words, *[SPECIAL - 1] * (longest - len(sentence.words))] for sentence in sentences]
     return ids, torch.tensor(words, device=device)
 
 
 def read_sentences(corpus: Corpus, split: str, read: Read) -> Iterator[Sentence]:
-    """The sentences of a part of the data that an encoder can read, as its pieces."""
+    """Yield the sentences of a part of the data that an encoder can read."""
     for n in corpus.numbers(split):
         start = corpus.places[n].start
         for words in corpus.documents[n].sentences:
@@ -142,55 +149,57 @@ def read_sentences(corpus: Corpus, split: str, read: Read) -> Iterator[Sentence]
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """With torch's random numbers from this seed on; later ones are as if nothing had been drawn."""
+    """Seed torch's random numbers in a context, and restore their state after it."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
 
 
 def predict(marker: Marker, sentences: Sequence[Sentence], size: int) -> Doubles:
-    """How likely each word is a key word: logits `[N]`, of N words in the corpus; -inf for those not read.
+    """Return the logit of each of N words of the corpus; -inf for words that were not read `[N]`.
 
     Args:
-        marker: is put into evaluation mode.
-        sentences: to read.
+        marker: the model; set to evaluation mode.
+        sentences: sentences to read.
         size: N.
     """
-    found = np.full(size, -np.inf)
+    scores = np.full(size, -np.inf)
     marker.eval()
     device = marker.linear.weight.device
     with torch.no_grad():
-        for batch in batches([(len(one.ids), 0) for one in sentences], BATCH_TOKENS):
+        for batch in batches([(len(sentence.ids), 0) for sentence in sentences], BATCH_TOKENS):
             chosen = [sentences[n] for n in batch]
             logits = marker(*_padded(chosen, marker.encoder.pad, device)).double().numpy(force=True)
-            for one, row in zip(chosen, logits, strict=True):
-                there = [word for word in dict.fromkeys(one.words) if word != SPECIAL]
-                found[one.place.start + np.array(there)] = row[there]
-    return found
+            for sentence, row in zip(chosen, logits, strict=True):
+                there = [word for word in dict.fromkeys(sentence.words) if word != SPECIAL]
+                scores[sentence.place.start + np.array(there)] = row[there]
+    return scores
 
 
 def tune(
     marker: Marker, sentences: Sequence[Sentence], gold: Marks, epochs: int, rate: float, seed: int
 ) -> Iterator[float]:
-    """Train encoder and classifier together by Adam, the rate going up for a tenth of the way, then down to zero.
+    """Train encoder and linear layer together by AdamW.
+
+    The learning rate rises for a tenth of the updates, then falls to 0.
 
     Args:
-        marker: is changed.
-        sentences: to learn from.
-        gold: whether each word of the corpus is a key word `[N]`.
-        epochs: how often to go through them.
-        rate: Adam's highest.
-        seed: of the order of batches; dropout draws torch's own numbers.
+        marker: the model, changed in place.
+        sentences: training sentences.
+        gold: key words of the corpus `[N]`.
+        epochs: number of passes over the sentences.
+        rate: peak learning rate.
+        seed: seed of the order of batches; dropout uses torch's global random numbers.
 
     Yields:
-        The mean loss of each epoch, when it is over.
+        The mean loss of each epoch, after the epoch.
     """
     device = marker.linear.weight.device
-    groups = list(batches([(len(one.ids), 0) for one in sentences], BATCH_TOKENS))
+    groups = list(batches([(len(sentence.ids), 0) for sentence in sentences], BATCH_TOKENS))
     weights = [weight for weight in marker.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=rate, weight_decay=0.01)
     updates = epochs * len(groups)
-    falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min((n + 1) / (0.1 * updates), 1 - n / updates))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min((n + 1) / (0.1 * updates), 1 - n / updates))
     numbers = np.random.default_rng(seed)
     for _ in range(epochs):
         marker.train()
@@ -200,16 +209,16 @@ def tune(
             ids, of_word = _padded(chosen, marker.encoder.pad, device)
             logits = marker(ids, of_word)  # [B, W]
             there = (of_word[:, None] == torch.arange(logits.shape[1], device=device)[:, None]).any(2)  # [B, W]
-            wanted = torch.zeros_like(logits)
-            for row, one in enumerate(chosen):
-                marks = torch.from_numpy(gold[one.place][: logits.shape[1]]).to(wanted)
-                wanted[row, : len(marks)] = marks
-            loss = functional.binary_cross_entropy_with_logits(logits[there], wanted[there])
+            labels = torch.zeros_like(logits)
+            for row, sentence in enumerate(chosen):
+                marks = torch.from_numpy(gold[sentence.place][: logits.shape[1]]).to(labels)
+                labels[row, : len(marks)] = marks
+            loss = functional.binary_cross_entropy_with_logits(logits[there], labels[there])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(weights, 1.0)
             optimizer.step()
-            falling.step()
+            schedule.step()
             total += loss.item() * int(there.sum())
             words += int(there.sum())
         yield total / words
