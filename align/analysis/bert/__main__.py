@@ -36,7 +36,7 @@ Stopped, it goes on where it was when the same command is given again. FOLDER/wo
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All options."""
+    """Return a parser for all options."""
     parser = Parser(prog="scripts/train_bert", description=__doc__, epilog=EXAMPLES)
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="gets the model")
     help = "UTF-8, a sentence or a paragraph a line, in any order; .gz and .xz are unpacked"
@@ -66,15 +66,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class Job:
-    """What `scripts/train_bert` is asked for.
+    """Options of `scripts/train_bert`.
 
     Attributes:
-        folder: gets the model.
-        texts: what to train on.
-        settings: how.
+        folder: output folder of the model.
+        texts: training texts.
+        settings: settings of the training.
         every: updates between two checkpoints.
         device: "auto", "cpu" or "cuda".
-        threads: of the CPU.
+        threads: number of CPU threads.
         command: the command line, for the model's README.
     """
 
@@ -88,12 +88,12 @@ class Job:
 
     @property
     def work(self) -> Path:
-        """Where all is kept that is no part of the model."""
+        """Folder of all files that do not belong to the model."""
         return self.folder / "work"
 
 
 def read_options(parser: argparse.ArgumentParser) -> Job:
-    """The command line, checked: options that do not go together stop with exit code 2."""
+    """Read and check the command line; options that exclude each other stop with exit code 2."""
     args = parser.parse_args()
     if args.width % args.heads:
         parser.error(f"--width {args.width} cannot be shared among {args.heads} heads")
@@ -107,10 +107,10 @@ def read_options(parser: argparse.ArgumentParser) -> Job:
 
 
 def train(job: Job) -> None:
-    """From a text to a model folder.
+    """Train a model on a text, and write the model folder.
 
     Raises:
-        ValueError: the text cannot be used, the folder has another model's work, or there is no such device.
+        ValueError: the text cannot be used, the folder contains work on another model, or the device does not exist.
         OSError: a file cannot be read or written.
         ModuleNotFoundError: transformers 5 or later is not installed.
     """
@@ -150,10 +150,10 @@ def _train(job: Job, tell: Callable[[str], None]) -> None:
 
 
 def prepare(job: Job, tell: Callable[[str], None]) -> Text:
-    """The text in pieces, and its tokenizer in the work folder: made once.
+    """Return the text in pieces; write it and its tokenizer to the work folder, unless they are there.
 
     Raises:
-        ValueError: they were made of another text, or for other settings, or the text is too short.
+        ValueError: the work folder contains another text or other settings, or the text is too short.
     """
     from align.analysis.bert.text import learn_tokenizer, load_text, number, read_texts, save_text
 
@@ -177,7 +177,7 @@ def prepare(job: Job, tell: Callable[[str], None]) -> Text:
 
 
 def finish(job: Job, model: Any, tokenizer: Any, trained: Run, train: Text) -> None:
-    """Write the model folder: weights last, without which the rest is no model."""
+    """Write the model folder: weights last, since the folder is not a model without them."""
     from align.analysis.bert.run import Point
     from align.analysis.bert.segments import CLS, MASK, PAD, SEP, UNK
     from align.models.huggingface.own_model import import_transformers, silent
@@ -207,7 +207,7 @@ def finish(job: Job, model: Any, tokenizer: Any, trained: Run, train: Text) -> N
 
 
 def main() -> int:
-    """Entry point of `scripts/train_bert`."""
+    """Run `scripts/train_bert`."""
     job = read_options(build_parser())
     return run(PROGRAM, lambda: train(job))
 

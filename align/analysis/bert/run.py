@@ -1,6 +1,7 @@
-"""Training a small BERT: hidden pieces and following segments are told, with transformers' own model.
+"""Trains a small BERT to predict hidden pieces and following segments, with transformers' own model.
 
-There is no dropout: a small model sees its text a few times only. What is saved has the usual dropout for fine-tuning.
+There is no dropout: a small model sees its text a few times only. The saved model has the usual dropout for
+fine-tuning.
 """
 
 from __future__ import annotations
@@ -20,30 +21,30 @@ from align.analysis.bert.segments import NOT_ASKED, PAD, SPECIAL, Batch, Text, c
 from align.models.huggingface.own_model import import_transformers
 
 RATE, DECAY, MOMENTS, CLIP = 1e-3, 0.01, (0.9, 0.98), 1.0
-"""The highest learning rate, weight decay, Adam's betas, and the norm at which gradients are clipped."""
+"""The peak learning rate, weight decay, Adam's betas, and the norm at which gradients are clipped."""
 
 WARM_UP = 0.06
-"""Share of the updates in which the learning rate rises; then it falls in a line to 0."""
+"""Share of the updates in which the learning rate rises; after it the rate falls linearly to 0."""
 
 VALIDATION_SEED = 1
-"""Of what is hidden of the text to validate on: the same in every run."""
+"""Seed for hiding pieces of the validation text, the same in every run."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides the result, but for the text.
+    """All settings that the result depends on, except for the text.
 
     Attributes:
-        layers: of the model.
-        heads: in each.
-        width: of the model; a feed-forward network is four times as wide.
-        pieces: of the tokenizer at most, special ones among them.
+        layers: number of layers.
+        heads: attention heads per layer.
+        width: model size; the feed-forward network is four times as wide.
+        pieces: maximum number of pieces of the tokenizer, special pieces included.
         cased: whether text keeps its capitals and accents.
-        longest: pieces that the model takes at most, special ones among them.
-        tokens: pieces in a batch at most.
-        updates: how long to train.
-        valid: lines at the end of the text to validate on.
-        seed: of weights, order, and what is hidden.
+        longest: maximum number of pieces that the model takes, special pieces included.
+        tokens: maximum number of pieces in a batch.
+        updates: number of updates.
+        valid: number of lines at the end of the text to validate on.
+        seed: seed of weights, order, and hidden pieces.
     """
 
     layers: int
@@ -59,14 +60,15 @@ class Settings:
 
 
 class Point(NamedTuple):
-    """A point of the curve.
+    """A point of the learning curve.
 
     Attributes:
-        updates: so far.
-        loss: of training since the last point, hidden pieces and following segments together.
-        valid: nats for each hidden piece of the text to validate on.
-        told: share of those that the model tells right.
-        follows: share of pairs of segments of which it tells right whether the second follows; NaN without pairs.
+        updates: number of updates so far.
+        loss: mean training loss since the last point, hidden pieces and following segments together.
+        valid: validation loss in nats per hidden piece.
+        told: share of hidden pieces that the model predicts correctly.
+        follows: share of pairs for which the model correctly predicts whether the second segment follows; NaN without
+            pairs.
     """
 
     updates: int
@@ -77,7 +79,7 @@ class Point(NamedTuple):
 
 
 def build(settings: Settings, vocabulary: int) -> Any:
-    """A model with random weights; transformers' `BertForPreTraining`.
+    """Return a model with random weights: transformers' `BertForPreTraining`.
 
     Raises:
         ModuleNotFoundError: transformers 5 or later is not installed.
@@ -98,13 +100,13 @@ def build(settings: Settings, vocabulary: int) -> Any:
 
 
 class Told(NamedTuple):
-    """What a model says of a batch.
+    """Predictions of a model for a batch, with the right answers.
 
     Attributes:
-        pieces: scores of what stands at the hidden places `[M, V]`.
-        asked: what stands there `[M]`.
-        follows: scores of whether the second segment follows, or not `[P, 2]`.
-        other: which of them is right `[P]`.
+        pieces: logits at M hidden positions `[M, V]`.
+        asked: hidden pieces `[M]`.
+        follows: logits of whether the second segment follows, for P pairs `[P, 2]`.
+        other: index of the right one `[P]`.
     """
 
     pieces: Tensor
@@ -114,46 +116,46 @@ class Told(NamedTuple):
 
     @property
     def loss(self) -> Tensor:
-        """Cross-entropy of hidden pieces, and of following segments if there are any."""
+        """Cross-entropy of hidden pieces, plus that of following segments if there are any."""
         loss = nn.functional.cross_entropy(self.pieces, self.asked) if len(self.asked) else self.pieces.sum()
         return loss + nn.functional.cross_entropy(self.follows, self.other) if len(self.other) else loss
 
 
 def tell_hidden(model: Any, batch: Batch) -> Told:
-    """What the model says: only hidden pieces go through the layer that tells them, which is wide."""
+    """Return the model's predictions; only hidden positions pass through the wide output layer."""
     device = model.device
-    ids, segments, kept, pieces, other = (torch.from_numpy(array).to(device) for array in batch)
+    ids, segments, mask, pieces, answers = (torch.from_numpy(array).to(device) for array in batch)
     with torch.autocast(device.type, torch.bfloat16):
-        out = model.bert(input_ids=ids, attention_mask=kept.long(), token_type_ids=segments)
-        hidden, paired = pieces != NOT_ASKED, other != NOT_ASKED
-        told = model.cls.predictions(out.last_hidden_state[hidden])
-        follows = model.cls.seq_relationship(out.pooler_output[paired])
-    return Told(told.float(), pieces[hidden], follows.float(), other[paired])
+        out = model.bert(input_ids=ids, attention_mask=mask.long(), token_type_ids=segments)
+        hidden, pairs = pieces != NOT_ASKED, answers != NOT_ASKED
+        logits = model.cls.predictions(out.last_hidden_state[hidden])
+        follows = model.cls.seq_relationship(out.pooler_output[pairs])
+    return Told(logits.float(), pieces[hidden], follows.float(), answers[pairs])
 
 
 @torch.no_grad()
 def validate(model: Any, text: Text, settings: Settings) -> tuple[float, float, float]:
-    """Loss of hidden pieces, share of them told right, share of pairs told right."""
+    """Return loss per hidden piece, and the shares of hidden pieces and of pairs that are predicted correctly."""
     random = np.random.default_rng(VALIDATION_SEED)
-    loss = pieces = told = pairs = follows = 0.0
+    loss = pieces = correct = pairs = follows = 0.0
     for start in range(0, len(text), 32):
         lines = range(start, min(start + 32, len(text)))
         examples = [example(text, n, settings.longest, random) for n in lines]
-        said = tell_hidden(model, collate(examples, len(text.begins), random))
-        loss += float(nn.functional.cross_entropy(said.pieces, said.asked, reduction="sum"))
-        pieces, pairs = pieces + len(said.asked), pairs + len(said.other)
-        told += float((said.pieces.argmax(1) == said.asked).sum())
-        follows += float((said.follows.argmax(1) == said.other).sum())
-    return loss / max(pieces, 1), told / max(pieces, 1), follows / pairs if pairs else float("nan")
+        predicted = tell_hidden(model, collate(examples, len(text.begins), random))
+        loss += float(nn.functional.cross_entropy(predicted.pieces, predicted.asked, reduction="sum"))
+        pieces, pairs = pieces + len(predicted.asked), pairs + len(predicted.other)
+        correct += float((predicted.pieces.argmax(1) == predicted.asked).sum())
+        follows += float((predicted.follows.argmax(1) == predicted.other).sum())
+    return loss / max(pieces, 1), correct / max(pieces, 1), follows / pairs if pairs else float("nan")
 
 
 class Run:
-    """A training that can stop and go on.
+    """A training run that can be stopped and resumed.
 
     Args:
-        model: what `build` makes; on the device where it is to be trained.
-        settings: how to train.
-        folder: gets checkpoints.
+        model: the result of `build`, on the device of the training.
+        settings: settings of the training.
+        folder: folder of the checkpoint.
     """
 
     def __init__(self, model: Any, settings: Settings, folder: Path) -> None:
@@ -172,7 +174,7 @@ class Run:
         self.updates = 0
 
     def resume(self) -> bool:
-        """Go on from the last checkpoint, if there is one."""
+        """Load the last checkpoint; return False if there is none."""
         if not self._checkpoint.is_file():
             return False
         saved = torch.load(self._checkpoint, map_location="cpu", weights_only=True)
@@ -195,17 +197,17 @@ class Run:
         part.replace(self._checkpoint)
 
     def train(self, text: Text, valid: Text, every: int, tell: Callable[[str], None]) -> None:
-        """Train to the end, with a checkpoint now and then.
+        """Train to the end, with regular checkpoints.
 
         Args:
-            text: to train on.
-            valid: to validate on.
+            text: text to train on.
+            valid: text to validate on.
             every: updates between two checkpoints, each with a validation.
-            tell: is told how it goes.
+            tell: receives progress messages.
         """
         settings = self._settings
         stream = training_batches(text, settings.longest, settings.tokens, settings.seed)
-        losses, begun, first = 0.0, time.monotonic(), self.updates
+        losses, started, first = 0.0, time.monotonic(), self.updates
         for batch in islice(stream, self.updates, settings.updates):
             losses += self._update(batch)
             self.updates += 1
@@ -216,11 +218,11 @@ class Run:
             losses = 0.0
             self.points.append(point)
             self._save()
-            left = (settings.updates - self.updates) * (time.monotonic() - begun) / (self.updates - first)
+            seconds_left = (settings.updates - self.updates) * (time.monotonic() - started) / (self.updates - first)
             tell(
                 f"update {point.updates:,} of {settings.updates:,}: loss {point.loss:.3f}; validation "
                 f"{point.valid:.3f} nats a hidden piece, {point.told:.1%} told right, following segments "
-                f"{point.follows:.1%}; {left / 60:.0f} min left"
+                f"{point.follows:.1%}; {seconds_left / 60:.0f} min left"
             )
 
     def _update(self, batch: Batch) -> float:

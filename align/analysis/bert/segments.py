@@ -1,8 +1,8 @@
-"""What a BERT is trained on (Devlin et al. 2019, section 3.1): one segment or two, some of their pieces hidden.
+"""Makes the training examples of a BERT (Devlin et al. 2019, section 3.1): one or two segments, some pieces hidden.
 
-Lines need not be in order. Two segments are a line cut in two, behind a sentence if it has several; in half of these
-pairs the second part is another line's. Most texts that such a model is asked about are one segment, and some are long:
-so half of all examples are a line as it is, and a few are lines one after another.
+Lines may be in any order. Two segments are a line cut in two, after a sentence if it has several; in half of these
+pairs the second part comes from another line. Most texts that are analysed with these models are one segment, and some
+are long: so half of all examples are an unchanged line, and a few are consecutive lines.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Ids = NDArray[np.int64]
 Random = np.random.Generator
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-"""Pieces that are no text; their numbers are their places here."""
+"""Special pieces; the id of each is its index here."""
 
 JOINED, SINGLE = 0.03, 0.5
-"""Shares of examples: lines one after another, and lines as they are. The rest are pairs of segments."""
+"""Shares of examples: consecutive lines, and single lines. The rest are pairs of segments."""
 
 HIDDEN, KEPT, REPLACED = 0.15, 0.1, 0.1
-"""Share of pieces that are to be told, and of those that are left as they are or replaced by any other."""
+"""Share of pieces to predict, and shares of these that stay visible or are replaced by a random piece."""
 
 NOT_ASKED = -100
-"""What a model is not to tell, as torch's cross-entropy has it."""
+"""Label of positions without a prediction, which torch's cross-entropy ignores."""
 
 READ_AHEAD = 8000
-"""Lines that are sorted by length together."""
+"""Number of lines that are sorted by length together."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Text:
     """A text in pieces.
 
     Attributes:
-        ids: of all lines, one after another `[N]`.
-        starts: where each line begins, and where the last one ends `[lines + 1]`.
+        ids: ids of all lines, one after another `[N]`.
+        starts: start of each line in `ids`, and the end of the last `[lines + 1]`.
         begins: by id, whether a piece begins a word `[V]`.
-        ends: by id, whether it ends a sentence `[V]`.
+        ends: by id, whether a piece ends a sentence `[V]`.
     """
 
     ids: NDArray[np.uint16]
@@ -55,14 +55,14 @@ class Text:
         return len(self.starts) - 1
 
     def line(self, number: int) -> Ids:
-        """The pieces of a line."""
+        """Return the pieces of a line."""
         return self.ids[self.starts[number] : self.starts[number + 1]].astype(np.int64)
 
 
 class Example(NamedTuple):
-    """What the model reads once: pieces `[S]`, the segment of each, and whether the second follows the first.
+    """A training example: pieces `[S]`, the segment of each, and whether the second segment follows the first.
 
-    `other` is 0 where it does, 1 where it is another line's, NOT_ASKED where there is none.
+    `other` is 0 if it does, 1 if it comes from another line, NOT_ASKED if there is no second segment.
     """
 
     ids: Ids
@@ -71,13 +71,13 @@ class Example(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Examples side by side.
+    """A batch of padded examples.
 
     Attributes:
-        ids: with hidden pieces replaced `[B, S]`.
-        segments: of each piece `[B, S]`.
-        kept: where there are pieces and not pads `[B, S]`.
-        pieces: what stood there, NOT_ASKED where the model need not tell `[B, S]`.
+        ids: input ids, hidden pieces replaced `[B, S]`.
+        segments: segment of each piece `[B, S]`.
+        kept: mask of pieces that are not padding `[B, S]`.
+        pieces: ids of the hidden pieces, NOT_ASKED elsewhere `[B, S]`.
         other: see `Example` `[B]`.
     """
 
@@ -89,79 +89,79 @@ class Batch(NamedTuple):
 
 
 def cut(line: Ids, text: Text, random: Random) -> int:
-    """Where a line is cut in two, between words: behind one of its sentences if it has several, else in its middle."""
+    """Return where to cut a line between words: after a sentence if it has several, else near the middle."""
     begins = np.flatnonzero(text.begins[line])
     places = begins[begins > 0]
-    behind = places[text.ends[line[places - 1]]]
-    if len(behind):
-        return int(random.choice(behind))
+    after_sentences = places[text.ends[line[places - 1]]]
+    if len(after_sentences):
+        return int(random.choice(after_sentences))
     return int(random.choice(places[len(places) // 4 : len(places) - len(places) // 4]))
 
 
 def example(text: Text, number: int, longest: int, random: Random) -> Example:
-    """What is made of a line, at random; of `longest` pieces at most, special ones among them."""
+    """Make a random example from a line, of at most `longest` pieces, special pieces included."""
     room = longest - len(SPECIAL[2:])
     line = text.line(number)[:room]
     kind = random.random()
     if kind < JOINED:
-        start, most = text.starts[number], int(random.integers(room // 4, room + 1))
-        line = text.ids[start : start + most].astype(np.int64)
+        start, length = text.starts[number], int(random.integers(room // 4, room + 1))
+        line = text.ids[start : start + length].astype(np.int64)
     elif kind >= JOINED + SINGLE and text.begins[line].sum() >= 4:
         place = cut(line, text, random)
-        first, second, other = line[:place], line[place:], int(random.integers(2))
-        if other:
-            strange = text.line(int(random.integers(len(text))))[: room - len(first)]
-            if text.begins[strange].sum() >= 2:
-                second = strange[cut(strange, text, random) :]
+        first, second, unrelated = line[:place], line[place:], int(random.integers(2))
+        if unrelated:
+            random_line = text.line(int(random.integers(len(text))))[: room - len(first)]
+            if text.begins[random_line].sum() >= 2:
+                second = random_line[cut(random_line, text, random) :]
             else:
-                other = 0
-        return _example(first, second, other)
+                unrelated = 0
+        return _example(first, second, unrelated)
     return _example(line, line[:0], NOT_ASKED)
 
 
-def _example(first: Ids, second: Ids, other: int) -> Example:
+def _example(first: Ids, second: Ids, unrelated: int) -> Example:
     special = [np.array([SPECIAL.index(piece)]) for piece in (CLS, SEP)]
-    parts = [special[0], first, special[1], *([second, special[1]] if other != NOT_ASKED else [])]
+    parts = [special[0], first, special[1], *([second, special[1]] if unrelated != NOT_ASKED else [])]
     ids = np.concatenate(parts)
-    return Example(ids, (np.arange(len(ids)) >= len(first) + 2).astype(np.int64), other)
+    return Example(ids, (np.arange(len(ids)) >= len(first) + 2).astype(np.int64), unrelated)
 
 
 def collate(examples: list[Example], vocabulary: int, random: Random) -> Batch:
-    """Put examples side by side, and hide pieces of them.
+    """Pad examples to a batch, and hide some of their pieces.
 
     Args:
         examples: one or more.
-        vocabulary: how many pieces there are, special ones among them.
-        random: which to hide.
+        vocabulary: number of pieces, special pieces included.
+        random: source of random numbers.
     """
-    shape = len(examples), max(len(one.ids) for one in examples)
+    shape = len(examples), max(len(item.ids) for item in examples)
     ids, segments = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    for row, one in enumerate(examples):
-        ids[row, : len(one.ids)] = one.ids
-        segments[row, : len(one.ids)] = one.segments
-    asked = (random.random(shape) < HIDDEN) & (ids >= len(SPECIAL))
-    pieces = np.where(asked, ids, NOT_ASKED)
-    fate = random.random(shape)
-    anything = random.integers(len(SPECIAL), vocabulary, shape)
-    shown = np.where(fate < KEPT, ids, np.where(fate < KEPT + REPLACED, anything, SPECIAL.index(MASK)))
-    kept = np.arange(shape[1]) < np.array([[len(one.ids)] for one in examples])
-    return Batch(np.where(asked, shown, ids), segments, kept, pieces, np.array([one.other for one in examples]))
+    for row, item in enumerate(examples):
+        ids[row, : len(item.ids)] = item.ids
+        segments[row, : len(item.ids)] = item.segments
+    hidden = (random.random(shape) < HIDDEN) & (ids >= len(SPECIAL))
+    pieces = np.where(hidden, ids, NOT_ASKED)
+    draws = random.random(shape)
+    replacements = random.integers(len(SPECIAL), vocabulary, shape)
+    visible = np.where(draws < KEPT, ids, np.where(draws < KEPT + REPLACED, replacements, SPECIAL.index(MASK)))
+    mask = np.arange(shape[1]) < np.array([[len(item.ids)] for item in examples])
+    return Batch(np.where(hidden, visible, ids), segments, mask, pieces, np.array([item.other for item in examples]))
 
 
 def training_batches(text: Text, longest: int, tokens: int, seed: int) -> Iterator[Batch]:
-    """Batches without end, the same for the same seed: a line once in each pass through the text, in another order.
+    """Yield batches without end, the same for the same seed; each pass reads every line once, in a new order.
 
     Args:
-        text: whose lines have a piece each.
-        longest: pieces of an example at most.
-        tokens: pieces of a batch at most, pads among them.
-        seed: of order, cuts and hidden pieces.
+        text: text in which every line has at least one piece.
+        longest: maximum number of pieces of an example.
+        tokens: maximum number of pieces of a batch, padding included.
+        seed: seed of order, cuts and hidden pieces.
     """
     random = np.random.default_rng(seed)
     while True:
         order = random.permutation(len(text))
         for start in range(0, len(order), READ_AHEAD):
             examples = [example(text, n, longest, random) for n in order[start : start + READ_AHEAD]]
-            found = list(batches([(len(one.ids), 0) for one in examples], tokens))
-            for n in random.permutation(len(found)):
-                yield collate([examples[m] for m in found[n]], len(text.begins), random)
+            groups = list(batches([(len(item.ids), 0) for item in examples], tokens))
+            for n in random.permutation(len(groups)):
+                yield collate([examples[m] for m in groups[n]], len(text.begins), random)

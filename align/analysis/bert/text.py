@@ -1,4 +1,4 @@
-"""From lines of text to pieces and their numbers: the tokenizer is learnt here, once."""
+"""Learns a tokenizer, and converts lines of text to pieces."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from align.io.reader import open_lines, read_lines
 SENTENCE_ENDS = (".", "?", "!")
 INSIDE = "##"
 AT_ONCE = 10_000
-"""Lines that are cut into pieces together."""
+"""Number of lines that are tokenised together."""
 
 
 def read_texts(paths: Sequence[Path]) -> Iterator[str]:
-    """The lines of files that have anything in them.
+    """Yield the lines of files that are not blank.
 
     Raises:
-        DataError: one is not UTF-8; says where.
+        DataError: a file is not UTF-8; has the line.
         OSError: a file cannot be read.
     """
     for path in paths:
@@ -34,14 +34,14 @@ def read_texts(paths: Sequence[Path]) -> Iterator[str]:
 
 
 def learn_tokenizer(lines: Iterator[str], pieces: int, lower: bool) -> Any:
-    """Learn WordPieces, and put [CLS] and [SEP] around what is cut with them.
+    """Learn WordPieces, and return a tokenizer that adds [CLS] and [SEP].
 
-    The library takes pieces that are equally frequent in any order: another run may learn some others.
+    The library orders equally frequent pieces arbitrarily: another run may learn some others.
 
     Args:
-        lines: of the text.
-        pieces: how many to learn at most, special ones among them.
-        lower: whether to make text lower-case, and take its accents off.
+        lines: lines of the text.
+        pieces: maximum number of pieces, special pieces included.
+        lower: whether to lower-case text and remove its accents.
 
     Raises:
         ModuleNotFoundError: tokenizers is not installed.
@@ -65,10 +65,10 @@ def learn_tokenizer(lines: Iterator[str], pieces: int, lower: bool) -> Any:
 
 
 def number(lines: Iterator[str], tokenizer: Any) -> Text:
-    """A text in pieces.
+    """Convert a text to pieces; lines without a piece are skipped.
 
     Raises:
-        ValueError: there is no line with a piece, or there are more pieces than two bytes can tell apart.
+        ValueError: no line has a piece, or there are more pieces than two bytes can number.
     """
     names = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
     if len(names) > 1 << 16:
@@ -90,7 +90,7 @@ def number(lines: Iterator[str], tokenizer: Any) -> Text:
 
 
 def split(text: Text, valid: int) -> tuple[Text, Text]:
-    """All lines but the last ones, to train on, and these, to validate."""
+    """Split a text into all lines but the last `valid`, to train on, and these, to validate on."""
     place = len(text) - valid
     middle = text.starts[place]
     train = replace(text, ids=text.ids[:middle], starts=text.starts[: place + 1])
@@ -98,7 +98,7 @@ def split(text: Text, valid: int) -> tuple[Text, Text]:
 
 
 def save_text(text: Text, path: Path) -> None:
-    """Write a text in pieces, whole or not at all."""
+    """Write a text in pieces, atomically."""
     part = path.with_suffix(".part")
     with part.open("wb") as stream:
         np.savez(stream, **vars(text))
@@ -106,6 +106,6 @@ def save_text(text: Text, path: Path) -> None:
 
 
 def load_text(path: Path) -> Text:
-    """Read what `save_text` wrote."""
+    """Read a text that `save_text` wrote."""
     with np.load(path, allow_pickle=False) as arrays:
         return Text(**{field.name: arrays[field.name] for field in fields(Text)})
