@@ -1,4 +1,4 @@
-"""Is the attention of a tagger exclusive? Adversaries of a chunker, beside other seeds and uniform attention.
+"""Tests whether a chunker's attention is exclusive, with adversaries, other seeds and uniform attention.
 
 After Jain and Wallace (2019), Wiegreffe and Pinter (2019), and their extension to tagging.
 """
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 READ_AT_ONCE = 2000
-"""Words of a batch that is only read."""
+"""Maximum number of words in a batch outside training."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be trained.
+    """Settings of the experiment.
 
     Attributes:
         weights: lambda of each adversary.
         divergence: a key of `align.analysis.adversary.losses.DIVERGENCES`.
-        seeds: of taggers that differ from the original in nothing else.
-        threshold: of total variation distance, for the safe point; None for the mean of the other seeds'.
-        learning: how all learn; its seed is the original's.
+        seeds: seeds of taggers that are otherwise the same as the original.
+        threshold: total variation distance of the safe point; None for the mean of the other seeds'.
+        learning: settings of all trainings; its seed is the original's.
     """
 
     weights: Sequence[float]
@@ -49,7 +49,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Model:
-    """A trained tagger, its F1 on the test text, and how far it is from the original, which has no distance."""
+    """A trained tagger, its F1 on the test text, and its distance from the original; None for the original."""
 
     name: str
     tagger: Tagger
@@ -59,12 +59,12 @@ class Model:
 
 
 class Chunking:
-    """The task: texts in batches, and what models make of them.
+    """The chunking task: trains models on one text, and measures them on another.
 
     Args:
-        train: to learn from.
-        test: to be tagged.
-        learning: how models learn.
+        train: text to train on.
+        test: text to tag.
+        learning: settings of all trainings.
     """
 
     def __init__(self, train: Sequence[chunks.Sentence], test: Sequence[chunks.Sentence], learning: Learning) -> None:
@@ -78,59 +78,62 @@ class Chunking:
         self._original: list[losses.Sentence] = []
 
     def original(self) -> Model:
-        """The tagger that all others are held against, to be trained first."""
+        """Train the tagger that all others are compared with; must be called first."""
         tagger = learn(Tagger, self._vocabulary, self._train, self._learning)
-        found = read(tagger, self._test)
-        self._original = list(_sentences(found, self._test))
-        return Model("original", tagger, self._f1(found), None)
+        outputs = read(tagger, self._test)
+        self._original = list(_sentences(outputs, self._test))
+        return Model("original", tagger, self._f1(outputs), None)
 
     def other_seed(self, seed: int) -> Model:
-        """A tagger of another seed."""
+        """Train a tagger with another seed."""
         tagger = learn(Tagger, self._vocabulary, self._train, self._learning.seeded(seed))
         return self._model(f"seed {seed}", tagger, read(tagger, self._test))
 
     def with_uniform_attention(self) -> Model:
-        """A tagger whose attention is the same for all words."""
+        """Train a tagger whose attention is the same for all words."""
         tagger = learn(Tagger, self._vocabulary, self._train, self._learning, given=self._uniform)
         return self._model("uniform", tagger, read(tagger, self._test, self._uniform_test))
 
     def adversary(self, original: Model, weight: float, divergence: str) -> Model:
-        """A tagger that learns from the original alone, and away from its attention; its seed is the next one."""
-        followed = read(original.tagger, self._train)
+        """Train a tagger, with the next seed, on the original's predictions and away from its attention."""
+        outputs_of_original = read(original.tagger, self._train)
 
-        def loss(found: Tagged, batch: Batch, number: int) -> Tensor:
-            attention, of_original = (
-                one.attention.transpose(1, 2)[batch.kept] for one in (found, followed[number])
+        def loss(output: Tagged, batch: Batch, number: int) -> Tensor:
+            expected = outputs_of_original[number]
+            attention, original_attention = (
+                tagged.attention.transpose(1, 2)[batch.kept] for tagged in (output, expected)
             )  # [N, H, T]
-            said, by_original = found.tags[batch.kept], followed[number].tags[batch.kept]  # [N, K]
-            return adversarial_loss(said, by_original, attention, of_original, weight, divergence)
+            tags, original_tags = output.tags[batch.kept], expected.tags[batch.kept]  # [N, K]
+            return adversarial_loss(tags, original_tags, attention, original_attention, weight, divergence)
 
         learning = self._learning.seeded(self._learning.seed + 1)
         tagger = learn(Tagger, self._vocabulary, self._train, learning, loss)
         return self._model(f"adversary {weight:g}", tagger, read(tagger, self._test), weight)
 
     def probe(self, guide: Model | None) -> Estimate:
-        """F1 of a perceptron that is guided by a model's attention, or by uniform attention."""
+        """Return F1 of a perceptron with the attention of a model, or with uniform attention."""
         texts = ((self._train, self._uniform), (self._test, self._uniform_test))
-        given = [[one.attention for one in read(guide.tagger, batches)] if guide else same for batches, same in texts]
-        probe = learn(Probe, self._vocabulary, self._train, self._learning, given=given[0])
-        return self._f1(read(probe, self._test, given[1]))
+        attention = [
+            [output.attention for output in read(guide.tagger, batches)] if guide else even for batches, even in texts
+        ]
+        probe = learn(Probe, self._vocabulary, self._train, self._learning, given=attention[0])
+        return self._f1(read(probe, self._test, attention[1]))
 
-    def _model(self, name: str, tagger: Tagger, found: Sequence[Tagged], weight: float | None = None) -> Model:
-        apart = distance(self._original, _sentences(found, self._test))
-        return Model(name, tagger, self._f1(found), apart, weight)
+    def _model(self, name: str, tagger: Tagger, outputs: Sequence[Tagged], weight: float | None = None) -> Model:
+        from_original = distance(self._original, _sentences(outputs, self._test))
+        return Model(name, tagger, self._f1(outputs), from_original, weight)
 
-    def _f1(self, found: Sequence[Tagged]) -> Estimate:
-        counts = chunks.count_chunks(self._gold, tags_of(found, self._test, self._vocabulary))
+    def _f1(self, outputs: Sequence[Tagged]) -> Estimate:
+        counts = chunks.count_chunks(self._gold, tags_of(outputs, self._test, self._vocabulary))
         return estimate(counts[:, [0, 0, 1, 2]], "f1")  # as links, all of which are sure
 
 
-def _sentences(found: Sequence[Tagged], batches: Sequence[Batch]) -> Iterator[losses.Sentence]:
-    """What a model said of each sentence, without pads."""
-    for one, batch in zip(found, batches, strict=True):
-        said, attention = one.tags.exp().numpy(), one.attention.exp().numpy()
+def _sentences(outputs: Sequence[Tagged], batches: Sequence[Batch]) -> Iterator[losses.Sentence]:
+    """Yield a model's output for each sentence, without padding."""
+    for output, batch in zip(outputs, batches, strict=True):
+        probabilities, attention = output.tags.exp().numpy(), output.attention.exp().numpy()
         for b, t in enumerate(batch.kept.sum(1).tolist()):
-            yield losses.Sentence(said[b, :t], attention[b, :, :t, :t])
+            yield losses.Sentence(probabilities[b, :t], attention[b, :, :t, :t])
 
 
 def exclusive(
@@ -139,24 +142,24 @@ def exclusive(
     asked: Asked,
     say: Callable[[str], None] = lambda name: None,
 ) -> Finding:
-    """Train a chunker and its adversaries, and say how far attention can move.
+    """Train a chunker and its adversaries, and measure how far attention can move.
 
     Args:
-        train: what all learn from.
-        test: what they are measured on.
-        asked: what to train.
-        say: is told of each model that is done.
+        train: text to train on.
+        test: text to measure on.
+        asked: settings of the experiment.
+        say: receives a message after each model.
     """
 
-    def told(model: Model) -> Model:
+    def report(model: Model) -> Model:
         say(f"{model.name}: F1 {percent(model.f1.value) or 0:.1f}")
         return model
 
     task = Chunking(train, test, asked.learning)
-    original = told(task.original())
-    seeds = [told(task.other_seed(seed)) for seed in asked.seeds]
-    same = told(task.with_uniform_attention())
-    adversaries = [told(task.adversary(original, weight, asked.divergence)) for weight in asked.weights]
+    original = report(task.original())
+    seeds = [report(task.other_seed(seed)) for seed in asked.seeds]
+    uniform_attention = report(task.with_uniform_attention())
+    adversaries = [report(task.adversary(original, weight, asked.divergence)) for weight in asked.weights]
     distances = [model.distance for model in adversaries if model.distance]
     threshold = asked.threshold
     if threshold is None:
@@ -165,19 +168,19 @@ def exclusive(
     safe = None if best is None else adversaries[best]
     guides = {model.name: model for model in (original, safe, adversaries[-1]) if model}
     probes = {"uniform": task.probe(None), **{name: task.probe(model) for name, model in guides.items()}}
-    models = [original, *seeds, same, *adversaries]
+    models = [original, *seeds, uniform_attention, *adversaries]
     return Finding(
         {"models": _model_table(models, safe, threshold, asked), "probes": _probe_table(probes)},
-        _figures(seeds, same, adversaries, threshold),
+        _figures(seeds, uniform_attention, adversaries, threshold),
     )
 
 
-def _model_table(models: Sequence[Model], safe: Model | None, threshold: float, asked: Asked) -> Table:
+def _model_table(models: Sequence[Model], safe: Model | None, threshold: float, settings: Asked) -> Table:
     columns = [Column("model", "model"), Column("lambda", "lambda", wide=True), Column("f1", "F1, %", 1)]
     columns += [Column("interval", "95 % interval", 1), Column("tvd", "TVD", 3), Column("js", "JSD", 3)]
     columns += [Column("matched", "JSD, matched", 3), Column("ranks", "rank corr.", 2), Column("side", "safe")]
     rows = [_model_row(model, safe) for model in models]
-    of = "that of the other seeds" if asked.threshold is None else "as asked for"
+    origin = "that of the other seeds" if settings.threshold is None else "as asked for"
     notes = [
         "TVD of tags, JSD of attention (nats, at most 0.693) and rank correlation: from the original, means over words",
         "matched: each head beside the original's that it resembles; rank corr.: Spearman, of each row of attention",
@@ -186,7 +189,7 @@ def _model_table(models: Sequence[Model], safe: Model | None, threshold: float, 
         point = f"safe point: JSD {safe.distance.js:.3f} ({safe.name}), the largest with a TVD"
     else:
         point = "no safe point: no adversary has a TVD"
-    return Table(columns, rows, [*notes, f"{point} of at most {threshold:.3f}, {of}"])
+    return Table(columns, rows, [*notes, f"{point} of at most {threshold:.3f}, {origin}"])
 
 
 def _model_row(model: Model, safe: Model | None) -> dict[str, Value]:
@@ -195,9 +198,9 @@ def _model_row(model: Model, safe: Model | None) -> dict[str, Value]:
     row |= {key: _known(getattr(apart, key)) if apart else None for key in ("tvd", "js", "matched", "ranks")}
     if model.weight is None or apart is None:
         return {**row, "side": ""}
-    here = "safe point" if model is safe else None
-    before = safe is not None and safe.distance is not None and apart.js <= safe.distance.js
-    return {**row, "side": here or ("before" if before else "beyond")}
+    label = "safe point" if model is safe else None
+    closer = safe is not None and safe.distance is not None and apart.js <= safe.distance.js
+    return {**row, "side": label or ("before" if closer else "beyond")}
 
 
 def _f1_columns(f1: Estimate) -> dict[str, Value]:
@@ -218,7 +221,7 @@ def _figures(
     seeds: Sequence[Model], same: Model, adversaries: Sequence[Model], threshold: float
 ) -> dict[str, Callable[[], Figure]]:
     def points(models: Sequence[Model], key: str) -> Any:
-        return np.array([(one.distance.js, getattr(one.distance, key)) for one in models if one.distance])
+        return np.array([(model.distance.js, getattr(model.distance, key)) for model in models if model.distance])
 
     def draw(key: str, label: str) -> Callable[[], Figure]:
         def figure() -> Figure:
@@ -226,8 +229,8 @@ def _figures(
 
             lines = {"adversaries": points(adversaries, key)}
             if key == "tvd":
-                lines |= {f"{one.name}": points([one], key) for one in (*seeds, same)}
-                ends = [0.0, max(one.distance.js for one in adversaries if one.distance)]
+                lines |= {f"{model.name}": points([model], key) for model in (*seeds, same)}
+                ends = [0.0, max(model.distance.js for model in adversaries if model.distance)]
                 lines["threshold"] = np.array([(end, threshold) for end in ends])
             return curves(lines, "JSD of attention, nats", label, "")
 

@@ -1,4 +1,4 @@
-"""Words as ids of what is seen of them, and sentences in batches: what a tagger reads.
+"""Features of words as ids, and batches of sentences for a tagger.
 
 Letters: B sentences, T words of the longest, F features.
 """
@@ -18,14 +18,14 @@ from align.analysis.data.chunks import Sentence
 PAD, UNKNOWN = 0, 1
 
 SUFFIX = 3
-"""Last letters of a word that are looked at."""
+"""Length in letters of the suffix feature."""
 
 WORDS_IN_BATCH = 700
-"""In training; pads included."""
+"""Maximum number of words in a training batch, padding included."""
 
 
 def shape_of(word: str) -> str:
-    """How a word is written: A, a and 0 for a row of capitals, small letters and digits; other characters once each."""
+    """Return the shape of a word: A, a and 0 for runs of capitals, small letters and digits, others once per run."""
     kinds = ["A" if c.isupper() else "a" if c.isalpha() else "0" if c.isdigit() else c for c in word]
     return "".join(kind for n, kind in enumerate(kinds) if n == 0 or kind != kinds[n - 1])[:6]
 
@@ -35,17 +35,17 @@ FEATURES: tuple[tuple[Callable[[str], str], int], ...] = (
     (lambda word: word.lower()[-SUFFIX:], 3),
     (shape_of, 5),
 )
-"""What is known of a word, the word itself first, and how often a value must be seen to have a vector of its own."""
+"""Features of a word, the word itself first, each with the minimum count of a value that has its own vector."""
 
 
 class Batch(NamedTuple):
-    """Sentences of like length.
+    """Sentences of similar length.
 
     Attributes:
         features: ids `[B, T, F]`.
         tags: ids `[B, T]`.
-        kept: where there is a word `[B, T]`.
-        numbers: of the sentences in their text, from 0.
+        kept: mask of words that are not padding `[B, T]`.
+        numbers: indices of the sentences in their text, from 0.
     """
 
     features: Tensor
@@ -55,14 +55,14 @@ class Batch(NamedTuple):
 
 
 class Vocabulary:
-    """Ids of what a training text has seen.
+    """Ids of the feature values and tags of a training text.
 
     Args:
-        sentences: that text.
+        sentences: the training text.
 
     Attributes:
-        sizes: how many ids each feature has.
-        tags: by id.
+        sizes: number of ids of each feature.
+        tags: tag of each id.
     """
 
     def __init__(self, sentences: Sequence[Sentence]) -> None:
@@ -75,9 +75,10 @@ class Vocabulary:
         self.tags = sorted({tag for sentence in sentences for tag in sentence.tags})
 
     def batches(self, sentences: Sequence[Sentence], words: int = WORDS_IN_BATCH) -> list[Batch]:
-        """Sentences in batches of like length, of so many words at most with pads.
+        """Return sentences in batches of similar length, of at most `words` words, padding included.
 
-        A tag that the training text does not have gets the first one's id: its text can be tagged, not learnt from.
+        A tag that is not in the training text has the id of the first tag: such text can be tagged, but not learnt
+            from.
         """
         groups: list[list[int]] = [[]]
         for n in sorted(range(len(sentences)), key=lambda n: len(sentences[n].words)):
@@ -90,11 +91,11 @@ class Vocabulary:
         tag_ids = {tag: n for n, tag in enumerate(self.tags)}
         shape = (len(numbers), max(len(sentences[n].words) for n in numbers))
         features = np.full((*shape, len(FEATURES)), PAD)
-        tags, kept = np.zeros(shape, np.int64), np.zeros(shape, bool)
+        tags, mask = np.zeros(shape, np.int64), np.zeros(shape, bool)
         for b, sentence in enumerate(sentences[n] for n in numbers):
             t = len(sentence.words)
             for f, (feature, _) in enumerate(FEATURES):
                 features[b, :t, f] = [self._ids[f].get(feature(word), UNKNOWN) for word in sentence.words]
             tags[b, :t] = [tag_ids.get(tag, 0) for tag in sentence.tags]
-            kept[b, :t] = True
-        return Batch(torch.from_numpy(features), torch.from_numpy(tags), torch.from_numpy(kept), numbers)
+            mask[b, :t] = True
+        return Batch(torch.from_numpy(features), torch.from_numpy(tags), torch.from_numpy(mask), numbers)

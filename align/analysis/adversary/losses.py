@@ -1,7 +1,7 @@
-"""Models that say the same and attend elsewhere: what they are trained with, and how far they come.
+"""Adversarial training loss, and distances between models with similar predictions and different attention.
 
 An adversary learns to predict what a trained model predicts while its attention moves away from that model's (Wiegreffe
-and Pinter 2019, section 4, after Jain and Wallace 2019). Where it gets far, attention is not the only explanation.
+and Pinter 2019, section 4, after Jain and Wallace 2019). Where it moves far, attention is not the only explanation.
 
 Letters: N words, H heads, S columns that a head attends to.
 """
@@ -26,12 +26,12 @@ Doubles = NDArray[np.float64]
 
 
 def log_kl(new: Tensor, old: Tensor) -> Tensor:
-    """KL of one distribution from another, of logarithms `[..., S]`, all finite: `[...]`; it has no upper end."""
+    """Return the KL divergence of `new` from `old`, finite logarithms `[..., S]`: `[...]`; it has no upper bound."""
     return (new.exp() * (new - old)).sum(-1)
 
 
 def log_js(new: Tensor, old: Tensor) -> Tensor:
-    """Jensen-Shannon divergence, of logarithms `[..., S]`, all finite: `[...]`, at most log 2."""
+    """Return the Jensen-Shannon divergence of distributions, finite logarithms `[..., S]`: `[...]`, at most log 2."""
     middle = torch.logaddexp(new, old) - math.log(2)
     return (log_kl(new, middle) + log_kl(old, middle)) / 2
 
@@ -42,16 +42,16 @@ DIVERGENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"js": log_js, "kl"
 def adversarial_loss(
     said: Tensor, original: Tensor, attention: Tensor, original_attention: Tensor, weight: float, divergence: str
 ) -> Tensor:
-    """What an adversary makes little: mean over words of NLL(original, said) - weight * mean over heads of divergence.
+    """Return the loss of an adversary: mean over words of NLL(original, said) - weight * mean over heads of divergence.
 
-    NLL is the cross entropy with the whole distribution of the original, so that it is least where both are the same;
-    the divergence is of the adversary's attention from the original's.
+    NLL is the cross-entropy with the whole distribution of the original, so that it is lowest where both are the same;
+    the divergence is that of the adversary's attention from the original's.
 
     Args:
-        said: logarithmic probabilities of the adversary `[N, K]`.
-        original: those of the original `[N, K]`.
-        attention: logarithmic weights of the adversary `[N, H, S]`.
-        original_attention: those of the original `[N, H, S]`.
+        said: log-probabilities of the adversary `[N, K]`.
+        original: log-probabilities of the original `[N, K]`.
+        attention: logarithms of the adversary's weights `[N, H, S]`.
+        original_attention: logarithms of the original's weights `[N, H, S]`.
         weight: lambda.
         divergence: a key of DIVERGENCES.
     """
@@ -62,7 +62,7 @@ def adversarial_loss(
 
 @dataclass(frozen=True)
 class Sentence:
-    """What a model says of T words, probabilities `[T, K]`, and its attention `[H, T, S]`."""
+    """A model's predictions for T words, probabilities `[T, K]`, and its attention `[H, T, S]`."""
 
     said: NDArray[Any]
     attention: NDArray[Any]
@@ -70,13 +70,13 @@ class Sentence:
 
 @dataclass(frozen=True, eq=False)
 class Distance:
-    """How far a model is from the original, as means over words.
+    """Distance of a model from the original, as means over words.
 
     Attributes:
         tvd: total variation distance of predictions.
-        js: Jensen-Shannon divergence of attention, each head from the original's of the same number.
-        matched: the same where each head is held against the one of the original that makes the mean least.
-        ranks: Spearman's correlation of a row of attention with the original's; rows of one value are left out.
+        js: Jensen-Shannon divergence of attention, each head compared with the original's head of the same number.
+        matched: Jensen-Shannon divergence with heads matched to the original's so that the mean is lowest.
+        ranks: Spearman's correlation of a row of attention with the original's; constant rows are left out.
         heads: `js` of each head `[H]`.
     """
 
@@ -88,25 +88,25 @@ class Distance:
 
 
 def distance(original: Iterable[Sentence], other: Iterable[Sentence]) -> Distance:
-    """How far a model is from the original on the same sentences."""
-    said = []
-    apart: list[Doubles] = []
+    """Return the distance of a model from the original on the same sentences."""
+    predictions = []
+    head_distances: list[Doubles] = []
     ranks: list[Doubles] = []
     for a, b in zip(original, other, strict=True):
-        said.append(tvd(a.said, b.said))
-        apart.append(js(a.attention[:, None], b.attention[None]))  # [H, H, T]
+        predictions.append(tvd(a.said, b.said))
+        head_distances.append(js(a.attention[:, None], b.attention[None]))  # [H, H, T]
         ranks.append(rank_correlation(a.attention, b.attention).ravel())
-    between = np.concatenate(apart, -1).mean(-1)  # [H, H]
+    between = np.concatenate(head_distances, -1).mean(-1)  # [H, H]
     matched = between[linear_sum_assignment(between)].mean()
     known = np.concatenate(ranks)
     known = known[np.isfinite(known)]
     mean = float(known.mean()) if len(known) else math.nan
     heads = np.diag(between)
-    return Distance(float(np.concatenate(said).mean()), float(heads.mean()), float(matched), mean, heads)
+    return Distance(float(np.concatenate(predictions).mean()), float(heads.mean()), float(matched), mean, heads)
 
 
 def rank_correlation(a: NDArray[Any], b: NDArray[Any]) -> Doubles:
-    """Spearman's correlation of rows `[..., S]`: `[...]`, NaN where one of both has one value only."""
+    """Return Spearman's correlation of rows `[..., S]`: `[...]`, NaN where either row is constant."""
     ranks = [rankdata(x, axis=-1) for x in (a, b)]
     first, second = (x - x.mean(-1, keepdims=True) for x in ranks)
     with np.errstate(invalid="ignore"):
@@ -115,10 +115,10 @@ def rank_correlation(a: NDArray[Any], b: NDArray[Any]) -> Doubles:
 
 
 def safe_point(points: Sequence[Distance], threshold: float) -> int | None:
-    """The model whose attention is farthest from the original's while its predictions' TVD is no more than a threshold.
+    """Select the model whose attention is farthest from the original's, among those with a TVD of at most `threshold`.
 
     Returns:
-        Its place in `points`; None where there is no such model.
+        Its index in `points`; None if there is no such model.
     """
     safe = [n for n, point in enumerate(points) if point.tvd <= threshold]
     return max(safe, key=lambda n: points[n].js, default=None)

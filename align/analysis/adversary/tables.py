@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """A model, beside the original.
+    """Measurements of a model, the original or an adversary.
 
     Attributes:
-        name: in tables.
-        weight: lambda; None of the original.
-        loss: on text that it has not learnt from.
-        distances: how far it is from the original, by what score attention is taken by; of the original none.
-        sweep: what it links.
+        name: name in tables.
+        weight: lambda; None for the original.
+        loss: loss on held-out text.
+        distances: distances from the original, by the score that attention is measured by; empty for the original.
+        sweep: links at every layer and head.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Measured:
 
 
 def chosen(swept: Sweep, score: int) -> tuple[int, int]:
-    """The position and the layer, as a number in `cells`, whose links are most consistent; gold has no say."""
+    """Return the position and the layer, as an index in `cells`, whose links are most consistent; gold is not used."""
     layers = np.array([cell.head == "all" for cell in swept.cells])
     values = np.where(layers, swept.consistency[score], -np.inf)  # [2, C]
     position, cell = np.unravel_index(np.argmax(values), values.shape)
@@ -47,7 +47,7 @@ def chosen(swept: Sweep, score: int) -> tuple[int, int]:
 
 
 def model_table(models: Sequence[Measured]) -> Table:
-    """A row a model: what it says, where it attends, and what it links."""
+    """Return a table with a row per model: loss, distances, and error rates."""
     columns = [Column("model", "model"), Column("lambda", "lambda", wide=True), Column("loss", "loss", 3)]
     columns += [Column("tvd", "TVD", 3)]
     columns += [Column(f"js_{score}", f"JSD, {score}", 3) for score in SCORES]
@@ -61,9 +61,9 @@ def model_table(models: Sequence[Measured]) -> Table:
     rows = []
     for model in models:
         row: dict[str, Value] = {"model": model.name, "lambda": model.weight, "loss": model.loss}
-        apart = model.distances.get("weight")
-        row |= {key: getattr(apart, key) if apart else None for key in ("tvd", "ranks")}
-        row |= {f"js_{score}": one.js if (one := model.distances.get(score)) else None for score in SCORES}
+        by_weight = model.distances.get("weight")
+        row |= {key: getattr(by_weight, key) if by_weight else None for key in ("tvd", "ranks")}
+        row |= {f"js_{score}": distance.js if (distance := model.distances.get(score)) else None for score in SCORES}
         for number, score in enumerate(SCORES):
             row |= _links(model.sweep, number, score)
         rows.append(row)
@@ -76,21 +76,21 @@ def model_table(models: Sequence[Measured]) -> Table:
 
 
 def _links(swept: Sweep, number: int, score: str) -> dict[str, Value]:
-    """The error rates of a score."""
+    """Return the error rates of a score."""
     position, cell = chosen(swept, number)
     assert swept.counts is not None
-    found = estimate(swept.counts[:, number, position, cell], "aer")
-    layers = [n for n, one in enumerate(swept.cells) if one.head == "all"]
+    rate = estimate(swept.counts[:, number, position, cell], "aer")
+    layers = [n for n, candidate in enumerate(swept.cells) if candidate.head == "all"]
     return {
-        score: percent(found.value),
-        f"{score}_interval": interval(percent(found.low), percent(found.high)),
+        score: percent(rate.value),
+        f"{score}_interval": interval(percent(rate.low), percent(rate.high)),
         f"{score}_place": f"{POSITIONS[position]}, layer {swept.cells[cell].layer}",
         f"{score}_lowest": percent(float(np.nanmin(swept.rates()[number][:, layers]))),
     }
 
 
 def layer_table(models: Sequence[Measured], heads: int) -> Table:
-    """A row a model and layer."""
+    """Return a table with a row per model and layer."""
     columns = [Column("model", "model"), Column("layer", "layer")]
     columns += [Column(f"js_{score}", f"JSD, {score}", 3) for score in SCORES]
     columns += [
@@ -100,12 +100,12 @@ def layer_table(models: Sequence[Measured], heads: int) -> Table:
     note = "AER, %, of all heads of a layer together; no link: of target words, %, because </s> has the largest score"
     rows: list[dict[str, Value]] = []
     for model in models:
-        apart = {score: one.heads.reshape(-1, heads).mean(1) for score, one in model.distances.items()}
+        by_layer = {score: distance.heads.reshape(-1, heads).mean(1) for score, distance in model.distances.items()}
         rates = model.sweep.rates()  # [2, 2, C]
         for n, cell in enumerate(model.sweep.cells):
             if cell.head == "all":
                 row: dict[str, Value] = {"model": model.name, "layer": cell.layer}
-                row |= {f"js_{score}": float(apart[score][cell.layer - 1]) if apart else None for score in SCORES}
+                row |= {f"js_{score}": float(by_layer[score][cell.layer - 1]) if by_layer else None for score in SCORES}
                 for s, score in enumerate(SCORES):
                     row |= {f"{score}_{place}": percent(rates[s, p, n]) for p, place in enumerate(POSITIONS)}
                     unlinked = model.sweep.null[s, POSITIONS.index("input"), n]
@@ -115,14 +115,14 @@ def layer_table(models: Sequence[Measured], heads: int) -> Table:
 
 
 def rate_figure(models: Sequence[Measured], moved: Score) -> Figure:
-    """Error rates by how far attention has moved, by weight or by norm."""
+    """Plot error rates by the distance that attention has moved, by weight or by norm."""
     from align.analysis.plots import curves
 
     def points(row: Callable[[Measured], float]) -> Any:
-        return np.array([(one.distances[moved].js if one.distances else 0.0, row(one)) for one in models])
+        return np.array([(model.distances[moved].js if model.distances else 0.0, row(model)) for model in models])
 
     def rate(score: int) -> Callable[[Measured], float]:
-        return lambda one: 100 * float(one.sweep.rates()[score][chosen(one.sweep, score)])
+        return lambda model: 100 * float(model.sweep.rates()[score][chosen(model.sweep, score)])
 
     lines = {f"AER, {score}": points(rate(n)) for n, score in enumerate(SCORES)}
     return curves(lines, f"JSD of cross-attention by {moved}, nats", "AER, %", "")

@@ -1,4 +1,4 @@
-"""A tagger of one Transformer layer that shows its attention, or is given another's; it learns in a minute on a core.
+"""A tagger of one Transformer layer that returns its attention, or uses another's; trains in a minute on one core.
 
 Letters: B sentences, T words of the longest, H heads, d head size, D model size, F features of a word, K tags.
 """
@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from align.analysis.adversary.features import UNKNOWN, Batch, Vocabulary
 
 NEVER = -1e4
-"""A logarithm whose number is 0, and which has a gradient all the same."""
+"""Logarithm of a weight of 0: finite, so that it has a gradient."""
 
 LOST = 0.05
-"""Of words that are taken for unknown in training, so that their suffix and shape have to do."""
+"""Share of words that are replaced by the unknown word in training, so that suffix and shape are learnt."""
 
 
 class Tagged(NamedTuple):
-    """Logarithms: of tags' probabilities `[B, T, K]`, of attention weights `[B, H, T, T]`, NEVER at pads."""
+    """Log-probabilities of tags `[B, T, K]`, and logarithms of attention weights `[B, H, T, T]`, NEVER at padding."""
 
     tags: Tensor
     attention: Tensor
@@ -31,15 +31,15 @@ class Tagged(NamedTuple):
 
 @dataclass(frozen=True)
 class Learning:
-    """How models learn.
+    """Settings of the training.
 
     Attributes:
-        heads: of attention.
+        heads: number of attention heads.
         width: D.
         epochs: passes over the training text.
-        rate: the highest learning rate; it rises over the first tenth of updates, and falls to 0.
+        rate: peak learning rate; it rises over the first tenth of updates, and falls to 0.
         drop: dropout.
-        seed: of weights, dropout, and the order of batches.
+        seed: seed of weights, dropout, and the order of batches.
     """
 
     heads: int = 4
@@ -50,22 +50,22 @@ class Learning:
     seed: int = 1
 
     def seeded(self, seed: int) -> Learning:
-        """The same with another seed."""
+        """Return the same settings with another seed."""
         return replace(self, seed=seed)
 
 
 POSITIONS = 2.0
-"""How large positions are beside words: a head finds the word before more easily where they stand out."""
+"""Factor of positions relative to words: with large positions a head finds the previous word more easily."""
 
 
 def positions(count: int, width: int) -> Tensor:
-    """Sines and cosines of T positions `[T, D]` (Vaswani et al. 2017)."""
+    """Return sines and cosines of T positions `[T, D]` (Vaswani et al. 2017)."""
     angles = torch.arange(count)[:, None] * torch.exp(torch.arange(0, width, 2) * (-math.log(10_000) / width))
     return torch.cat((angles.sin(), angles.cos()), 1)
 
 
 class Embedding(nn.Module):
-    """Words as vectors: the sum over their features, normalised."""
+    """Embeds words: the sum of the vectors of their features, normalised."""
 
     def __init__(self, sizes: Sequence[int], learning: Learning) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Embedding(nn.Module):
         self.drop = nn.Dropout(learning.drop)
 
     def forward(self, features: Tensor) -> Tensor:
-        """`[B, T, F]` to `[B, T, D]`."""
+        """Embed feature ids `[B, T, F]` as vectors `[B, T, D]`."""
         if self.training:
             lost = torch.rand(features.shape[:2]) < LOST
             features = torch.cat((features[..., :1].masked_fill(lost[..., None], UNKNOWN), features[..., 1:]), -1)
@@ -89,8 +89,8 @@ class Tagger(nn.Module):
     """One post-norm Transformer layer over words and their positions.
 
     Args:
-        vocabulary: of features and tags.
-        learning: heads, width and dropout.
+        vocabulary: features and tags.
+        learning: has heads, width and dropout.
     """
 
     def __init__(self, vocabulary: Vocabulary, learning: Learning) -> None:
@@ -109,7 +109,7 @@ class Tagger(nn.Module):
 
         Args:
             batch: the sentences.
-            given: logarithmic attention weights to use in place of the layer's own `[B, H, T, T]`.
+            given: logarithms of attention weights that replace the layer's own `[B, H, T, T]`.
         """
         x = self.embedding(batch.features)
         x = x + POSITIONS * positions(*x.shape[1:])
@@ -119,17 +119,17 @@ class Tagger(nn.Module):
         x = self.norms[1](x + self.drop(self.feed(x)))
         return Tagged(self.tag(x).log_softmax(-1), logs)
 
-    def _attention(self, x: Tensor, kept: Tensor) -> Tensor:
-        """Logarithmic weights `[B, H, T, T]`."""
+    def _attention(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Return the logarithms of attention weights `[B, H, T, T]`."""
         queries, keys = _split(self.query(x), self.heads), _split(self.key(x), self.heads)
         scores = queries @ keys.transpose(2, 3) / math.sqrt(queries.shape[3])
-        return scores.masked_fill(~kept[:, None, None], NEVER).log_softmax(-1)
+        return scores.masked_fill(~mask[:, None, None], NEVER).log_softmax(-1)
 
 
 class Probe(nn.Module):
-    """A perceptron over a word's vector and a bag of the sentence's, weighted by attention that it is given.
+    """A perceptron over a word's vector and a bag of the sentence's vectors, weighted by the attention passed to it.
 
-    It knows no positions: what it learns of a word's neighbours comes through that attention (Wiegreffe and Pinter
+    It has no positions: all that it learns about a word's neighbours comes through that attention (Wiegreffe and Pinter
     2019, section 3.3).
     """
 
@@ -143,34 +143,34 @@ class Probe(nn.Module):
         self.tag = nn.Linear(2 * width, len(vocabulary.tags))
 
     def forward(self, batch: Batch, given: Tensor) -> Tagged:
-        """Tag a batch with logarithmic attention weights `[B, H, T, T]`."""
+        """Tag a batch with these logarithms of attention weights `[B, H, T, T]`."""
         x = self.embedding(batch.features)
         bags = _join(given.exp() @ _split(self.value(x), self.heads))  # [B, T, D]
         return Tagged(self.tag(self.feed(torch.cat((x, bags), -1))).log_softmax(-1), given)
 
 
 def _split(x: Tensor, heads: int) -> Tensor:
-    """`[B, T, D]` to `[B, H, T, d]`."""
+    """Split heads: `[B, T, D]` to `[B, H, T, d]`."""
     return x.view(*x.shape[:2], heads, -1).transpose(1, 2)
 
 
 def _join(x: Tensor) -> Tensor:
-    """`[B, H, T, d]` to `[B, T, D]`."""
+    """Join heads: `[B, H, T, d]` to `[B, T, D]`."""
     return x.transpose(1, 2).flatten(2)
 
 
 def uniform(batch: Batch, heads: int) -> Tensor:
-    """Logarithmic weights that are the same for all words of a sentence `[B, H, T, T]`."""
+    """Return logarithms of weights that are the same for all words of a sentence `[B, H, T, T]`."""
     logs = torch.where(batch.kept, 0.0, NEVER).log_softmax(-1)  # [B, T]
     return logs[:, None, None].expand(-1, heads, batch.kept.shape[1], -1)
 
 
 Loss = Callable[[Tagged, Batch, int], Tensor]
-"""What is to be little, of what a model says of a batch, and the batch's number."""
+"""Training loss of a model's output for a batch, and the index of the batch."""
 
 
 def gold_loss(found: Tagged, batch: Batch, number: int = 0) -> Tensor:
-    """Mean negative log-likelihood of the batch's own tags."""
+    """Return the mean negative log-likelihood of the batch's own tags."""
     return nn.functional.nll_loss(found.tags[batch.kept], batch.tags[batch.kept])
 
 
@@ -182,15 +182,15 @@ def learn(
     loss: Loss = gold_loss,
     given: Sequence[Tensor] | None = None,
 ) -> Any:
-    """A new model that has learnt from batches; the same on one thread whatever was drawn before.
+    """Train a new model; on one thread the result depends on its seed only, not on earlier random numbers.
 
     Args:
         kind: Tagger or Probe.
-        vocabulary: of its features and tags.
-        batches: what to learn from.
-        learning: how.
-        loss: what is to be little.
-        given: the attention to use in each batch, in place of the model's own.
+        vocabulary: features and tags of the model.
+        batches: training batches.
+        learning: settings of the training.
+        loss: training loss.
+        given: logarithms of attention weights in each batch, in place of the model's own.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(learning.seed)
@@ -211,14 +211,14 @@ def learn(
 
 @torch.no_grad()
 def read(model: nn.Module, batches: Iterable[Batch], given: Sequence[Tensor] | None = None) -> list[Tagged]:
-    """What a model says of each batch, with its own attention or what it is given."""
+    """Return a model's output for each batch, with its own attention or the given one."""
     return [model(batch, given[n] if given else None) for n, batch in enumerate(batches)]
 
 
 def tags_of(found: Sequence[Tagged], batches: Sequence[Batch], vocabulary: Vocabulary) -> list[list[str]]:
-    """The likeliest tag of each word, sentences in the order of their text."""
+    """Return the most likely tag of each word, with sentences in the order of their text."""
     tags: dict[int, list[str]] = {}
-    for one, batch in zip(found, batches, strict=True):
-        for row, kept, number in zip(one.tags.argmax(-1), batch.kept, batch.numbers, strict=True):
-            tags[number] = [vocabulary.tags[n] for n in row[kept].tolist()]
+    for output, batch in zip(found, batches, strict=True):
+        for row, mask, number in zip(output.tags.argmax(-1), batch.kept, batch.numbers, strict=True):
+            tags[number] = [vocabulary.tags[n] for n in row[mask].tolist()]
     return [tags[n] for n in range(len(tags))]
