@@ -20,10 +20,10 @@ AT_ONCE = 10_000
 
 
 def read_texts(paths: Sequence[Path]) -> Iterator[str]:
-    """Yield the lines of files that are not blank.
+    """Yield the non-blank lines of files.
 
     Raises:
-        DataError: a file is not UTF-8; has the line.
+        DataError: a file is not UTF-8; names the line.
         OSError: a file cannot be read.
     """
     for path in paths:
