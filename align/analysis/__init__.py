@@ -1,1 +1,1 @@
-"""What attention does inside a model: a file or a folder a question, over `maps` that any of `models` can give."""
+"""Analyses of attention inside a model: a file or folder per question, over the `maps` that all `models` provide."""

@@ -1,4 +1,4 @@
-"""Does a head of attention know whom a pronoun means? Heads that tell two names apart (Clark et al. 2019, 4.3; GAP).
+"""Coreference in attention heads: which heads link a pronoun to the right of two names (Clark et al. 2019, 4.3; GAP).
 
 Letters: C heads of all layers, n words, N paragraphs.
 """
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIRECTIONS = ("p>c", "c>p")
-"""Who attends: the pronoun to the candidates, or they to it."""
+"""Directions of attention: from the pronoun to the candidates, and from the candidates to the pronoun."""
 
 KEPT = (1.0, 0.5, 0.25, 0.0)
-"""How much of a paragraph is read, beside the words from its first mention to its last, until the model takes it."""
+"""Shares of a paragraph's length to read in addition to the span of its mentions, tried until the model accepts it."""
 
 
 @dataclass
 class Answers:
-    """Which candidate each head takes, paragraph by paragraph.
+    """The candidate that each head takes in each paragraph.
 
     Attributes:
-        paragraphs: N, as they were read.
-        taken: by measure, N times `[2C]`: 0 for A, 1 for B.
-        cut: paragraphs that were read in part.
-        too_long: those that the model does not take even so.
+        paragraphs: the N paragraphs, as they were read.
+        taken: by measure, N arrays `[2C]`: 0 for A, 1 for B.
+        cut: number of paragraphs that were read in part.
+        too_long: number of paragraphs that are too long for the model even when cut.
     """
 
     paragraphs: list[Paragraph]
@@ -46,32 +46,31 @@ class Answers:
     too_long: int = 0
 
     def right(self, kind: str) -> Counts:
-        """Which candidates in both directions are right `[N, 2C]`."""
+        """Return which candidates are right, in both directions `[N, 2C]`."""
         meant = np.array([paragraph.right for paragraph in self.paragraphs])
         right: Counts = (np.array(self.taken[kind]) == meant[:, None]).astype(np.int64)
         return right
 
 
 def read(model: Inspected, paragraphs: Sequence[Paragraph]) -> Answers:
-    """What the heads of a model's encoder take pronouns to mean.
+    """Find the candidates that the heads of a model's encoder link pronouns to.
 
     Args:
-        model: whose.
-        paragraphs: in each of which one of the candidates is meant.
+        paragraphs: paragraphs where one of the candidates is the right one.
     """
     answers = Answers([], {name: [] for name in MEASURES})
     waiting = list(paragraphs)
     parts: tuple[Part, ...] = ("encoder",)
-    for kept in KEPT:
-        windows = [paragraph.window(int(kept * len(paragraph.words))) for paragraph in waiting]
+    for share in KEPT:
+        windows = [paragraph.window(int(share * len(paragraph.words))) for paragraph in waiting]
         longer: list[Paragraph] = []
-        for paragraph, reading in zip(windows, model.read((one.pair() for one in windows), parts), strict=True):
+        for paragraph, reading in zip(windows, model.read((window.pair() for window in windows), parts), strict=True):
             maps = reading.maps.get("encoder")
             if maps is None:
                 longer.append(paragraph)
                 continue
             answers.paragraphs.append(paragraph)
-            answers.cut += kept < 1
+            answers.cut += share < 1
             for name, values in measured(maps).items():
                 words = between_words(values, maps.rows, maps.columns).words
                 answers.taken[name].append(take(words.reshape(-1, *words.shape[2:]), paragraph))
@@ -81,14 +80,14 @@ def read(model: Inspected, paragraphs: Sequence[Paragraph]) -> Answers:
 
 
 def take(attention: Numbers, paragraph: Paragraph) -> Counts:
-    """The candidate that has most attention, of its word that has most: 0 for A, 1 for B, A where they are equal.
+    """Return the candidate whose most attended word has the most attention: 0 for A, 1 for B, A on ties.
 
     Args:
         attention: between words `[C, n, n]`.
         paragraph: of n words.
 
     Returns:
-        `[2C]`: from the pronoun to the candidates, and from them to the pronoun.
+        `[2C]`: from the pronoun to the candidates, then from the candidates to the pronoun.
     """
     pronoun = slice(*paragraph.pronoun)
     to = [attention[:, pronoun, slice(*span)].max((1, 2)) for span in paragraph.candidates]  # two of [C]
@@ -97,27 +96,27 @@ def take(attention: Numbers, paragraph: Paragraph) -> Counts:
 
 
 def first(paragraph: Paragraph) -> int:
-    """The candidate that is named first."""
+    """Return the candidate that is named first."""
     a, b = paragraph.candidates
     return int(b < a)
 
 
 def nearest(paragraph: Paragraph) -> int:
-    """The candidate with the fewest words between it and the pronoun; the first of equally near ones."""
+    """Return the candidate with the fewest words between it and the pronoun; the first on ties."""
     begin, end = paragraph.pronoun
     between = [max(begin - last, start - end) for start, last in paragraph.candidates]
     return first(paragraph) if between[0] == between[1] else int(between[1] < between[0])
 
 
 def repeated(paragraph: Paragraph) -> int:
-    """The candidate with a word, such as its surname, that stands most often in the paragraph, else the nearest."""
+    """Return the candidate with the word (e.g. a surname) most frequent in the paragraph; the nearest on ties."""
     words = [word.strip(".,;:!?\"'()").removesuffix("'s") for word in paragraph.words]
     counts = [max(words.count(word) for word in _plain(paragraph, n)) for n in (0, 1)]
     return nearest(paragraph) if counts[0] == counts[1] else int(counts[1] > counts[0])
 
 
 def titled(paragraph: Paragraph) -> int:
-    """The candidate that has a word of its page's title, else the nearest."""
+    """Return the candidate that shares a word with its page's title; the nearest if both or neither do."""
     named = [bool(paragraph.title & set(_plain(paragraph, n))) for n in (0, 1)]
     return nearest(paragraph) if named[0] == named[1] else int(named[1])
 
@@ -132,27 +131,27 @@ BASELINES: Mapping[str, Callable[[Paragraph], int]] = {
     "most often named": repeated,
     "in the page's title": titled,
 }
-"""What to take without a model, by name; all but the first are after the heuristics of GAP's authors."""
+"""Rules that need no model, by name; all but the first follow the heuristics of GAP's authors."""
 
 NEAREST = "the nearest"
 
 
 def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1, file: str = "") -> Finding:
-    """How often the best head is right, and how often what needs no model is.
+    """Measure how often the best head is right, compared with baselines that need no model.
 
     Args:
-        model: whose encoder.
-        paragraphs: of which those where neither candidate is meant are left out.
-        seed: of halves and draws.
-        file: what errors call the file of paragraphs.
+        model: a model with an encoder.
+        paragraphs: paragraphs where neither candidate is right are skipped.
+        seed: seed of the halves and the bootstrap.
+        file: name of the paragraphs' file for errors.
 
     Raises:
-        DataError: the model has no encoder, or takes no paragraph.
+        DataError: the model has no encoder, or accepts no paragraph.
     """
     if "encoder" not in model.shape:
         raise DataError(f"{model.name} has no attention of the encoder: there is {', '.join(model.shape)}")
-    asked = [paragraph for paragraph in paragraphs if paragraph.right is not None]
-    answers = read(model, asked)
+    clear = [paragraph for paragraph in paragraphs if paragraph.right is not None]
+    answers = read(model, clear)
     if not answers.paragraphs:
         raise DataError("no paragraph that the model can read and where one of both candidates is meant", file=file)
     notes = [
@@ -160,7 +159,7 @@ def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1
         "each half is scored by what is best on the other; gain: over the nearest",
         "intervals: 95 %, bootstrap over paragraphs",
         f"{plural(len(answers.paragraphs), 'paragraph')}, of which {answers.cut:,} cut; left out: "
-        f"{len(paragraphs) - len(asked):,} where neither candidate is meant, {answers.too_long:,} too long",
+        f"{len(paragraphs) - len(clear):,} where neither candidate is meant, {answers.too_long:,} too long",
     ]
     shape = model.shape["encoder"]
     pronouns = Table(_columns(), list(_rows(answers, shape, seed)), notes)
@@ -176,9 +175,9 @@ def _columns() -> list[Column]:
 
 
 def _rows(answers: Answers, shape: tuple[int, int], seed: int) -> Iterator[dict[str, Value]]:
-    """A row for each baseline, and for the best head by each measure."""
+    """Yield a row for each baseline, and for the best head by each measure."""
     paragraphs = answers.paragraphs
-    one = np.ones(len(paragraphs), np.int64)
+    ones = np.ones(len(paragraphs), np.int64)
     draws, second = Draws(len(paragraphs), seed), halve(len(paragraphs), seed)
     ways = {
         name: ("", np.array([baseline(paragraph) == paragraph.right for paragraph in paragraphs], np.int64))
@@ -189,19 +188,19 @@ def _rows(answers: Answers, shape: tuple[int, int], seed: int) -> Iterator[dict[
         ways[f"most attended, {symbol}"] = name_candidates(chosen.candidates, shape, DIRECTIONS), chosen.right
     genders = np.array([paragraph.gender for paragraph in paragraphs])
     for name, (head, right) in ways.items():
-        share, gain = draws.share(right, one), draws.share(right - ways[NEAREST][1], one)
+        share, gain = draws.share(right, ones), draws.share(right - ways[NEAREST][1], ones)
         row: dict[str, Value] = {"way": name, "head": head, "right": percent(share.value), "pronouns": len(right)}
         row["interval"] = interval(percent(share.low), percent(share.high))
-        other = name != NEAREST
-        row["gain"] = percent(gain.value) if other else None
-        row["gain_interval"] = interval(percent(gain.low), percent(gain.high)) if other else None
+        compared = name != NEAREST
+        row["gain"] = percent(gain.value) if compared else None
+        row["gain_interval"] = interval(percent(gain.low), percent(gain.high)) if compared else None
         for gender in (FEMININE, MASCULINE):
             row[gender] = percent(right[genders == gender].mean()) if (genders == gender).any() else None
         yield row
 
 
 def _head_table(answers: Answers, shape: tuple[int, int]) -> Table:
-    """How often each head is right in each direction."""
+    """Return a table of the accuracy of each head in each direction."""
     columns = [Column("layer", "layer"), Column("head", "head")]
     keys = [(name, n) for name in MEASURES for n in range(len(DIRECTIONS))]
     columns += [Column(f"{name} {DIRECTIONS[n]}", f"{DIRECTIONS[n]} by {MEASURES[name]}, %", 1) for name, n in keys]

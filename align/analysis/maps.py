@@ -1,4 +1,4 @@
-"""What questions about attention are asked of: a sentence's attention in one part of a model, whichever model it is.
+"""Attention of one sentence in one part of any model: the data that all analyses of attention read.
 
 Letters: L layers, H heads, T rows (what attends), S columns (what is attended to).
 """
@@ -18,16 +18,16 @@ from align.core.types import Pair, Part
 Numbers = NDArray[np.float32]
 
 SPECIAL = -1
-"""The word of a piece that is part of none: `</s>`, [CLS], a language."""
+"""Word number of a piece that belongs to no word: `</s>`, [CLS], a language token."""
 
 
 class Tokens(NamedTuple):
-    """What a model reads on one side of a sentence.
+    """A model's input on one side of a sentence.
 
     Attributes:
-        pieces: as the model spells them.
-        words: the word of each piece, from 0; SPECIAL for those of none.
-        text: the user's own words.
+        pieces: the pieces in the model's spelling.
+        words: the word of each piece, from 0; SPECIAL for pieces that belong to no word.
+        text: the user's words.
     """
 
     pieces: tuple[str, ...]
@@ -43,8 +43,8 @@ class Maps:
     """Attention of one part of a model in one sentence, in all layers and heads.
 
     Attributes:
-        rows: what attends, T pieces.
-        columns: what is attended to, S pieces; in self-attention the same.
+        rows: the T pieces that attend.
+        columns: the S pieces that are attended to; in self-attention the same.
         weights: attention weights a `[L, H, T, S]`.
         vectors: norms of transformed vectors, `||f(x)||` `[L, H, S]`.
         together: norm of all heads' sum, `||sum_h a_h f_h(x)||` `[L, T, S]` (Kobayashi et al. 2020, eq. 5).
@@ -64,19 +64,19 @@ class Maps:
 
 @dataclass(frozen=True)
 class Reading:
-    """A sentence or a pair of them, and the attention to it: no maps where it is blank or too long for the model."""
+    """A sentence or a pair of them, and its attention; without maps if it is blank or too long for the model."""
 
     pair: Pair
     maps: Mapping[Part, Maps]
 
 
 class States(NamedTuple):
-    """A sentence's vectors on their way through an encoder.
+    """Vectors of a sentence in all layers of an encoder.
 
     Attributes:
-        pair: as given.
-        tokens: its pieces; None where the sentence is blank or too long for the model.
-        layers: what goes into the first layer, and what comes out of each `[L+1, S, D]`; None likewise.
+        pair: the input.
+        tokens: its pieces; None if the sentence is blank or too long for the model.
+        layers: input of the first layer, and output of each layer `[L+1, S, D]`; None if `tokens` is None.
     """
 
     pair: Pair
@@ -85,32 +85,32 @@ class States(NamedTuple):
 
 
 class Inspected(Protocol):
-    """A model that shows all its attention.
+    """A model that provides all its attention.
 
     Attributes:
-        name: for the signature, with a fingerprint.
-        shape: how many layers, and heads in each, its parts have.
+        name: name in the signature, with a fingerprint.
+        shape: number of layers and of heads per layer, by part.
     """
 
     name: str
     shape: Mapping[Part, tuple[int, int]]
 
     def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
-        """The attention to each pair, in order, N in = N out, a buffer of them at a time.
+        """Yield the attention of each pair, in input order, one reading per pair; reads a buffer at a time.
 
         Args:
-            pairs: of a source and a target for a translation model, whose encoder needs no target; of one segment of
-                text, or two, for an encoder.
-            parts: which, of those in `shape`.
+            pairs: source and target for a translation model, whose encoder needs no target; for an encoder one or two
+                segments of text.
+            parts: parts to read, from those in `shape`.
         """
         ...
 
 
 class Layered(Inspected, Protocol):
-    """A model that shows the vectors of its encoder, too."""
+    """A model that also provides the vectors of its encoder."""
 
     def states(self, pairs: Iterable[Pair]) -> Iterator[States]:
-        """The encoder's vectors of each pair's source, in order, N in = N out; for an encoder alone, of both segments.
+        """Yield the encoder's vectors of each pair's source, in input order; for an encoder alone, of both segments.
 
         Args:
             pairs: as for `read`.
@@ -118,25 +118,25 @@ class Layered(Inspected, Protocol):
         ...
 
 
-# Heads look for something in two directions: by what attends, and by what is attended to. A candidate is
+# Heads are read in two directions: by what attends, and by what is attended to. A candidate is
 # one of C heads of all layers in one of these: 0 to C-1 in the first direction, C to 2C-1 in the second.
 
 MEASURES = {"weight": "a", "norm": "‖af‖"}
-"""Each measure, and what tables call it."""
+"""Measures and their symbols in tables."""
 
 
 def measured(maps: Maps) -> dict[str, Numbers]:
-    """Attention by each measure `[L, H, T, S]`."""
+    """Return attention by each measure `[L, H, T, S]`."""
     return {"weight": maps.weights, "norm": maps.norms}
 
 
 def name_candidates(numbers: Sequence[int], shape: tuple[int, int], directions: tuple[str, str]) -> str:
-    """How candidates are called, each once: layer-head and direction, such as `3-1 d>h`.
+    """Return the names of candidates without repetition: layer-head and direction, e.g. `3-1 d>h`.
 
     Args:
-        numbers: of candidates.
-        shape: layers, and heads in each.
-        directions: names of the two.
+        numbers: numbers of candidates.
+        shape: number of layers, and of heads per layer.
+        directions: names of the two directions.
     """
     names = []
     for number in numbers:
@@ -146,9 +146,9 @@ def name_candidates(numbers: Sequence[int], shape: tuple[int, int], directions: 
 
 
 class WordMaps(NamedTuple):
-    """Attention between words: what goes to a word's pieces is summed, what comes from them is averaged (Clark 2019).
+    """Attention between words: attention to a word's pieces is summed, attention from them is averaged (Clark 2019).
 
-    Special pieces are part of no word: what goes to them is kept apart, and what comes from them is left out.
+    Special pieces belong to no word: attention to them is stored separately, and attention from them is left out.
 
     Attributes:
         words: from J words to I words `[..., J, I]`; 0 from and to a word without a piece.
@@ -160,14 +160,14 @@ class WordMaps(NamedTuple):
 
 
 def membership(words: Sequence[int], count: int) -> Numbers:
-    """Which piece is part of which word: P pieces by `count` words and, in the last column, the special `[P, N+1]`."""
+    """Return which of P pieces is part of which of N words, with special pieces in the last column `[P, N+1]`."""
     columns = np.append(np.arange(count), SPECIAL)
     part_of: Numbers = (np.asarray(words)[:, None] == columns).astype(np.float32)
     return part_of
 
 
 def between_words(values: NDArray[np.float32], rows: Tokens, columns: Tokens) -> WordMaps:
-    """Merge attention between pieces.
+    """Merge attention between pieces into attention between words.
 
     Args:
         values: weights or norms, `[..., T, S]`.
@@ -182,5 +182,5 @@ def between_words(values: NDArray[np.float32], rows: Tokens, columns: Tokens) ->
 
 
 def has_piece(tokens: Tokens) -> NDArray[np.bool_]:
-    """Which of the N words have a piece `[N]`."""
+    """Return which of the N words have a piece `[N]`."""
     return np.isin(np.arange(len(tokens.text)), tokens.words)

@@ -1,7 +1,7 @@
-"""Norms against weights: what gets attention, and what of it arrives (Kobayashi et al. 2020, section 4).
+"""Norms against weights: how much attention pieces get, how much they contribute (Kobayashi et al. 2020, section 4).
 
-The output of attention is a sum of vectors `a f(x)`. A piece to which much attention `a` goes adds little to it where
-its transformed vector `f(x)` is short. Here both factors and their product are measured for each kind of piece.
+The output of attention is a sum of vectors `a f(x)`. A piece with a large attention weight `a` contributes little where
+its transformed vector `f(x)` is short. This module measures both factors and their product for each kind of piece.
 
 Letters: L layers, H heads, T rows, S columns.
 """
@@ -24,7 +24,7 @@ from align.models.ids import BEGINNINGS, CONTINUED, ENDING
 from align.view.findings import Finding, Table
 
 INSIDE = "##"
-"""What BERT's WordPiece puts before each piece but a word's first."""
+"""Prefix of BERT's WordPiece for all pieces of a word except the first."""
 
 STOPS = (".", ",")
 
@@ -32,7 +32,7 @@ PUNCTUATION, REST = ". and ,", "rest"
 
 
 def bare(piece: str) -> str:
-    """A piece without the marks of where a word begins or ends."""
+    """Return a piece without the marks of a word's beginning or end."""
     for mark in (*BEGINNINGS, INSIDE):
         piece = piece.removeprefix(mark) or piece
     for mark in (CONTINUED, ENDING):
@@ -41,7 +41,7 @@ def bare(piece: str) -> str:
 
 
 def categories(tokens: Tokens) -> list[str]:
-    """Return the kind of each piece: a special one's own name, PUNCTUATION, or REST (section 4 of the paper)."""
+    """Return the kind of each piece: the name of a special piece, PUNCTUATION, or REST (section 4 of the paper)."""
     return [
         piece if word == SPECIAL else PUNCTUATION if bare(piece) in STOPS else REST
         for piece, word in zip(tokens.pieces, tokens.words, strict=True)
@@ -54,23 +54,23 @@ if TYPE_CHECKING:
 Doubles = NDArray[np.float64]
 
 FACTORS = ("weight", "vector", "norm")
-"""a, ||f(x)|| and ||a f(x)||."""
+"""The factors a and ||f(x)||, and their product ||a f(x)||."""
 
 SYMBOLS = {"weight": "a", "vector": "‖f‖", "norm": "‖af‖"}
-"""What tables call them."""
+"""Symbols of the factors in tables."""
 
 SHOWN = 2000
 """Points of each category in a figure."""
 
 ALL = "all"
-"""The categories together."""
+"""Name for all categories together."""
 
 POINTS = 100_000
-"""Pairs of pieces of a part and category that are drawn at random for a correlation."""
+"""Pairs of pieces per part and category that are sampled for a correlation."""
 
 
 class Spread(NamedTuple):
-    """How a factor is dispersed over all pairs of pieces; `cv` is the deviation by the mean (table 1 of the paper)."""
+    """Dispersion of a factor over all pairs of pieces; `cv` is deviation divided by mean (table 1 of the paper)."""
 
     mean: float
     deviation: float
@@ -81,7 +81,7 @@ class Spread(NamedTuple):
 
 @dataclass
 class _Sums:
-    """Running sums over pairs of pieces: number, sum and sum of squares, ends; factors `[3, L, H]`."""
+    """Running statistics over pairs of pieces: count, sum, sum of squares, minimum, maximum; factors `[3, L, H]`."""
 
     shape: tuple[int, int]
     pairs: int = 0
@@ -92,7 +92,7 @@ class _Sums:
         self.lowest, self.highest = np.full(full, np.inf), np.full(full, -np.inf)
 
     def add(self, values: Doubles) -> None:
-        """Count N pairs `[3, L, H, N]`."""
+        """Add N pairs `[3, L, H, N]`."""
         self.pairs += values.shape[3]
         self.total += values.sum(3)
         self.squares += (values**2).sum(3)
@@ -101,11 +101,11 @@ class _Sums:
 
 
 class Sample:
-    """A sample of fixed size out of a stream of unknown length, each item as likely as any other.
+    """A uniform sample of fixed size from a stream of unknown length.
 
     Args:
-        size: of the sample.
-        seed: of the draws.
+        size: size of the sample.
+        seed: seed of the random keys.
     """
 
     def __init__(self, size: int, seed: int) -> None:
@@ -114,25 +114,25 @@ class Sample:
         self.items: Doubles = np.zeros((0, 2))
 
     def add(self, items: Doubles) -> None:
-        """Offer items `[N, 2]`: those with the lowest of random keys stay."""
+        """Offer items `[N, 2]`; the items with the lowest random keys stay."""
         keys = np.concatenate((self._keys, self._numbers.random(len(items))))
         items = np.concatenate((self.items, items))
         if len(keys) > self._size:
-            kept = np.argpartition(keys, self._size)[: self._size]
-            keys, items = keys[kept], items[kept]
+            lowest = np.argpartition(keys, self._size)[: self._size]
+            keys, items = keys[lowest], items[lowest]
         self._keys, self.items = keys, items
 
 
 @dataclass
 class PartMixing:
-    """What was measured in one part of a model.
+    """Measurements in one part of a model.
 
     Attributes:
-        part: of the model.
+        part: part of the model.
         sums: by category.
         samples: of (a, ||f(x)||), by category, and of ALL.
         counts: how often each piece was attended to.
-        by_piece: for each, the sums over columns of a, ||f(x)|| and ||a f(x)||, the mean over layers, heads and rows.
+        by_piece: for each piece, sums over columns of a, ||f(x)|| and ||a f(x)||, averaged over layers, heads and rows.
     """
 
     part: Part
@@ -144,7 +144,7 @@ class PartMixing:
     by_piece: dict[str, Doubles] = field(default_factory=lambda: defaultdict(lambda: np.zeros(len(FACTORS))))
 
     def add(self, maps: Maps) -> None:
-        """Count a sentence: all pairs of a row and a column that it may attend to; a decoder's are those so far."""
+        """Add a sentence: all pairs of a row and a column that it may attend to (in a decoder, up to the row)."""
         kinds = np.array(categories(maps.columns))
         weights = maps.weights.astype(np.float64)
         values = np.empty((len(FACTORS), *weights.shape))  # [3, L, H, T, S]
@@ -162,16 +162,16 @@ class PartMixing:
             self.by_piece[piece] += means[:, column]
 
     def means(self, kind: str) -> Doubles:
-        """Mean of each factor over pairs of pieces `[3, L, H]`."""
+        """Return the mean of each factor over pairs of pieces `[3, L, H]`."""
         return self.sums[kind].total / self.sums[kind].pairs
 
     def shares(self, kind: str) -> Doubles:
-        """The category's share of all weight, of all vectors' norms and of all weighted norms `[3, L, H]`."""
+        """Return the category's share of all weights, of all vector norms and of all weighted norms `[3, L, H]`."""
         shares: Doubles = self.sums[kind].total / sum(sums.total for sums in self.sums.values())
         return shares
 
     def spread(self, factor: str) -> Spread:
-        """How a factor is dispersed, over all categories, layers and heads."""
+        """Return the dispersion of a factor over all categories, layers and heads."""
         n = FACTORS.index(factor)
         count = sum(sums.pairs for sums in self.sums.values()) * int(np.prod(self.shape))
         mean = sum(sums.total[n].sum() for sums in self.sums.values()) / count
@@ -182,12 +182,12 @@ class PartMixing:
         return Spread(float(mean), deviation, deviation / mean, lowest, highest)
 
     def correlation(self, kind: str) -> float:
-        """Spearman's rank correlation of weight and vector norm, in one category or in ALL."""
+        """Return Spearman's rank correlation of weight and vector norm, in one category or in ALL."""
         points = self.samples[kind].items
         return spearman(points[:, 0], points[:, 1])
 
     def rank_correlation(self, factor: str) -> float:
-        """Spearman's correlation of a factor with how rare a piece is: of frequency ranks, 1 the most frequent."""
+        """Return Spearman's rank correlation of a factor with the frequency rank of pieces (1 = most frequent)."""
         pieces = list(self.counts)
         ranks = rankdata([-self.counts[piece] for piece in pieces])
         n = FACTORS.index(factor)
@@ -195,7 +195,7 @@ class PartMixing:
 
 
 def spearman(a: Doubles, b: Doubles) -> float:
-    """Spearman's rank correlation; NaN where one of both is constant."""
+    """Return Spearman's rank correlation; NaN if either input is constant."""
     a, b = rankdata(a), rankdata(b)
     if not len(a) or a.std() == 0 or b.std() == 0:
         return float("nan")
@@ -203,76 +203,79 @@ def spearman(a: Doubles, b: Doubles) -> float:
 
 
 def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> dict[Part, PartMixing]:
-    """Measure a text.
+    """Measure the factors in a text.
 
     Args:
-        model: whose attention.
         pairs: the text.
-        parts: of the model.
-        seed: of the points that are drawn for correlations.
+        seed: seed of the samples for correlations.
 
     Raises:
-        ValueError: there is nothing in the text to attend to.
+        ValueError: the text has nothing to attend to.
     """
-    found = {part: PartMixing(part, model.shape[part], seed) for part in parts}
+    mixed = {part: PartMixing(part, model.shape[part], seed) for part in parts}
     for reading in model.read(pairs, parts):
         for part, maps in reading.maps.items():
-            found[part].add(maps)
-    if not all(part.counts for part in found.values()):
+            mixed[part].add(maps)
+    if not all(part.counts for part in mixed.values()):
         raise ValueError("there is no line that the model can read")
-    return found
+    return mixed
 
 
 def mixing(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> Finding:
-    """What each kind of piece gets, how weights and norms go together, and figures of both; see `measure`."""
-    found = measure(model, pairs, parts, seed)
+    """Return tables and figures of weights and norms for each kind of piece; see `measure`."""
+    mixed = measure(model, pairs, parts, seed)
     return Finding(
         {
-            "categories": _category_table(found),
-            "heads": _head_table(found),
-            "dispersion": _dispersion_table(found),
-            "correlation": _correlation_table(found),
+            "categories": _category_table(mixed),
+            "heads": _head_table(mixed),
+            "dispersion": _dispersion_table(mixed),
+            "correlation": _correlation_table(mixed),
         },
-        _figures(found),
+        _figures(mixed),
     )
 
 
-def _category_table(found: Mapping[Part, PartMixing]) -> Table:
+def _category_table(mixed: Mapping[Part, PartMixing]) -> Table:
     columns = [Column("part", "part"), Column("category", "category"), Column("pieces", "pieces", wide=True)]
     columns += [Column(factor, f"mean {SYMBOLS[factor]}", 3) for factor in FACTORS]
     columns += [Column("weight_share", "share of a, %", 1), Column("norm_share", "of ‖af‖, %", 1)]
     rows: list[dict[str, Value]] = []
-    for part, one in found.items():
-        for kind, sums in one.sums.items():
-            means, shares = one.means(kind).mean((1, 2)), one.shares(kind).mean((1, 2))
+    for part, measured in mixed.items():
+        for kind, sums in measured.sums.items():
+            means, shares = measured.means(kind).mean((1, 2)), measured.shares(kind).mean((1, 2))
             row: dict[str, Value] = {"part": part, "category": kind, "pieces": sums.pairs}
             row |= dict(zip(FACTORS, map(float, means), strict=True))
             rows.append({**row, "weight_share": percent(shares[0]), "norm_share": percent(shares[2])})
     return Table(columns, rows, ["means over layers, heads and pairs of pieces; shares: of each head's sum"])
 
 
-def _head_table(found: Mapping[Part, PartMixing]) -> Table:
-    """Each head's shares."""
+def _head_table(mixed: Mapping[Part, PartMixing]) -> Table:
+    """Return a table of each head's shares."""
     columns = [Column(key, key) for key in ("part", "layer", "head", "category")]
     columns += [Column("weight_share", "share of a, %", 1), Column("norm_share", "of ‖af‖, %", 1)]
     rows: list[dict[str, Value]] = []
-    for part, one in found.items():
-        for kind in one.sums:
-            shares = one.shares(kind)  # [3, L, H]
-            for layer, head in np.ndindex(one.shape):
+    for part, measured in mixed.items():
+        for kind in measured.sums:
+            shares = measured.shares(kind)  # [3, L, H]
+            for layer, head in np.ndindex(measured.shape):
                 row: dict[str, Value] = {"part": part, "layer": layer + 1, "head": head + 1, "category": kind}
                 row |= {"weight_share": percent(shares[0, layer, head]), "norm_share": percent(shares[2, layer, head])}
                 rows.append(row)
     return Table(columns, rows, wide=True)
 
 
-def _dispersion_table(found: Mapping[Part, PartMixing]) -> Table:
+def _dispersion_table(mixed: Mapping[Part, PartMixing]) -> Table:
     columns = [Column("part", "part"), Column("factor", "factor"), Column("mean", "mean", 3)]
     columns += [Column("deviation", "SD", 3), Column("cv", "CV", 2), Column("lowest", "min", 3)]
     columns += [Column("highest", "max", 3), Column("rank", "Spearman with frequency rank", 2)]
     rows = [
-        {"part": part, "factor": SYMBOLS[factor], **one.spread(factor)._asdict(), "rank": one.rank_correlation(factor)}
-        for part, one in found.items()
+        {
+            "part": part,
+            "factor": SYMBOLS[factor],
+            **measured.spread(factor)._asdict(),
+            "rank": measured.rank_correlation(factor),
+        }
+        for part, measured in mixed.items()
         for factor in FACTORS
     ]
     return Table(
@@ -280,25 +283,25 @@ def _dispersion_table(found: Mapping[Part, PartMixing]) -> Table:
     )
 
 
-def _correlation_table(found: Mapping[Part, PartMixing]) -> Table:
+def _correlation_table(mixed: Mapping[Part, PartMixing]) -> Table:
     columns = [Column("part", "part"), Column("category", "category"), Column("spearman", "Spearman of a and ‖f‖", 2)]
     columns.append(Column("points", "points"))
     rows: list[dict[str, Value]] = [
-        {"part": part, "category": kind, "spearman": one.correlation(kind), "points": len(sample.items)}
-        for part, one in found.items()
-        for kind, sample in one.samples.items()
+        {"part": part, "category": kind, "spearman": measured.correlation(kind), "points": len(sample.items)}
+        for part, measured in mixed.items()
+        for kind, sample in measured.samples.items()
     ]
     return Table(columns, rows, [f"over pairs of pieces in all layers and heads, at most {POINTS:,} drawn at random"])
 
 
-def _figures(found: Mapping[Part, PartMixing]) -> dict[str, Callable[[], Figure]]:
+def _figures(mixed: Mapping[Part, PartMixing]) -> dict[str, Callable[[], Figure]]:
     def points(part: Part) -> Callable[[], Figure]:
         def draw() -> Figure:
             from align.analysis.plots import scatter
 
-            samples = {kind: sample.items[:SHOWN] for kind, sample in found[part].samples.items() if kind != ALL}
+            samples = {kind: sample.items[:SHOWN] for kind, sample in mixed[part].samples.items() if kind != ALL}
             return scatter(samples, "attention weight a", "norm of the vector, ‖f(x)‖", part)
 
         return draw
 
-    return {f"{part}.points": points(part) for part in found}
+    return {f"{part}.points": points(part) for part in mixed}

@@ -1,4 +1,4 @@
-"""Figures of what attention does inside a model (matplotlib): points, curves, and maps of attention."""
+"""Figures of attention inside a model (matplotlib): points, curves, and maps of attention."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from align.view.plots import Values, in_style
 
 @in_style
 def scatter(points: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
-    """Points of several kinds in one panel.
+    """Draw points of several kinds in one panel.
 
     Args:
         points: `[N, 2]` by kind.
-        x: what the first number is.
-        y: what the second is.
-        title: above the panel.
+        x: label of the horizontal axis.
+        y: label of the vertical axis.
+        title: title of the panel.
     """
     figure = Figure(figsize=(3.6, 2.8), layout="constrained")
     axes = figure.subplots()
@@ -34,13 +34,13 @@ def scatter(points: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
 
 @in_style
 def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
-    """Lines in one panel, a mark at each point.
+    """Draw lines in one panel, with a mark at each point.
 
     Args:
         lines: `[N, 2]` by name.
-        x: what the first number is.
-        y: what the second is.
-        title: above the panel.
+        x: label of the horizontal axis.
+        y: label of the vertical axis.
+        title: title of the panel.
     """
     figure = Figure(figsize=(3.6, 2.8), layout="constrained")
     axes = figure.subplots()
@@ -56,11 +56,11 @@ def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
 
 @in_style
 def attention_maps(panels: Mapping[str, tuple[Values, Sequence[str], Sequence[str]]], title: str) -> Figure:
-    """Maps of attention, a panel each; dark is much.
+    """Draw maps of attention, one panel each; darker means more.
 
     Args:
         panels: by name, attention `[T, S]`, and the pieces of rows and columns.
-        title: above all.
+        title: title of the figure.
     """
     across = min(3, len(panels))
     down = -(-len(panels) // across)
@@ -80,10 +80,10 @@ def attention_maps(panels: Mapping[str, tuple[Values, Sequence[str], Sequence[st
 
 @in_style
 def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
-    """Numbers of heads, a panel for each kind, written into cells whose colour is blue below 0 and red above.
+    """Draw one number per head, with a panel for each kind; cells are blue below 0 and red above.
 
     Args:
-        panels: `[layers, H]` by name, NaN where a layer has no such head.
+        panels: `[layers, H]` by name, NaN where a layer lacks that head.
         rows: names of the layers.
     """
     across = min(2, len(panels))
@@ -93,12 +93,12 @@ def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     grid = np.atleast_1d(figure.subplots(down, across)).ravel()
     for axes, (name, values) in zip(grid, panels.items(), strict=False):
-        most = float(np.nanmax(np.abs(values))) or 1.0
-        axes.imshow(values, cmap="RdBu_r", vmin=-1.6 * most, vmax=1.6 * most, aspect="auto")  # ink is read on all
+        largest = float(np.nanmax(np.abs(values))) or 1.0
+        axes.imshow(values, cmap="RdBu_r", vmin=-1.6 * largest, vmax=1.6 * largest, aspect="auto")  # ink is read on all
         for (y, x), value in np.ndenumerate(values):
             if np.isfinite(value):
-                shown = round(value, 1 if most >= 1 else 3) + 0.0  # no minus before 0
-                axes.text(x, y, f"{shown:.{1 if most >= 1 else 3}f}", ha="center", va="center", fontsize=6)
+                rounded = round(value, 1 if largest >= 1 else 3) + 0.0  # no minus before 0
+                axes.text(x, y, f"{rounded:.{1 if largest >= 1 else 3}f}", ha="center", va="center", fontsize=6)
         axes.set_xticks(range(heads), [str(n + 1) for n in range(heads)])
         axes.set_yticks(range(len(rows)), rows)
         axes.tick_params(length=0)
@@ -112,14 +112,14 @@ def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
 def bars(
     names: Sequence[str], series: Mapping[str, Sequence[float]], ends: Mapping[str, Sequence[Any]], y: str, title: str
 ) -> Figure:
-    """Groups of bars, one bar of each series in a group, with intervals.
+    """Draw groups of bars with intervals, with one bar of each series in a group.
 
     Args:
-        names: of G groups.
+        names: names of the G groups.
         series: heights of G bars, by series.
-        ends: both ends of the interval of each bar, or None, likewise; series without intervals may be missing.
-        y: what the heights are.
-        title: above the panel.
+        ends: intervals of G bars as (low, high) or None, by series; a series without intervals may be missing.
+        y: label of the vertical axis.
+        title: title of the panel.
     """
     figure = Figure(figsize=(max(3.6, 0.8 + 0.08 * len(names) * (1 + len(series))), 3.2), layout="constrained")
     axes = figure.subplots()
@@ -139,12 +139,12 @@ def bars(
 
 @in_style
 def named_points(points: Mapping[str, Values], names: Mapping[str, Sequence[str]], title: str) -> Figure:
-    """Points with their names, in colours that go from the first kind to the last; the axes have no meaning.
+    """Draw points with their names, in colours that run from the first kind to the last; the axes have no meaning.
 
     Args:
         points: `[N, 2]` by kind.
-        names: of the N points, likewise.
-        title: above the panel.
+        names: names of the N points, by kind.
+        title: title of the panel.
     """
     figure = Figure(figsize=(3.6, 3.2), layout="constrained")
     axes = figure.subplots()
@@ -162,7 +162,7 @@ def named_points(points: Mapping[str, Values], names: Mapping[str, Sequence[str]
 
 
 def _plain(text: str) -> str:
-    """Text in which matplotlib sees no formula."""
+    """Escape text so that matplotlib does not parse it as a formula."""
     return text.replace("$", r"\$")
 
 

@@ -1,8 +1,8 @@
-"""Heads removed from a fairseq checkpoint: a smaller and faster model that gives what the masked one gives.
+"""Removal of heads from a fairseq checkpoint: a smaller and faster model with the same output as the masked one.
 
-fairseq's settings know one number of heads for all layers, so fairseq itself cannot load the result. What is left of an
-attention's projections stands under their usual names, and beside them which heads these are (`KEPT`): heads keep their
-numbers.
+fairseq's settings have one number of heads for all layers, so fairseq itself cannot load the result. The remaining
+projections of an attention keep their usual names, and an added entry (`KEPT`) lists the remaining heads, which keep
+their numbers.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ ATTENTION: Mapping[Part, str] = {
     "decoder": "decoder.layers.{}.self_attn",
     "cross": "decoder.layers.{}.encoder_attn",
 }
-"""fairseq's names, of layers from 0."""
+"""Parameter prefixes in fairseq, with layers from 0."""
 
 COPIES = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)")
-"""What fairseq 0.12 saves a second time, and makes anew when it loads a model."""
+"""Duplicate parameters that fairseq 0.12 saves, and recreates when it loads a model."""
 
 FILES = {"sentencepiece": "{}.spm", "subword-nmt": "codes.{}", "subword-nmt-vocabulary": "codes.{}"}
-"""Names under which files of subwords are found, by kind."""
+"""Names of subword files in a model folder, by kind."""
 
 
 def prune_checkpoint(state: Mapping[str, Any], heads: Collection[tuple[Part, int, int]]) -> dict[str, Any]:
-    """The checkpoint of the same model without some heads, and without an optimiser's state.
+    """Return a checkpoint without some heads and without the optimiser's state.
 
     Args:
-        state: of `load_checkpoint`.
-        heads: part, layer and head of each that goes, the latter two from 1.
+        state: the result of `load_checkpoint`.
+        heads: part, layer and head of each head to remove, layers and heads from 1.
 
     Raises:
-        ValueError: there is no such head, or none would be left in a layer, or some have been pruned before.
+        ValueError: a head does not exist, a layer would have no head left, or heads have been pruned before.
     """
     weights = {name: weight for name, weight in upgraded(state["model"]).items() if not COPIES.fullmatch(name)}
     settings = model_settings(saved_settings(state), weights)
@@ -59,42 +59,42 @@ def prune_checkpoint(state: Mapping[str, Any], heads: Collection[tuple[Part, int
         name = ATTENTION[part].format(layer - 1)
         if f"{name}.out_proj.weight" not in weights or not gone <= set(range(1, count + 1)):
             raise ValueError(f"there is no head {part} {layer}.{max(gone)}")
-        kept = [n for n in range(count) if n + 1 not in gone]
-        if not kept:
+        remaining = [n for n in range(count) if n + 1 not in gone]
+        if not remaining:
             raise ValueError(f"{part} layer {layer} would have no head left")
-        weights |= _prune(weights, name, kept, count)
+        weights |= _prune(weights, name, remaining, count)
     return {**state, "model": weights, "last_optimizer_state": None}
 
 
-def _prune(weights: Mapping[str, Tensor], name: str, kept: list[int], count: int) -> dict[str, Tensor]:
-    """One attention's weights for those heads only."""
-    found = {f"{name}.{KEPT}": torch.tensor(kept)}
+def _prune(weights: Mapping[str, Tensor], name: str, remaining: list[int], count: int) -> dict[str, Tensor]:
+    """Return one attention's weights for the remaining heads."""
+    pruned = {f"{name}.{KEPT}": torch.tensor(remaining)}
     for part in "qkv":
         for kind in ("weight", "bias"):
             full = weights[f"{name}.{part}_proj.{kind}"]  # [H d, D] or [H d]
-            found[f"{name}.{part}_proj.{kind}"] = full.reshape(count, -1, *full.shape[1:])[kept].flatten(0, 1)
+            pruned[f"{name}.{part}_proj.{kind}"] = full.reshape(count, -1, *full.shape[1:])[remaining].flatten(0, 1)
     out = weights[f"{name}.out_proj.weight"]  # [D, H d]
-    found[f"{name}.out_proj.weight"] = out.reshape(len(out), count, -1)[:, kept].flatten(1)
-    return found
+    pruned[f"{name}.out_proj.weight"] = out.reshape(len(out), count, -1)[:, remaining].flatten(1)
+    return pruned
 
 
 def write_pruned(
     folder: ModelFolder, recorder: ModelRecorder, heads: Collection[tuple[Part, int, int]], path: Path
 ) -> None:
-    """Write a model folder without some heads, with all that the model needs: text processing, and what is calibrated.
+    """Write a model folder without some heads, including its text processing and calibration.
 
     Args:
-        folder: of the whole model.
-        recorder: of the same.
+        folder: folder of the whole model.
+        recorder: recorder of the whole model.
         heads: see `prune_checkpoint`.
         path: a new folder.
 
     Raises:
-        ValueError: as there.
-        OSError: there is something of that name, or it cannot be written.
+        ValueError: see `prune_checkpoint`.
+        OSError: the folder exists or cannot be written.
     """
     state = prune_checkpoint(load_checkpoint(folder.checkpoint), heads)
-    content = io.BytesIO()  # torch raises errors of its own where a disk is full
+    content = io.BytesIO()  # torch raises its own errors when a disk is full
     torch.save(state, content)
     path.mkdir(parents=True)
     (path / "checkpoint.pt").write_bytes(content.getvalue())
@@ -106,7 +106,7 @@ def write_pruned(
 
 
 def _describe(folder: ModelFolder, recorder: ModelRecorder, heads: Collection[tuple[Part, int, int]]) -> str:
-    """A model.toml; a calibrated head that is gone is no longer in it."""
+    """Return the content of model.toml, without calibrated heads that are removed."""
     rules = recorder.sides[0].rules
     lines = [f'source = "{recorder.languages[0]}"', f'target = "{recorder.languages[1]}"', "", "[text]"]
     lines += [f'{key} = "{getattr(rules, key)}"' for key in ("case", "tokenizer", "subwords")]

@@ -1,4 +1,4 @@
-"""All attention of a Transformer in one forced pass: the encoder's, the decoder's and that between them."""
+"""Records all attention of a Transformer in one forced pass: encoder, decoder and cross-attention."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from align.models.engine.layers import Layout
 
 @dataclass(frozen=True, slots=True)
 class LayerAttention:
-    """What one layer attends to in a batch; T rows attend to S columns.
+    """Attention of one layer in a batch, from T rows to S columns.
 
     Attributes:
-        part: of the model.
-        layer: from 1.
-        weights: a `[B, H, T, S]`; rows of pads mean nothing, columns of pads have 0.
+        part: part of the model.
+        layer: number of the layer, from 1.
+        weights: a `[B, H, T, S]`; padded rows are meaningless, padded columns are 0.
         vectors: norm of each head's transformed vector, `||f(x)||` `[B, H, S]`.
         together: norm of all heads' sum, `||sum_h a_h f_h(x)||` `[B, T, S]` (Kobayashi et al. 2020, eq. 5).
     """
@@ -37,15 +37,15 @@ class LayerAttention:
 def with_norms(
     part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor], kept: Kept | None = None
 ) -> LayerAttention:
-    """A layer's attention with its norms.
+    """Return a layer's attention with its norms.
 
     Args:
-        part: of the model.
-        layer: from 1.
+        part: part of the model.
+        layer: number of the layer, from 1.
         weights: `[B, H, T, S]`.
         values: value vectors with their bias `[B, H, S, d]`.
-        products: what `head_products` makes of the output projection.
-        kept: the heads that these are, where others were pruned, which then have zeros.
+        products: the output projection's `head_products`.
+        kept: the remaining heads of a pruned layer; pruned heads become zeros.
     """
     inner = gram(values, products)  # [B, S, H, H]
     vectors, together = source_norms(inner), vector_norms(weights, inner)
@@ -55,16 +55,12 @@ def with_norms(
 
 
 def split_heads(weight: Tensor, heads: int) -> Tensor:
-    """Each head's share of an output projection: `[D, H d]` to `[H, d, D]`."""
+    """Split an output projection by heads: `[D, H d]` to `[H, d, D]`."""
     return weight.view(len(weight), heads, -1).permute(1, 2, 0)
 
 
 class Inside:
-    """A Transformer whose attention is all shown.
-
-    Args:
-        transformer: the model.
-    """
+    """A Transformer that provides all its attention."""
 
     def __init__(self, transformer: Transformer) -> None:
         self._transformer = transformer
@@ -72,7 +68,7 @@ class Inside:
 
     @property
     def shape(self) -> dict[Part, tuple[int, int]]:
-        """How many layers, and heads in each, the parts have."""
+        """Number of layers and of heads per layer, by part."""
         stacks = {"encoder": self._transformer.encoder.layers, "decoder": self._transformer.decoder.layers}
         own: dict[Part, tuple[int, int]] = {
             part: (len(stacks[part]), stacks[part][0].heads) for part in PARTS if part in stacks
@@ -80,23 +76,23 @@ class Inside:
         return {**own, "cross": own["decoder"]}
 
     def record(self, source: Padded, steps: Padded | None, parts: Collection[Part]) -> Iterator[LayerAttention]:
-        """The attention of all layers of some parts, in one pass that ends with the last that is needed.
+        """Return the attention of all layers of some parts; the pass stops once those are computed.
 
         Args:
-            source: what the encoder reads `[B, S]`, on the model's device.
-            steps: what the decoder reads `[B, T]`, likewise; None where only the encoder is asked for.
-            parts: which.
+            source: input of the encoder `[B, S]`, on the model's device.
+            steps: input of the decoder `[B, T]`, on the model's device; None to run the encoder only.
+            parts: parts to record.
         """
         return iter(self._record(source, steps, parts))
 
     @torch.inference_mode()
     def states(self, source: Padded) -> Tensor:
-        """The encoder's vectors: what goes into its first layer, and what comes out of each `[B, L+1, S, D]`.
+        """Return the encoder's vectors: input of the first layer, and output of each layer `[B, L+1, S, D]`.
 
-        The last is the encoder's output, with its norm where it has one; those of pads mean nothing.
+        The last is the encoder's output, after its final norm if it has one; vectors of padding are meaningless.
 
         Args:
-            source: what the encoder reads `[B, S]`, on the model's device.
+            source: input of the encoder `[B, S]`, on the model's device.
         """
         columns = Layout.of(source.kept)
         stack = self._transformer.encoder
@@ -135,7 +131,7 @@ class Inside:
     def _attend(
         self, part: Part, number: int, layer: Layer, x: Tensor, layout: Layout, recorded: list[LayerAttention] | None
     ) -> Tensor:
-        """Through a layer's self-attention `[N, D]`, which is recorded if there is a list for it."""
+        """Apply a layer's self-attention `[N, D]`, and record it if there is a list."""
         if recorded is None:
             return layer.attend(x, layout)
         weights, values = layer.attention.weights(layer.attention_block.enter(x), layout)

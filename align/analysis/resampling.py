@@ -1,4 +1,4 @@
-"""Shares of what is right: of the best of many ways, chosen on one half and scored on the other, with intervals.
+"""Accuracy of the best of many candidates, chosen on one half and scored on the other, with bootstrap intervals.
 
 Letters: N sentences, C candidates, R samples of the bootstrap.
 """
@@ -17,7 +17,7 @@ SAMPLES = 1000
 
 
 class Share(NamedTuple):
-    """A share from 0 to 1, and its 95 % interval; NaN where there is nothing to have a share of."""
+    """A share from 0 to 1 with its 95 % interval; NaN where the total is 0."""
 
     value: float
     low: float
@@ -25,12 +25,12 @@ class Share(NamedTuple):
 
 
 class Draws:
-    """The bootstrap: sentences drawn with replacement, the same ones for all shares that are compared.
+    """Bootstrap samples of sentences, the same for all shares that are compared.
 
     Args:
-        sentences: N.
-        seed: of the draws.
-        samples: R.
+        sentences: number N of sentences.
+        seed: seed of the samples.
+        samples: number R of samples.
     """
 
     def __init__(self, sentences: int, seed: int, samples: int = SAMPLES) -> None:
@@ -39,11 +39,11 @@ class Draws:
         self._times = times.astype(np.float32)  # [R, N], exact as far as it counts, and in half of the memory
 
     def share(self, right: Counts, total: Counts) -> Share:
-        """What share is right.
+        """Return a share with its interval.
 
         Args:
-            right: how much is right in each sentence `[N]`, or how much more than another way has right.
-            total: of how much `[N]`.
+            right: count of right answers in each sentence `[N]`, or its difference from another method's count.
+            total: count of all answers in each sentence `[N]`.
         """
         with np.errstate(invalid="ignore"):
             value = float(np.sum(right) / np.sum(total))
@@ -54,11 +54,11 @@ class Draws:
 
 
 class Chosen(NamedTuple):
-    """The best of C candidates on each half, and what it has right in the sentences of the other.
+    """The best of C candidates on each half, and its right answers in the other half.
 
     Attributes:
         candidates: chosen on the first and on the second half.
-        right: how much is right in each sentence `[N]`.
+        right: count of right answers in each sentence `[N]`.
     """
 
     candidates: tuple[int, int]
@@ -66,23 +66,23 @@ class Chosen(NamedTuple):
 
 
 def halve(sentences: int, seed: int) -> NDArray[np.bool_]:
-    """Split N sentences at random: which are of the second half `[N]`."""
+    """Split N sentences at random; return which are in the second half `[N]`."""
     half: NDArray[np.bool_] = np.random.default_rng(seed).permutation(sentences) % 2 == 1
     return half
 
 
 def choose(right: Counts, second: NDArray[np.bool_]) -> Chosen:
-    """Choose a candidate on each half, the first of equally good ones, and score it on the other.
+    """Choose the best candidate on each half, the first on ties, and score it on the other half.
 
     Args:
-        right: how much each candidate has right in each sentence `[N, C]`.
-        second: which sentences are of the second half `[N]`.
+        right: count of right answers of each candidate in each sentence `[N, C]`.
+        second: which sentences are in the second half `[N]`.
     """
     candidates = int(right[~second].sum(0).argmax()), int(right[second].sum(0).argmax())
     return Chosen(candidates, np.where(second, right[:, candidates[0]], right[:, candidates[1]]))
 
 
 def folds(sentences: int, count: int, seed: int) -> Counts:
-    """Split N sentences at random: the fold of each, from 0 `[N]`."""
+    """Split N sentences at random; return the fold of each, from 0 `[N]`."""
     numbers: Counts = np.random.default_rng(seed).permutation(sentences) % count
     return numbers

@@ -1,4 +1,4 @@
-"""Which heads attend alike: Jensen-Shannon divergences of all pairs, and a map of heads (Clark et al. 2019, 6).
+"""Similarity of heads: Jensen-Shannon divergence of each two, and a map of heads (Clark et al. 2019, 6).
 
 Letters: C heads of all layers, T rows, S columns.
 """
@@ -23,7 +23,7 @@ Doubles = NDArray[np.float64]
 
 
 def kl(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
-    """Kullback-Leibler divergence of p from q, `sum p log(p / q)`: 0 to infinity, `[..., S]` to `[...]`."""
+    """Return the Kullback-Leibler divergence of p from q, `sum p log(p / q)`: 0 to infinity, `[..., S]` to `[...]`."""
     p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(p > 0, p * (np.log(p) - np.log(q)), 0.0)
@@ -32,7 +32,7 @@ def kl(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
 
 
 def js(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
-    """Jensen-Shannon divergence, the mean of either's KL from the mean of both: 0 to log 2, `[..., S]` to `[...]`."""
+    """Return the Jensen-Shannon divergence, the mean KL of both from their mean: 0 to log 2, `[..., S]` to `[...]`."""
     p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
     middle = (p + q) / 2
     divergence: Doubles = np.maximum(0.0, (kl(p, middle) + kl(q, middle)) / 2)
@@ -40,7 +40,7 @@ def js(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
 
 
 def tvd(p: NDArray[Any], q: NDArray[Any]) -> Doubles:
-    """Total variation distance, half of the sum of differences: 0 to 1, `[..., S]` to `[...]`."""
+    """Return the total variation distance, half of the sum of absolute differences: 0 to 1, `[..., S]` to `[...]`."""
     distance: Doubles = np.abs(np.asarray(p, np.float64) - np.asarray(q, np.float64)).sum(-1) / 2
     return distance
 
@@ -50,19 +50,19 @@ if TYPE_CHECKING:
 
 
 def divergences(values: NDArray[np.float32]) -> Doubles:
-    """The divergence of each two heads in one text, the sum over rows, in bits: 0 to T.
+    """Return the divergence of each two heads in one text, summed over rows, in bits: 0 to T.
 
     Args:
-        values: weights or norms `[C, T, S]`, of which each row is made to sum to 1.
+        values: weights or norms `[C, T, S]`; each row is normalised to sum to 1.
 
     Returns:
         `[C, C]`, symmetric.
     """
     rows = values / np.maximum(values.sum(2, keepdims=True), 1e-12)
-    found = np.zeros((len(rows), len(rows)))
+    matrix = np.zeros((len(rows), len(rows)))
     for c in range(len(rows) - 1):
-        found[c, c + 1 :] = found[c + 1 :, c] = js(rows[c], rows[c + 1 :]).sum(1) / log(2)
-    return found
+        matrix[c, c + 1 :] = matrix[c + 1 :, c] = js(rows[c], rows[c + 1 :]).sum(1) / log(2)
+    return matrix
 
 
 @dataclass
@@ -70,9 +70,9 @@ class Distances:
     """Mean divergences of a part's heads over all rows of a text.
 
     Attributes:
-        shape: layers, and heads in each.
-        total: sums by measure `[C, C]`.
-        rows: their number.
+        shape: number of layers, and of heads per layer.
+        total: sums over rows by measure `[C, C]`.
+        rows: number of rows.
     """
 
     shape: tuple[int, int]
@@ -80,41 +80,41 @@ class Distances:
     rows: int = 0
 
     def mean(self, measure: str) -> Doubles:
-        """Of each two heads `[C, C]`, in bits."""
+        """Return the mean divergence of each two heads `[C, C]`, in bits."""
         return self.total[measure] / self.rows
 
     def name(self, head: int) -> str:
-        """Layer and head."""
+        """Return layer and head, e.g. `3-1`."""
         layer, number = divmod(head, self.shape[1])
         return f"{layer + 1}-{number + 1}"
 
 
 class Neighbour(NamedTuple):
-    """The head that is most like another one, and how far off."""
+    """The head most similar to another head, and its divergence."""
 
     head: int
     distance: float
 
 
 def nearest(distances: Doubles) -> list[Neighbour]:
-    """The neighbour of each head, the first of equally near ones.
+    """Return the neighbour of each head; the first on ties.
 
     Args:
         distances: `[C, C]`.
     """
-    others = np.where(np.eye(len(distances), dtype=bool), np.inf, distances)
-    return [Neighbour(int(row.argmin()), float(row.min())) for row in others]
+    distinct = np.where(np.eye(len(distances), dtype=bool), np.inf, distances)
+    return [Neighbour(int(row.argmin()), float(row.min())) for row in distinct]
 
 
 def embed(distances: Doubles, seed: int) -> Doubles:
-    """Two dimensions in which heads are about as far apart as by their divergences `[C, 2]`.
+    """Place heads in two dimensions, with distances close to their divergences `[C, 2]`.
 
-    Metric multidimensional scaling (SMACOF) from four random starts, of which the best is kept; the axes are turned to
-    where most and least of the variance is, so that equal distances give equal pictures.
+    Uses metric multidimensional scaling (SMACOF) and keeps the best of four random starts. The axes are rotated to the
+    directions of most and least variance, so that equal distances give equal pictures.
 
     Args:
         distances: `[C, C]`.
-        seed: of the starts.
+        seed: seed of the starts.
     """
     from sklearn.manifold import smacof
 
@@ -128,71 +128,67 @@ def embed(distances: Doubles, seed: int) -> Doubles:
 
 
 def measure(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part]) -> dict[Part, Distances]:
-    """Mean divergences over a text.
+    """Return mean divergences over a text.
 
     Args:
-        model: whose heads.
         pairs: the text.
-        parts: of the model.
 
     Raises:
-        DataError: a part has one head only, or there is nothing to read.
+        DataError: a part has only one head, or the text has no readable line.
     """
     for part in parts:
         if np.prod(model.shape[part]) < 2:
             raise DataError(f"the {part} of {model.name} has one head, which no other is like")
-    found = {}
+    distances = {}
     for part in parts:
         count = int(np.prod(model.shape[part]))
-        found[part] = Distances(model.shape[part], {name: np.zeros((count, count)) for name in MEASURES})
+        distances[part] = Distances(model.shape[part], {name: np.zeros((count, count)) for name in MEASURES})
     for reading in model.read(pairs, parts):
         for part, maps in reading.maps.items():
-            found[part].rows += len(maps.rows)
+            distances[part].rows += len(maps.rows)
             for name, values in measured(maps).items():
-                found[part].total[name] += divergences(values.reshape(-1, *values.shape[2:]))
-    if not all(one.rows for one in found.values()):
+                distances[part].total[name] += divergences(values.reshape(-1, *values.shape[2:]))
+    if not all(part_distances.rows for part_distances in distances.values()):
         raise DataError("there is no line that the model can read")
-    return found
+    return distances
 
 
 def similarity(model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], seed: int = 1) -> Finding:
-    """How alike heads are, the nearest head of each, and a map of them; see `measure`.
+    """Return tables of the similarity of heads and of each head's nearest head, and a map of heads; see `measure`.
 
     Args:
-        model: whose heads.
         pairs: the text.
-        parts: of the model.
-        seed: of the map.
+        seed: seed of the map.
     """
-    found = measure(model, pairs, parts)
+    by_part = measure(model, pairs, parts)
     places = {
-        (part, name): embed(one.mean(name), seed)
-        for part, one in found.items()
+        (part, name): embed(distances.mean(name), seed)
+        for part, distances in by_part.items()
         for name in MEASURES
     }  # fmt: skip
     return Finding(
-        {"layers": _layer_table(found), "heads": _head_table(found, places)},
-        {f"{part}.{name}": _figure(found[part], places[part, name], part, name) for part, name in places},
+        {"layers": _layer_table(by_part), "heads": _head_table(by_part, places)},
+        {f"{part}.{name}": _figure(by_part[part], places[part, name], part, name) for part, name in places},
     )
 
 
-def _layer_table(found: Mapping[Part, Distances]) -> Table:
-    """How far heads of a layer are from each other, and from those of other layers."""
+def _layer_table(by_part: Mapping[Part, Distances]) -> Table:
+    """Return a table of the mean divergence within each layer and to other layers."""
     columns = [Column("part", "part"), Column("layer", "layer"), Column("measure", "measure")]
     columns += [Column("within", "within the layer", 3), Column("between", "to other layers", 3)]
     rows: list[dict[str, Value]] = []
-    for part, one in found.items():
-        layers = np.repeat(np.arange(one.shape[0]), one.shape[1])
+    for part, heads in by_part.items():
+        layers = np.repeat(np.arange(heads.shape[0]), heads.shape[1])
         for name, symbol in MEASURES.items():
-            distances = one.mean(name)
-            for layer in range(one.shape[0]):
+            distances = heads.mean(name)
+            for layer in range(heads.shape[0]):
                 own = layers == layer
                 within = distances[own][:, own][~np.eye(own.sum(), dtype=bool)]
                 row: dict[str, Value] = {"part": part, "layer": layer + 1, "measure": symbol}
                 row |= {"within": _mean(within), "between": _mean(distances[own][:, ~own])}
                 rows.append(row)
     notes = ["Jensen-Shannon divergence in bits, from 0 to 1: the mean over all rows of the text and pairs of heads"]
-    notes.append("; ".join(f"{part}: {one.rows:,} rows" for part, one in found.items()))
+    notes.append("; ".join(f"{part}: {heads.rows:,} rows" for part, heads in by_part.items()))
     return Table(columns, rows, notes)
 
 
@@ -200,30 +196,30 @@ def _mean(values: Doubles) -> float | None:
     return float(values.mean()) if values.size else None
 
 
-def _head_table(found: Mapping[Part, Distances], places: Mapping[tuple[Part, str], Doubles]) -> Table:
+def _head_table(by_part: Mapping[Part, Distances], places: Mapping[tuple[Part, str], Doubles]) -> Table:
     columns = [Column("part", "part"), Column("measure", "measure"), Column("head", "head")]
     columns += [Column("nearest", "nearest"), Column("distance", "its divergence", 3)]
     columns += [Column("mean", "mean of all", 3), Column("x", "x", 3), Column("y", "y", 3)]
     rows: list[dict[str, Value]] = []
     for (part, name), place in places.items():
-        one, distances = found[part], found[part].mean(name)
+        heads, distances = by_part[part], by_part[part].mean(name)
         for head, neighbour in enumerate(nearest(distances)):
-            row: dict[str, Value] = {"part": part, "measure": MEASURES[name], "head": one.name(head)}
-            row |= {"nearest": one.name(neighbour.head), "distance": neighbour.distance}
+            row: dict[str, Value] = {"part": part, "measure": MEASURES[name], "head": heads.name(head)}
+            row |= {"nearest": heads.name(neighbour.head), "distance": neighbour.distance}
             row["mean"] = float(distances[head].sum()) / (len(distances) - 1)
             rows.append({**row, "x": float(place[head, 0]), "y": float(place[head, 1])})
     return Table(columns, rows, ["head: layer-head; x, y: its place in the map of heads"], wide=True)
 
 
-def _figure(one: Distances, places: Doubles, part: Part, name: str) -> Callable[[], Figure]:
+def _figure(heads: Distances, places: Doubles, part: Part, name: str) -> Callable[[], Figure]:
     def draw() -> Figure:
         from align.analysis.plots import named_points
 
-        layers = np.repeat(np.arange(one.shape[0]), one.shape[1])
-        points = {f"layer {layer + 1}": places[layers == layer] for layer in range(one.shape[0])}
+        layers = np.repeat(np.arange(heads.shape[0]), heads.shape[1])
+        points = {f"layer {layer + 1}": places[layers == layer] for layer in range(heads.shape[0])}
         names = {
-            f"layer {layer + 1}": [one.name(int(head)) for head in np.flatnonzero(layers == layer)]
-            for layer in range(one.shape[0])
+            f"layer {layer + 1}": [heads.name(int(head)) for head in np.flatnonzero(layers == layer)]
+            for layer in range(heads.shape[0])
         }
         return named_points(points, names, f"{part}: heads by {MEASURES[name]}")
 

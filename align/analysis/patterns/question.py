@@ -1,4 +1,4 @@
-"""How often each pattern of attention is met, by part, layer and head, and the most typical map of each.
+"""Frequency of each attention pattern by part, layer and head, and the most typical map of each pattern.
 
 Letters: L layers, H heads, N texts.
 """
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LONGEST_SHOWN = 25
-"""Rows and columns of maps that are drawn."""
+"""Maximum rows and columns of maps to draw."""
 
 
 class Example(NamedTuple):
-    """A map to be drawn: how typical it is, its layer and head, the map, and its pieces."""
+    """A map to draw: how typical it is, its layer and head, the map, and its pieces."""
 
     typical: float
     place: tuple[int, int]
@@ -39,13 +39,13 @@ class Example(NamedTuple):
 
 @dataclass
 class PartPatterns:
-    """The patterns of one part of a model.
+    """Patterns of one part of a model.
 
     Attributes:
-        part: of the model.
-        names: numbers of PATTERNS of each text, by measure, N times `[L, H]`.
-        examples: the most typical map by weights of each pattern that was met, and how typical it is.
-        short: texts that were left out.
+        part: part of the model.
+        names: indices into PATTERNS for each text, by measure, N arrays `[L, H]`.
+        examples: by pattern, the most typical map by weights.
+        short: number of texts that were skipped as too short.
     """
 
     part: Part
@@ -55,7 +55,7 @@ class PartPatterns:
     short: int = 0
 
     def add(self, reading: Reading) -> None:
-        """Name the maps of a text."""
+        """Classify the maps of a text."""
         maps = reading.maps[self.part]
         t, s = len(maps.rows), len(maps.columns)
         if min(t, s) < SHORTEST:
@@ -71,7 +71,7 @@ class PartPatterns:
                 self._keep(maps, names, typical(scores))
 
     def _keep(self, maps: Maps, names: NDArray[np.int64], how: Doubles) -> None:
-        """Keep maps that are more typical than those so far."""
+        """Store maps that are more typical than those stored so far."""
         for pattern in range(len(PATTERNS)):
             there = np.where(names == pattern, how[pattern], -np.inf)
             layer, head = np.unravel_index(there.argmax(), there.shape)
@@ -82,51 +82,55 @@ class PartPatterns:
                 self.examples[pattern] = Example(float(there[layer, head]), place, values, maps.rows, maps.columns)
 
     def shares(self, measure: str) -> Doubles:
-        """The share of each pattern in each text `[N, 5, L, H]`: 1 for the one that it is."""
+        """Return one-hot patterns of each text `[N, 5, L, H]`."""
         names = np.array(self.names[measure])[:, None]  # [N, 1, L, H]
         shares: Doubles = (names == np.arange(len(PATTERNS))[:, None, None]).astype(np.float64)
         return shares
 
 
 def segments_of(tokens: Tokens, pair: Pair) -> NDArray[np.int64] | None:
-    """The segment of each piece, if the encoder reads both sides of a pair; None if it reads one.
+    """Return the segment of each piece if the encoder reads both sides of a pair, else None.
 
-    A special piece is of the segment that it stands behind, or before which there is none.
+    A special piece belongs to the segment that it follows; the first special piece to the first segment.
     """
     if not pair.target or len(tokens.text) != len(pair.source) + len(pair.target):
         return None
-    segment, found = 0, []
+    segment, segments = 0, []
     for word in tokens.words:
         segment = segment if word == SPECIAL else int(word >= len(pair.source))
-        found.append(segment)
-    return np.array(found)
+        segments.append(segment)
+    return np.array(segments)
 
 
 def patterns(
     model: Inspected, pairs: Iterable[Pair], parts: Sequence[Part], threshold: float = THRESHOLD, seed: int = 1
 ) -> Finding:
-    """Name the maps of a text.
+    """Classify the attention maps of a text.
 
     Args:
-        model: whose attention.
         pairs: the text.
-        parts: of the model.
-        threshold: see above.
-        seed: of the bootstrap.
+        threshold: see `align.analysis.patterns.rule`.
+        seed: seed of the bootstrap.
 
     Raises:
-        DataError: there is no text of SHORTEST pieces or more that the model can read.
+        DataError: no text has at least SHORTEST pieces and is readable for the model.
     """
-    found = {part: PartPatterns(part, threshold) for part in parts}
+    by_part = {part: PartPatterns(part, threshold) for part in parts}
     for reading in model.read(pairs, parts):
         for part in reading.maps:
-            found[part].add(reading)
-    if not all(one.names["weight"] for one in found.values()):
+            by_part[part].add(reading)
+    if not all(part_patterns.names["weight"] for part_patterns in by_part.values()):
         raise DataError(f"there is no line of {SHORTEST} pieces or more that the model can read")
-    tables = {"parts": _part_table(found, seed), "layers": _layer_table(found), "heads": _head_table(found)}
-    figures = {f"{part}.shares": _share_figure(one) for part, one in found.items()}
+    tables = {"parts": _part_table(by_part, seed), "layers": _layer_table(by_part), "heads": _head_table(by_part)}
+    figures = {f"{part}.shares": _share_figure(part_patterns) for part, part_patterns in by_part.items()}
     return Finding(
-        tables, figures | {f"{part}.examples": _example_figure(one) for part, one in found.items() if one.examples}
+        tables,
+        figures
+        | {
+            f"{part}.examples": _example_figure(part_patterns)
+            for part, part_patterns in by_part.items()
+            if part_patterns.examples
+        },
     )
 
 
@@ -136,45 +140,45 @@ def _columns(*first: str) -> list[Column]:
     return columns + [Column(key, f"{head}, %", 1) for key, head in zip(PATTERNS, heads, strict=True)]
 
 
-def _part_table(found: Mapping[Part, PartPatterns], seed: int) -> Table:
-    """All heads of a part together, with intervals in wide tables."""
+def _part_table(by_part: Mapping[Part, PartPatterns], seed: int) -> Table:
+    """Return a table of all heads of a part together, with intervals in wide tables."""
     columns = _columns("part") + [Column(f"{key} interval", f"{key}, interval", 1, wide=True) for key in PATTERNS]
     columns.append(Column("texts", "texts"))
     rows: list[dict[str, Value]] = []
-    for part, one in found.items():
-        draws = Draws(len(one.names["weight"]), seed)
+    for part, part_patterns in by_part.items():
+        draws = Draws(len(part_patterns.names["weight"]), seed)
         for measure in MEASURES:
-            shares = one.shares(measure)
+            shares = part_patterns.shares(measure)
             row: dict[str, Value] = {"part": part, "measure": MEASURES[measure], "texts": len(shares)}
             for key, share in zip(PATTERNS, shares.mean((2, 3)).T, strict=True):
                 value, low, high = draws.share(share, np.ones_like(share))
                 row |= {key: percent(value), f"{key} interval": interval(percent(low), percent(high))}
             rows.append(row)
     notes = ["shares of the maps of all heads in all texts; intervals: 95 %, bootstrap over texts"]
-    if not all(one.examples for one in found.values()):
+    if not all(part_patterns.examples for part_patterns in by_part.values()):
         notes.append(f"no map is drawn of texts of more than {LONGEST_SHOWN} pieces")
-    if short := sum(one.short for one in found.values()):
+    if short := sum(part_patterns.short for part_patterns in by_part.values()):
         notes.append(
             f"{plural(short, 'text')} left out that a part has fewer than {SHORTEST} pieces of, counted by part"
         )
     return Table(columns, rows, notes)
 
 
-def _layer_table(found: Mapping[Part, PartPatterns]) -> Table:
+def _layer_table(by_part: Mapping[Part, PartPatterns]) -> Table:
     rows: list[dict[str, Value]] = [
         {"part": part, "layer": layer, "measure": MEASURES[measure], **_named(shares)}
-        for part, one in found.items()
+        for part, part_patterns in by_part.items()
         for measure in MEASURES
-        for layer, shares in enumerate(one.shares(measure).mean((0, 3)).T, 1)
+        for layer, shares in enumerate(part_patterns.shares(measure).mean((0, 3)).T, 1)
     ]
     return Table(_columns("part", "layer"), rows)
 
 
-def _head_table(found: Mapping[Part, PartPatterns]) -> Table:
+def _head_table(by_part: Mapping[Part, PartPatterns]) -> Table:
     rows: list[dict[str, Value]] = []
-    for part, one in found.items():
+    for part, part_patterns in by_part.items():
         for measure in MEASURES:
-            shares = one.shares(measure).mean(0)  # [5, L, H]
+            shares = part_patterns.shares(measure).mean(0)  # [5, L, H]
             for layer, head in np.ndindex(shares.shape[1:]):
                 row: dict[str, Value] = {"part": part, "layer": layer + 1, "head": head + 1}
                 rows.append({**row, "measure": MEASURES[measure], **_named(shares[:, layer, head])})
@@ -185,19 +189,19 @@ def _named(shares: Doubles) -> dict[str, Value]:
     return {key: percent(share) for key, share in zip(PATTERNS, shares, strict=True)}
 
 
-def _share_figure(one: PartPatterns) -> Callable[[], Figure]:
+def _share_figure(part_patterns: PartPatterns) -> Callable[[], Figure]:
     def draw() -> Figure:
         from align.analysis.plots import bars
 
-        by_layer = np.stack([one.shares(measure).mean((0, 3)) for measure in MEASURES], -1)  # [5, L, 2]
+        by_layer = np.stack([part_patterns.shares(measure).mean((0, 3)) for measure in MEASURES], -1)  # [5, L, 2]
         names = [f"{layer + 1} {MEASURES[measure]}" for layer in range(by_layer.shape[1]) for measure in MEASURES]
         heights = {key: [100 * float(share) for share in by_layer[n].ravel()] for n, key in enumerate(PATTERNS)}
-        return bars(names, heights, {}, "maps of a layer, %", one.part)
+        return bars(names, heights, {}, "maps of a layer, %", part_patterns.part)
 
     return draw
 
 
-def _example_figure(one: PartPatterns) -> Callable[[], Figure]:
+def _example_figure(part_patterns: PartPatterns) -> Callable[[], Figure]:
     def draw() -> Figure:
         from align.analysis.plots import attention_maps
 
@@ -207,8 +211,8 @@ def _example_figure(one: PartPatterns) -> Callable[[], Figure]:
                 example.rows.pieces,
                 example.columns.pieces,
             )
-            for pattern, example in sorted(one.examples.items())
+            for pattern, example in sorted(part_patterns.examples.items())
         }
-        return attention_maps(panels, f"{one.part}: the most typical maps (layer-head)")
+        return attention_maps(panels, f"{part_patterns.part}: the most typical maps (layer-head)")
 
     return draw

@@ -1,22 +1,22 @@
-"""What a map of attention looks like: vertical, diagonal, both, in blocks, or none of these (Kovaleva et al. 2019).
+"""Patterns of attention maps: vertical, diagonal, both, block, or heterogeneous (Kovaleva et al. 2019).
 
-The paper let people name the patterns of 400 maps, and trained a network to name the rest. Here a rule names them,
-which asks how much of the attention goes to certain cells:
+In the paper, annotators labelled 400 maps and a network trained on them labelled the rest. This module uses a rule
+instead, based on how much of the attention goes to certain cells:
 
-- stripes: the tenth of the columns, at least one, that gets most attention in all;
-- band: three neighbouring diagonals, of which the middle one is at most two pieces before or behind a row's own, and
-  which get most attention; but for cells in stripes. In cross-attention, which has other rows than columns, a row's own
-  piece is where it would stand if both texts ran side by side;
-- blocks: the cells whose row and column are of the same segment; of texts with two segments only, as BERT reads them.
+- stripes: the tenth of the columns, at least one, with the most attention in total;
+- band: three neighbouring diagonals, whose middle one is at most two pieces before or after a row's own piece, chosen
+  to get the most attention; cells in stripes are excluded. In cross-attention, where rows and columns differ, a row's
+  own piece is at the same relative position in the other text;
+- blocks: the cells whose row and column are in the same segment, only for texts with two segments, as BERT reads them.
 
-Each is a share of all attention, p, and is compared with the share that the same cells would get if every piece
-attended equally to all that it may attend to, q: `score = (p - q) / (1 - q)` is 0 for such a map, and 1 where nothing
-else gets attention. With a threshold t, 0.5 unless another is asked for, a map is
+Each is a share p of all attention, and is compared with q, the share that the same cells would get if every piece
+attended equally to all that it may attend to: `score = (p - q) / (1 - q)` is 0 for such uniform attention, and 1 if
+nothing else gets attention. With a threshold t, 0.5 by default, a map is
 
-1. vertical + diagonal, if stripes and band have t/2 or more each;
-2. vertical, if stripes have t or more;
-3. diagonal, if the band has t or more;
-4. block, if blocks have t or more;
+1. vertical + diagonal, if stripes and band both have at least t/2;
+2. vertical, if stripes have at least t;
+3. diagonal, if the band has at least t;
+4. block, if blocks have at least t;
 5. heterogeneous otherwise.
 
 Letters: L layers, H heads, T rows, S columns, N texts.
@@ -39,22 +39,22 @@ VERTICAL, DIAGONAL, BOTH, BLOCK, HETEROGENEOUS = range(len(PATTERNS))
 THRESHOLD = 0.5
 
 SHORTEST = 8
-"""Rows and columns of a map, with fewer of which most cells are in the band."""
+"""Minimum rows and columns of a map; in smaller maps most cells are in the band."""
 
 CENTRES = (0, -1, 1, -2, 2)
-"""How far behind a row's own piece the middle of its band may be; the first of equal ones counts."""
+"""Offsets in pieces of the band's middle from a row's own piece; the first wins on ties."""
 
 STRIPE = 10
-"""One column of so many is a stripe."""
+"""Columns per stripe."""
 
 
 class Scores(NamedTuple):
-    """How much more attention goes to some cells than by chance; at most 1, for each head `[L, H]`.
+    """Attention to some cells above chance; at most 1, for each head `[L, H]`.
 
     Attributes:
-        stripes: the columns that get most.
+        stripes: the columns with the most attention.
         band: the diagonal.
-        blocks: within segments; 0 where there is one segment only.
+        blocks: within segments; 0 if there is only one segment.
     """
 
     stripes: Doubles
@@ -63,12 +63,12 @@ class Scores(NamedTuple):
 
 
 def score(values: NDArray[np.float32], seen: Mask, segments: NDArray[np.int64] | None = None) -> Scores:
-    """The three scores of the maps of one text.
+    """Return the three scores of the maps of one text.
 
     Args:
         values: weights or norms `[L, H, T, S]`.
         seen: which columns each row may attend to `[T, S]`.
-        segments: the segment of each piece of self-attention `[S]`; None where there is one only.
+        segments: the segment of each piece of self-attention `[S]`; None if there is only one.
     """
     shares = values.astype(np.float64) * seen
     shares /= np.maximum(shares.sum(3, keepdims=True), 1e-12)  # norms do not sum to 1
@@ -86,7 +86,7 @@ def score(values: NDArray[np.float32], seen: Mask, segments: NDArray[np.int64] |
 
 
 def _above_chance(shares: Doubles, chance: Doubles, cells: Mask) -> Doubles:
-    """The score of some cells `[..., T, S]` for each head `[L, H]`."""
+    """Return the score of some cells `[..., T, S]` for each head `[L, H]`."""
     p = (shares * cells).sum(3).mean(2)
     q = (chance * cells).sum(-1).mean(-1)
     above: Doubles = (p - q) / np.maximum(1 - q, 1e-12)
@@ -94,14 +94,14 @@ def _above_chance(shares: Doubles, chance: Doubles, cells: Mask) -> Doubles:
 
 
 def band(rows: int, columns: int, centre: int) -> Mask:
-    """The cells near a diagonal `[T, S]`, `centre` columns behind the main one."""
+    """Return the cells near a diagonal `[T, S]`, `centre` columns after the main one."""
     places = np.arange(rows) * ((columns - 1) / max(1, rows - 1)) + centre
     near: Mask = np.abs(places[:, None] - np.arange(columns)) <= 1
     return near
 
 
 def name(scores: Scores, threshold: float = THRESHOLD) -> NDArray[np.int64]:
-    """The number of each head's pattern in PATTERNS `[L, H]`."""
+    """Return the index into PATTERNS of each head's pattern `[L, H]`."""
     stripes, near, blocks = scores
     conditions = [
         (stripes >= threshold / 2) & (near >= threshold / 2),
@@ -113,7 +113,7 @@ def name(scores: Scores, threshold: float = THRESHOLD) -> NDArray[np.int64]:
 
 
 def typical(scores: Scores) -> Doubles:
-    """How typical each head's map would be of each pattern `[5, L, H]`."""
+    """Return how typical each head's map is of each pattern `[5, L, H]`."""
     stripes, near, blocks = scores
     return np.stack([
         stripes - np.maximum(near, 0),
