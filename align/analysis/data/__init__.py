@@ -1,1 +1,1 @@
-"""The files of others that questions are asked with: treebanks, chunks, pronouns, texts with keyphrases."""
+"""Readers of the data sets for analyses: treebanks, chunks, pronouns, texts with keyphrases."""

@@ -1,4 +1,4 @@
-"""Chunks of sentences as CoNLL-2000 has them: its files, and F1 of chunks found (Tjong Kim Sang and Buchholz 2000)."""
+"""Chunks in the format of CoNLL-2000: reading files, and F1 of predicted chunks (Tjong Kim Sang and Buchholz 2000)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from align.core.text import split_words
 from align.io.reader import open_lines, read_lines
 
 Counts = NDArray[np.int64]
-"""Chunks found and right, chunks found, chunks of gold in the last axis `[..., 3]`."""
+"""Counts of correct, predicted and gold chunks in the last axis `[..., 3]`."""
 
 OUTSIDE = "O"
 TAG = re.compile(r"O|[BI]-\S+")
 
 
 class Sentence(NamedTuple):
-    """A sentence's words with a part of speech and a BIO tag each, such as B-NP, I-NP and O."""
+    """A sentence's words, each with a part of speech and a BIO tag: B-NP, I-NP, O etc."""
 
     words: tuple[str, ...]
     speech: tuple[str, ...]
@@ -37,14 +37,14 @@ class Span(NamedTuple):
 
 
 def read_sentences(name: str) -> list[Sentence]:
-    """All sentences of a file: word, part of speech and tag on a line, a blank line between sentences.
+    """Read all sentences of a file: word, part of speech and tag on a line, a blank line between sentences.
 
     Args:
-        name: of the file; `.gz` and `.xz` are unpacked, `-` is stdin.
+        name: name of the file; `.gz` and `.xz` are unpacked, `-` is stdin.
 
     Raises:
         OSError: the file cannot be opened.
-        DataError: a line has not these three fields, or there is no sentence; names file and line.
+        DataError: a line does not have these three fields, or there is no sentence; names file and line.
     """
     with open_lines(name) as stream:
         sentences = list(parse_sentences(read_lines(stream, name), name))
@@ -54,7 +54,7 @@ def read_sentences(name: str) -> list[Sentence]:
 
 
 def parse_sentences(lines: Iterable[str], name: str) -> Iterator[Sentence]:
-    """The sentences of a file's lines; see `read_sentences`."""
+    """Yield the sentences of a file's lines; see `read_sentences`."""
     rows: list[Sequence[str]] = []
     for number, line in enumerate(lines, 1):
         fields = split_words(line)
@@ -69,7 +69,7 @@ def parse_sentences(lines: Iterable[str], name: str) -> Iterator[Sentence]:
 
 
 def _check(fields: Sequence[str], name: str, number: int) -> None:
-    """Raise where a line is no word with its part of speech and its tag."""
+    """Raise if a line is not a word with its part of speech and its tag."""
     if len(fields) != 3:
         remedy = Remedy("CoNLL-2000 has a word, its part of speech and its tag on each line")
         raise LineError(f"{plural(len(fields), 'field')}, not 3", file=name, line=number, remedy=remedy)
@@ -78,24 +78,24 @@ def _check(fields: Sequence[str], name: str, number: int) -> None:
 
 
 def spans(tags: Iterable[str]) -> set[Span]:
-    """The chunks of a sentence's tags, as conlleval has them: an I- behind O or another kind begins one."""
-    found: set[Span] = set()
+    """Return the chunks of a sentence's tags, as conlleval does: an I- after O or another kind begins a chunk."""
+    chunks: set[Span] = set()
     start, kind = 0, ""
     for n, tag in enumerate((*tags, OUTSIDE)):
         here = "" if tag == OUTSIDE else tag[2:]
         if kind and (here != kind or tag.startswith("B-")):
-            found.add(Span(start, n, kind))
+            chunks.add(Span(start, n, kind))
             kind = ""
         if here and not kind:
             start, kind = n, here
-    return found
+    return chunks
 
 
 def count_chunks(gold: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> Counts:
-    """Chunks of N sentences' tags: right, found, and of gold `[N, 3]`; right is one with both ends and the kind.
+    """Count correct, predicted and gold chunks of N sentences `[N, 3]`; correct are those with the right ends and kind.
 
     Raises:
-        ValueError: there are not as many sentences, or words in one of them.
+        ValueError: the numbers of sentences differ, or the numbers of words in a sentence.
     """
     rows = []
     for of_gold, of_found in zip(gold, found, strict=True):
@@ -107,7 +107,7 @@ def count_chunks(gold: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) 
 
 
 def f1(counts: Counts) -> NDArray[np.float64]:
-    """2 right / (found + gold), the harmonic mean of precision and recall, `[..., 3]` to `[...]`; NaN of none."""
+    """Return F1, 2 correct / (predicted + gold), `[..., 3]` to `[...]`; NaN for 0 / 0."""
     whole = (counts[..., 1] + counts[..., 2]).astype(np.float64)
     score: NDArray[np.float64] = np.divide(
         2 * counts[..., 0], whole, out=np.full(np.shape(whole), np.nan), where=whole > 0

@@ -1,10 +1,10 @@
-"""GAP: paragraphs with a pronoun and two names, of which one, or neither, is who is meant (Webster et al. 2018)."""
+"""GAP: paragraphs with a pronoun and two names, at most one of which the pronoun refers to (Webster et al. 2018)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import combinations, islice, pairwise
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -25,16 +25,16 @@ GENDERS = {
 
 
 class Paragraph(NamedTuple):
-    """A paragraph whose words are cut at spaces, and at both ends of each mention.
+    """A paragraph, split into words at spaces and at both ends of each mention.
 
     Attributes:
-        words: of it.
-        pronoun: which of them it is: where it begins and ends, in words.
-        candidates: A and B, likewise.
-        right: which of them the pronoun means, 0 or 1; None for neither.
-        gender: of the pronoun.
-        title: words of the title of its page.
-        line: its number in the file.
+        words: the words of the paragraph.
+        pronoun: begin and end of the pronoun, in words.
+        candidates: begin and end of A and of B, in words.
+        right: the candidate that the pronoun refers to, 0 or 1; None for neither.
+        gender: gender of the pronoun.
+        title: words of the title of the paragraph's page.
+        line: line number in the file.
     """
 
     words: tuple[str, ...]
@@ -46,37 +46,36 @@ class Paragraph(NamedTuple):
     line: int
 
     def window(self, most: int) -> Paragraph:
-        """What is left of it in so many words beside those from the first mention to the last, half of them on a side.
+        """Return the paragraph cut to the mentions and a limited number of words around them, half on each side.
 
         Args:
-            most: words before the first mention and behind the last together.
+            most: maximum number of words before the first mention and after the last, together.
         """
         mentions = (self.pronoun, *self.candidates)
         first, last = min(begin for begin, _ in mentions), max(end for _, end in mentions)
-        behind = min(len(self.words) - last, max(most // 2, most - first))
-        begin = max(0, first - (most - behind))
+        after = min(len(self.words) - last, max(most // 2, most - first))
+        begin = max(0, first - (most - after))
 
         def moved(span: Span) -> Span:
             return span[0] - begin, span[1] - begin
 
         a, b = self.candidates
-        words = self.words[begin : last + behind]
+        words = self.words[begin : last + after]
         return self._replace(words=words, pronoun=moved(self.pronoun), candidates=(moved(a), moved(b)))
 
     def pair(self) -> Pair:
-        """What an encoder is given."""
+        """Return the input of an encoder."""
         return Pair(self.words, (), self.line)
 
 
 def cut_words(text: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], list[Span]]:
-    """The words of a text, cut at spaces and at both ends of each span, and where the spans are in words.
+    """Split a text at spaces and at both ends of each span; return the words, and the spans in words.
 
     Args:
-        text: any.
-        spans: in characters of it, without spaces at their ends.
+        spans: in characters of the text, without spaces at their ends.
 
     Raises:
-        ValueError: a span holds no word.
+        ValueError: a span contains no word.
     """
     ends = sorted({0, len(text), *(place for span in spans for place in span)})
     words: list[str] = []
@@ -86,24 +85,24 @@ def cut_words(text: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], list[S
         cut = split_words(part)
         words += cut
         begins += [begin + start for start, _ in find_spans(cut, part)]
-    found = []
+    word_spans = []
     for begin, end in spans:
         inside = [n for n, start in enumerate(begins) if begin <= start < end]
         if not inside:
             raise ValueError(f"no word at characters {begin} to {end}")
-        found.append((inside[0], inside[-1] + 1))
-    return tuple(words), found
+        word_spans.append((inside[0], inside[-1] + 1))
+    return tuple(words), word_spans
 
 
 def read_gap(lines: Iterable[str], name: str) -> Iterator[Paragraph]:
-    """The paragraphs of a file.
+    """Yield the paragraphs of a file.
 
     Args:
-        lines: of the file, without their ends: the first names the columns.
-        name: what to call it in errors.
+        lines: lines of the file, without line ends; the first names the columns.
+        name: name of the file for errors.
 
     Raises:
-        LineError: a line that is not as GAP has it; names the file and the line.
+        LineError: a line is not in GAP's format; names the file and the line.
     """
     for number, line in enumerate(lines, 1):
         fields = line.split("\t")
@@ -118,15 +117,15 @@ def read_gap(lines: Iterable[str], name: str) -> Iterator[Paragraph]:
 
 
 def read_paragraphs(file: str, most: int | None = None) -> list[Paragraph]:
-    """The paragraphs of a file; see `read_gap`.
+    """Read the paragraphs of a file; see `read_gap`.
 
     Args:
         file: `.gz` and `.xz` are unpacked, `-` is stdin.
-        most: so many at most; None for all.
+        most: maximum number of paragraphs; None for all.
 
     Raises:
         OSError: the file cannot be opened.
-        DataError: it is not of GAP, or has no paragraph.
+        DataError: the file is not in GAP's format, or has no paragraph.
     """
     with open_lines(file) as stream:
         paragraphs = list(islice(read_gap(read_lines(stream, file), file), most))
@@ -140,8 +139,8 @@ def _paragraph(fields: Sequence[str], number: int) -> Paragraph:
         raise ValueError(f"{len(fields)} columns between TABs, where GAP has {len(COLUMNS)}")
     row = dict(zip(COLUMNS, fields, strict=True))
     spans = [_span(row["Text"], row[name], row[f"{name}-offset"]) for name in ("Pronoun", "A", "B")]
-    for one, other in ((0, 1), (0, 2), (1, 2)):
-        if spans[one][0] < spans[other][1] and spans[other][0] < spans[one][1]:
+    for a, b in combinations(spans, 2):
+        if a[0] < b[1] and b[0] < a[1]:
             raise ValueError("two mentions overlap")
     for name in ("A-coref", "B-coref"):
         if row[name] not in TRUTH:
@@ -158,7 +157,7 @@ def _paragraph(fields: Sequence[str], number: int) -> Paragraph:
 
 
 def _span(text: str, mention: str, offset: str) -> Span:
-    """Where a mention stands in a text, in characters."""
+    """Return begin and end of a mention in a text, in characters."""
     begin = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
     if begin < 0 or not mention.strip(" ") or text[begin : begin + len(mention)] != mention:
         raise ValueError(f"{shorten(mention)!r} does not stand at character {shorten(offset, 40)} of the text")
@@ -166,7 +165,7 @@ def _span(text: str, mention: str, offset: str) -> Span:
 
 
 def _title(url: str) -> frozenset[str]:
-    """The words of a page's title; none where the URL is none."""
+    """Return the words of a page's title; none if the URL is invalid."""
     try:
         path = urlsplit(url).path
     except ValueError:

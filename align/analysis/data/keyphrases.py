@@ -21,7 +21,7 @@ Phrase = tuple[str, ...]
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 SPLITS = (TRAIN, DEV, TEST)
-"""Parts of the data: to learn from, to choose by, and to judge."""
+"""Parts of the data: for training, for choosing, and for testing."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -31,8 +31,8 @@ class Document(NamedTuple):
 
     Attributes:
         split: one of SPLITS.
-        sentences: their words.
-        phrases: the words of each keyphrase, case-folded; each once.
+        sentences: words of each sentence.
+        phrases: words of each keyphrase, case-folded, without duplicates.
     """
 
     split: str
@@ -44,11 +44,11 @@ def read_keyphrases(name: str, shown: str) -> list[Document]:
     """Read JSON lines with `split`, `sentences` (lists of words) and `keyphrases` (words with spaces between).
 
     Args:
-        name: of the file.
-        shown: what to call it in errors.
+        name: name of the file.
+        shown: name of the file for errors.
 
     Raises:
-        DataError: a line is something else, or a part of the data is missing; names the file and the line.
+        DataError: a line is invalid, or a part of the data is missing; names the file and the line.
     """
     documents = []
     with open_lines(name) as stream:
@@ -93,13 +93,13 @@ def _are_words(value: Any) -> TypeGuard[list[str]]:
 
 
 def find_phrases(document: Document) -> tuple[Marks, set[Phrase]]:
-    """The words that belong to a keyphrase, where its words stand side by side in a sentence, whatever their case.
+    """Find the words that belong to a keyphrase: all its words in sequence in one sentence, ignoring case.
 
     Returns:
-        Whether each word of the document does `[N]`, and the phrases that were found.
+        Whether each word of the document does `[N]`, and the phrases that occur.
     """
     marks: list[Marks] = []
-    found = set()
+    phrases = set()
     for sentence in document.sentences:
         words = tuple(word.casefold() for word in sentence)
         marked = np.zeros(len(words), bool)
@@ -107,17 +107,17 @@ def find_phrases(document: Document) -> tuple[Marks, set[Phrase]]:
             for start in (n for n, word in enumerate(words) if word == phrase[0]):
                 if words[start : start + len(phrase)] == phrase:
                     marked[start : start + len(phrase)] = True
-                    found.add(phrase)
+                    phrases.add(phrase)
         marks.append(marked)
-    return np.concatenate([np.zeros(0, bool), *marks]), found
+    return np.concatenate([np.zeros(0, bool), *marks]), phrases
 
 
 def runs(document: Document, marks: Marks) -> set[Phrase]:
-    """The phrases that marked words make: each run of them in a sentence, case-folded.
+    """Return the phrases that marked words form: each run of marked words in a sentence, case-folded.
 
     Args:
         document: of N words.
-        marks: which words `[N]`.
+        marks: which words are marked `[N]`.
     """
     phrases: set[Phrase] = set()
     start = 0
@@ -134,17 +134,17 @@ def runs(document: Document, marks: Marks) -> set[Phrase]:
 
 
 class Corpus:
-    """Documents, and all their words in a row.
+    """Documents, and all their words in one sequence.
 
     Args:
         documents: in order.
-        file: what errors call where they are from.
+        file: name of their file for errors.
 
     Attributes:
-        documents: the same.
-        file: the same.
+        documents: the documents.
+        file: name of their file for errors.
         gold: whether a word is a key word `[N]`.
-        found: how many of each document's phrases stand in it.
+        found: how many of each document's phrases occur in it.
     """
 
     def __init__(self, documents: Sequence[Document], file: str = "") -> None:
@@ -155,32 +155,32 @@ class Corpus:
 
     @cached_property
     def words(self) -> list[str]:
-        """Case-folded `[N]`."""
-        return [word.casefold() for one in self.documents for sentence in one.sentences for word in sentence]
+        """The words, case-folded `[N]`."""
+        return [word.casefold() for document in self.documents for sentence in document.sentences for word in sentence]
 
     @cached_property
     def places(self) -> list[slice]:
-        """Where the words of each document stand."""
-        ends = np.cumsum([sum(map(len, one.sentences)) for one in self.documents]).tolist()
+        """The range of words of each document."""
+        ends = np.cumsum([sum(map(len, document.sentences)) for document in self.documents]).tolist()
         return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
     def numbers(self, split: str) -> list[int]:
-        """The documents of a part of the data."""
+        """Return the indices of the documents in a part of the data."""
         return [n for n, document in enumerate(self.documents) if document.split == split]
 
     def within(self, split: str) -> Marks:
-        """Whether a word stands in a part of the data `[N]`."""
+        """Return which words are in a part of the data `[N]`."""
         marks = np.zeros(len(self.gold), bool)
         for n in self.numbers(split):
             marks[self.places[n]] = True
         return marks
 
     def position_scores(self) -> Doubles:
-        """The earlier a word stands in its document, the higher `[N]`."""
+        """Return a score of each word that is higher the earlier it is in its document `[N]`."""
         return np.concatenate([-np.arange(place.stop - place.start, dtype=float) for place in self.places])
 
     def tf_idf_scores(self) -> Doubles:
-        """How often a word is in its document, by how few documents of the training part have it `[N]`."""
+        """Return TF-IDF: frequency in the document, times smoothed inverse frequency in training documents `[N]`."""
         train = self.numbers(TRAIN)
         having = Counter(word for n in train for word in set(self.words[self.places[n]]))
         scores = []

@@ -1,7 +1,7 @@
-"""Sentences with their dependency trees, out of CoNLL-U (universaldependencies.org/format.html).
+"""Sentences with their dependency trees, from CoNLL-U (universaldependencies.org/format.html).
 
-Words are the syntactic ones: of a multiword token such as `am`, line `3-4`, its words `an` and `dem` count, and empty
-nodes, lines such as `8.1`, do not.
+Words are syntactic words: for a multiword token, e.g. `am` in line `3-4`, its words `an` and `dem` count. Empty nodes,
+e.g. line `8.1`, are ignored.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from align.core.types import Pair
 from align.io.reader import open_lines, read_lines
 
 ROOT = -1
-"""The head of a word that has none."""
+"""The head of a word without a head."""
 
 _OTHER = re.compile(r"([0-9]{1,9})-([0-9]{1,9})|[0-9]+\.[0-9]+")
 """The numbers of multiword tokens and of empty nodes."""
 
 
 class Tree(NamedTuple):
-    """A sentence.
+    """A sentence and its tree.
 
     Attributes:
-        words: as the treebank has them; a space within one is a no-break space here.
+        words: forms; a space within a form is replaced with a no-break space.
         tags: universal parts of speech, UPOS.
-        heads: of each word, from 0; ROOT for those without one.
-        relations: to them, DEPREL, with their subtypes.
-        line: the number of its first word's line.
+        heads: head of each word, from 0; ROOT for words without one.
+        relations: relations to heads, DEPREL, with their subtypes.
+        line: line number of the first word.
     """
 
     words: tuple[str, ...]
@@ -40,7 +40,7 @@ class Tree(NamedTuple):
     line: int
 
     def pair(self) -> Pair:
-        """What an encoder is given."""
+        """Return the input of an encoder."""
         return Pair(self.words, (), self.line)
 
 
@@ -53,14 +53,14 @@ class _Row(NamedTuple):
 
 
 def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """The sentences of a treebank.
+    """Yield the sentences of a treebank.
 
     Args:
-        lines: of the file, without their ends.
-        name: what to call it in errors.
+        lines: lines of the file, without line ends.
+        name: name of the file for errors.
 
     Raises:
-        LineError: a line is none of CoNLL-U's, or heads make no tree; names the file and the line.
+        LineError: a line is not in CoNLL-U, or heads do not form a tree; names the file and the line.
         DataError: the file ends within a sentence.
     """
     rows: list[_Row] = []
@@ -82,15 +82,15 @@ def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
 
 
 def read_treebank(file: str, most: int | None = None) -> list[Tree]:
-    """The sentences of a file; see `read_conllu`.
+    """Read the sentences of a file; see `read_conllu`.
 
     Args:
         file: `.gz` and `.xz` are unpacked, `-` is stdin.
-        most: so many at most; None for all.
+        most: maximum number of sentences; None for all.
 
     Raises:
         OSError: the file cannot be opened.
-        DataError: it is not a treebank, or has no sentence.
+        DataError: the file is not a treebank, or has no sentence.
     """
     with open_lines(file) as stream:
         trees = list(islice(read_conllu(read_lines(stream, file), file), most))
@@ -100,15 +100,15 @@ def read_treebank(file: str, most: int | None = None) -> list[Tree]:
 
 
 def _row(line: str, number: int, expected: int) -> _Row | None:
-    """A word; None for a comment, a multiword token, and an empty node."""
+    """Parse a word; return None for a comment, a multiword token or an empty node."""
     if line.startswith("#"):
         return None
     fields = line.split("\t")
     if len(fields) != 10:
         raise ValueError(f"{len(fields)} columns between TABs, where CoNLL-U has 10")
     ordinal, word, _, tag, _, _, head, relation = fields[:8]
-    if other := _OTHER.fullmatch(ordinal):
-        if other[1] and not int(other[1]) == expected <= int(other[2]):
+    if skipped := _OTHER.fullmatch(ordinal):
+        if skipped[1] and not int(skipped[1]) == expected <= int(skipped[2]):
             raise ValueError(f"token {ordinal} does not begin with the word that follows, {expected}")
         return None
     if ordinal != str(expected):
@@ -121,16 +121,16 @@ def _row(line: str, number: int, expected: int) -> _Row | None:
 
 
 def _tree(rows: Sequence[_Row]) -> Tree:
-    """A sentence of which every word leads to a root.
+    """Build a tree, and check that every word leads to a root.
 
     Raises:
-        LineError: a word does not.
+        LineError: a word does not lead to a root.
     """
     heads = [row.head for row in rows]
     for n, row in enumerate(rows, 1):
         if row.head >= len(rows):
-            what = f"the head of word {n} is {row.head + 1}: the sentence has {len(rows)} words"
-            raise LineError(what, line=row.line)
+            message = f"the head of word {n} is {row.head + 1}: the sentence has {len(rows)} words"
+            raise LineError(message, line=row.line)
     if ROOT not in heads:
         raise LineError("the sentence has no root: no word's head is 0", line=rows[0].line)
     rooted = {ROOT}

@@ -1,1 +1,1 @@
-"""Models of any kind as what questions are asked of; and their heads, masked."""
+"""Models of all kinds as `Inspected`, and masking of their heads."""

@@ -1,4 +1,4 @@
-"""BERT-like encoders as `Inspected`; `align.analysis.models.pretrained.load_module` gives one that can be trained."""
+"""BERT-like encoders as `Inspected`; for one that can be trained see `align.analysis.models.pretrained.load_module`."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from align.models.huggingface.files import weight_files
 
 
 class EncoderModel:
-    """An encoder whose attention is shown; see `Inspected`.
+    """An encoder that provides its attention; see `Inspected`.
 
-    A pair is a segment of text and a second one, or none. In its tokens the second segment's words follow the first's;
-    pieces like [CLS] and [SEP] are of no word.
+    A pair is one or two segments of text. In the tokens, the second segment's words follow the first's. Pieces like
+    [CLS] and [SEP] belong to no word.
 
     Args:
-        model: transformers' module, which gives attention weights.
-        tokenizer: of the library tokenizers.
+        model: transformers' module, which returns attention weights.
+        tokenizer: a tokenizer of the library tokenizers.
         kind: a key of `KINDS`.
-        most: pieces that the model takes.
-        name: for the signature.
+        most: maximum number of pieces in the model's input.
+        name: name in the signature.
         batch_tokens: pieces in a batch.
 
     Attributes:
-        model: the same.
+        model: transformers' module.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class EncoderModel:
 
         def run(batch: Sequence[Encoded[Any]]) -> Iterator[Reading]:
             recorded = self.record(*self._padded(batch))
-            for n, one in enumerate(batch):
-                tokens = _tokens(one)
-                yield Reading(one.pair, {"encoder": sentence_maps(recorded, n, tokens, tokens)})
+            for n, encoded in enumerate(batch):
+                tokens = _tokens(encoded)
+                yield Reading(encoded.pair, {"encoder": sentence_maps(recorded, n, tokens, tokens)})
 
         return in_order(pairs, self._encode, run, lambda pair: Reading(pair, {}), self._batch_tokens)
 
@@ -69,20 +69,20 @@ class EncoderModel:
 
         def run(batch: Sequence[Encoded[Any]]) -> Iterator[States]:
             with torch.inference_mode():
-                found = self._forward(*self._padded(batch), output_hidden_states=True).hidden_states
-            states = torch.stack(found).transpose(0, 1).numpy(force=True)  # [B, L+1, S, D]
-            for n, one in enumerate(batch):
-                yield States(one.pair, _tokens(one), states[n, :, : len(one.input.ids)])
+                hidden = self._forward(*self._padded(batch), output_hidden_states=True).hidden_states
+            states = torch.stack(hidden).transpose(0, 1).numpy(force=True)  # [B, L+1, S, D]
+            for n, encoded in enumerate(batch):
+                yield States(encoded.pair, _tokens(encoded), states[n, :, : len(encoded.input.ids)])
 
         return in_order(pairs, self._encode, run, lambda pair: States(pair, None, None), self._batch_tokens)
 
     def record(self, ids: Tensor, kept: Tensor, segments: Tensor) -> list[LayerAttention]:
-        """The attention of all layers.
+        """Return the attention of all layers.
 
         Args:
             ids: `[B, S]`, on the model's device.
-            kept: where they are no pads `[B, S]`.
-            segments: that they are of `[B, S]`.
+            kept: False for padding `[B, S]`.
+            segments: segment of each piece `[B, S]`.
         """
         values: list[Tensor] = []  # of each layer [B, S, H d]
         with ExitStack() as hooks, torch.inference_mode():
@@ -97,70 +97,70 @@ class EncoderModel:
             ]
 
     def pieces(self, words: Sequence[str]) -> tuple[Sequence[int], Sequence[int]] | None:
-        """Ids of a segment, special ones among them, and the word of each; None where the model does not take it."""
+        """Return the ids of a segment with special pieces, and the word of each; None if it is blank or too long."""
         encoded = self._encode(Pair(tuple(words), (), 0))
         return (encoded.input.ids, _tokens(encoded).words) if encoded else None
 
-    def _forward(self, ids: Tensor, kept: Tensor, segments: Tensor, **wanted: bool) -> Any:
+    def _forward(self, ids: Tensor, mask: Tensor, segments: Tensor, **outputs: bool) -> Any:
         named = {"token_type_ids": segments} if hasattr(self.model.config, "type_vocab_size") else {}
-        return self.model(input_ids=ids, attention_mask=kept.long(), **named, **wanted)
+        return self.model(input_ids=ids, attention_mask=mask.long(), **named, **outputs)
 
     def _encode(self, pair: Pair) -> Encoded[Any] | None:
-        """The pieces of a pair, if there are any and the model takes so many."""
+        """Return the pieces of a pair; None if there are none or too many for the model."""
         if not pair.source:
             return None
         second = list(pair.target) or None
         try:
-            found = self._tokenizer.encode(list(pair.source), second, is_pretokenized=True)
+            encoding = self._tokenizer.encode(list(pair.source), second, is_pretokenized=True)
         except (KeyboardInterrupt, SystemExit, MemoryError):
             raise
         except BaseException as error:  # the library's own, which is no Exception
             if re.search("[\ud800-\udfff]", " ".join((*pair.source, *pair.target))):
                 raise PairError("a word has half a character, a surrogate", line=pair.id) from None
             raise ModelError(f"its tokenizer fails over line {pair.id}: {type(error).__name__}") from None
-        if len(found.ids) > self._most or all(word is None for word in found.word_ids):
+        if len(encoding.ids) > self._most or all(word is None for word in encoding.word_ids):
             return None
-        return Encoded(pair, found, (len(found.ids), 0))
+        return Encoded(pair, encoding, (len(encoding.ids), 0))
 
     def _padded(self, batch: Sequence[Encoded[Any]]) -> tuple[Tensor, Tensor, Tensor]:
-        """Ids, where there are any, and their segments `[B, S]`."""
-        longest = max(len(one.input.ids) for one in batch)
+        """Return ids, mask and segments of a batch `[B, S]`."""
+        longest = max(len(encoded.input.ids) for encoded in batch)
         ids = torch.full((len(batch), longest), self.model.config.pad_token_id)
         segments = torch.zeros_like(ids)
-        for row, one in enumerate(batch):
-            ids[row, : len(one.input.ids)] = torch.tensor(one.input.ids)
-            segments[row, : len(one.input.ids)] = torch.tensor(one.input.type_ids)
+        for row, encoded in enumerate(batch):
+            ids[row, : len(encoded.input.ids)] = torch.tensor(encoded.input.ids)
+            segments[row, : len(encoded.input.ids)] = torch.tensor(encoded.input.type_ids)
         segments.clamp_(max=getattr(self.model.config, "type_vocab_size", 1) - 1)
-        lengths = torch.tensor([[len(one.input.ids)] for one in batch])
-        kept = torch.arange(longest) < lengths
+        lengths = torch.tensor([[len(encoded.input.ids)] for encoded in batch])
+        mask = torch.arange(longest) < lengths
         device = self.model.device
-        return ids.to(device), kept.to(device), segments.to(device)
+        return ids.to(device), mask.to(device), segments.to(device)
 
 
-def _tokens(one: Encoded[Any]) -> Tokens:
-    """Pieces as the model spells them, the words that they are of, and these."""
-    found, first = one.input, len(one.pair.source)
+def _tokens(encoded: Encoded[Any]) -> Tokens:
+    """Return the pieces of a pair in the model's spelling, with their words."""
+    encoding, first = encoded.input, len(encoded.pair.source)
     words = (
         SPECIAL if word is None else word + (first if segment else 0)
-        for word, segment in zip(found.word_ids, found.sequence_ids, strict=True)
+        for word, segment in zip(encoding.word_ids, encoding.sequence_ids, strict=True)
     )
-    return Tokens(tuple(found.tokens), tuple(words), (*one.pair.source, *one.pair.target))
+    return Tokens(tuple(encoding.tokens), tuple(words), (*encoded.pair.source, *encoded.pair.target))
 
 
 def load_encoder(folder: Path, device: str = "cpu") -> EncoderModel:
     """Load an encoder that was saved by transformers, with its tokenizer.
 
     Args:
-        folder: with config.json, model.safetensors and tokenizer.json.
-        device: "cpu", or "cuda" and the like.
+        folder: folder with config.json, model.safetensors and tokenizer.json.
+        device: a device name of torch, e.g. "cpu" or "cuda".
 
     Raises:
-        ModelError: a file is missing, damaged, or of another model.
+        ModelError: a file is missing, damaged, or from another model.
         ModuleNotFoundError: transformers 5 or later is not installed.
     """
-    model, most = load_model(folder)
+    model, max_pieces = load_model(folder)
     tokenizer = load_tokenizer(folder, model.config)
     kind = model.config.model_type
     files = [folder / "config.json", folder / "tokenizer.json", *weight_files(weights_file(folder))]
     name = f"huggingface:{kind}@{fingerprint(files, '')}"
-    return EncoderModel(model.requires_grad_(False).to(device), tokenizer, kind, most, name)
+    return EncoderModel(model.requires_grad_(False).to(device), tokenizer, kind, max_pieces, name)

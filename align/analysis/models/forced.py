@@ -1,4 +1,4 @@
-"""The loss of a translation model's own module, sentence by sentence, when it is given the translations."""
+"""Loss of a translation model's native module per sentence, with forced translations."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from align.models.recorder import ModelRecorder
 
 
 def sentence_losses(recorder: ModelRecorder, batch: Sequence[Pieces]) -> Tensor:
-    """Cross-entropy of each target with its `</s>`, in nats, summed over its pieces `[B]`.
+    """Return the cross-entropy of each target with its `</s>`, in nats, summed over its pieces `[B]`.
 
     Args:
-        recorder: whose own module it is of, with the weights that this has now; gradients flow where they are on.
-        batch: B pairs with pieces on either side.
+        recorder: recorder of the model; its native module runs with the recorder's current weights, and gradients flow
+            if enabled.
+        batch: B pairs with pieces on both sides.
     """
     module = recorder.own_model()
     collated = collate(batch, recorder.pad)
@@ -35,12 +36,12 @@ def sentence_losses(recorder: ModelRecorder, batch: Sequence[Pieces]) -> Tensor:
 
 
 def log_probabilities(module: Any, source: Padded, steps: Padded) -> Tensor:
-    """What a module predicts at each step, logarithms of probabilities `[B, T, V]`.
+    """Return a module's log probabilities at each step `[B, T, V]`.
 
     Args:
-        module: fairseq's TransformerModel, or an encoder-decoder of transformers'.
-        source: what the encoder reads `[B, S]`.
-        steps: what the decoder reads `[B, T]`.
+        module: fairseq's TransformerModel, or an encoder-decoder of transformers.
+        source: input of the encoder `[B, S]`.
+        steps: input of the decoder `[B, T]`.
     """
     if hasattr(module, "get_normalized_probs"):  # fairseq's
         output = module(source.ids, source.kept.sum(1), steps.ids)
@@ -54,7 +55,7 @@ def log_probabilities(module: Any, source: Padded, steps: Padded) -> Tensor:
 
 
 def end_of(module: Any) -> int:
-    """The id of `</s>` in a module's output."""
+    """Return the id of `</s>` in a module's output."""
     of_fairseq = hasattr(module, "get_normalized_probs")
     end: int = module.decoder.dictionary.eos() if of_fairseq else module.config.eos_token_id
     return end

@@ -1,9 +1,8 @@
-"""Attention heads of a framework's own module: which there are, masking them, and what the loss loses by them.
+"""Attention heads of a framework's native module: listing them, masking them, and their effect on the loss.
 
-A head's output enters the model through its columns of the output projection, and nowhere else. So a head is masked
-exactly by zeroing them, whatever the framework; and the gradient of a loss with respect to a gate that the head's
-output is multiplied by, at 1, is the inner product of these columns with their own gradient (Michel et al. 2019,
-eq. 2).
+A head's output enters the model only through its columns of the output projection. So zeroing these columns masks a
+head exactly, in every framework. And if a gate multiplies the head's output, the gradient of a loss with respect to the
+gate, at 1, is the inner product of these columns with their own gradient (Michel et al. 2019, eq. 2).
 
 Letters: H heads, d head size, D model size.
 """
@@ -32,13 +31,13 @@ _KINDS = (
     # DistilBERT
     (r"(transformer)\.layer\.(\d+)\.(attention)", "out_lin", "n_heads"),
 )
-"""Names of attention modules, of their output projections, and of their numbers of heads."""
+"""Patterns of attention modules' names, with their output projections and attributes for the number of heads."""
 
 _CROSS = ("encoder_attn", "EncDecAttention")
 
 
 class AttentionHead(NamedTuple):
-    """A head by its place: layers and heads count from 1."""
+    """A head by its place; layers and heads count from 1."""
 
     part: Part
     layer: int
@@ -53,9 +52,9 @@ class AttentionBlock:
     """Multi-head attention of one layer.
 
     Attributes:
-        part: of the model.
-        layer: from 1.
-        heads: H.
+        part: part of the model.
+        layer: number of the layer, from 1.
+        heads: number of heads, H.
         projection: the module whose weight is the output projection `[D, H d]`.
     """
 
@@ -71,71 +70,71 @@ class AttentionBlock:
         return weight.detach().view(len(weight), self.heads, -1)
 
     def gate_gradients(self) -> Tensor:
-        """What the loss gains with each head's gate, by the gradient that its projection has now `[H]`."""
+        """Return the loss's gradient with respect to each head's gate, from the projection's current gradient `[H]`."""
         gradient: Tensor = self.projection.weight.grad
         return (self.columns * gradient.view_as(self.columns)).sum((0, 2))
 
 
 def attention_blocks(module: Any) -> list[AttentionBlock]:
-    """All multi-head attention of a module, the encoder's before the decoder's, lowest layers first.
+    """Return all multi-head attention of a module: encoder, decoder, then cross-attention, lowest layers first.
 
     Args:
-        module: fairseq's TransformerModel, an encoder-decoder of transformers' of a family in
-            `align.models.huggingface.families`, or a BERT-like encoder of transformers'; or what has one inside.
+        module: fairseq's TransformerModel, an encoder-decoder of transformers of a family in
+            `align.models.huggingface.families`, a BERT-like encoder of transformers, or a module that contains one.
 
     Raises:
-        ValueError: it has none that is known.
+        ValueError: the module has no known attention.
     """
-    found = []
+    blocks = []
     for name, attention in module.named_modules():
         for pattern, projection, heads in _KINDS:
             if match := re.fullmatch(rf"(?:.*\.)?{pattern}", name):
                 side, layer, kind = match.groups()
                 part: Part = "cross" if kind in _CROSS else "decoder" if side == "decoder" else "encoder"
                 count: int = attrgetter(heads)(attention)
-                found.append(AttentionBlock(part, int(layer) + 1, count, attrgetter(projection)(attention)))
-    if not found:
+                blocks.append(AttentionBlock(part, int(layer) + 1, count, attrgetter(projection)(attention)))
+    if not blocks:
         raise ValueError(f"{type(module).__name__} has no attention that is known here")
     parts = ("encoder", "decoder", "cross")
-    return sorted(found, key=lambda block: (parts.index(block.part), block.layer))
+    return sorted(blocks, key=lambda block: (parts.index(block.part), block.layer))
 
 
 def all_heads(blocks: Sequence[AttentionBlock]) -> list[AttentionHead]:
-    """Every head of these blocks, in order."""
+    """Return every head of some blocks, in order."""
     return [AttentionHead(block.part, block.layer, n + 1) for block in blocks for n in range(block.heads)]
 
 
 @contextmanager
 def masked(blocks: Sequence[AttentionBlock], heads: Collection[AttentionHead]) -> Iterator[None]:
-    """With the output of some heads zero; leaving it gives the module its weights back, to the last bit.
+    """Set the output of some heads to zero within the context; the exit restores the weights exactly.
 
     Args:
-        blocks: of the module.
-        heads: those to mask.
+        blocks: blocks of the module.
+        heads: heads to mask.
 
     Raises:
-        ValueError: the module has no such head.
+        ValueError: the module does not have the head.
     """
     if unknown := set(heads) - set(all_heads(blocks)):
         raise ValueError(f"there is no head {min(unknown)}")
     of_block = [
         (block, [n for part, layer, n in heads if (part, layer) == (block.part, block.layer)]) for block in blocks
     ]
-    kept = [(block, block.columns.clone()) for block, numbers in of_block if numbers]
+    saved = [(block, block.columns.clone()) for block, numbers in of_block if numbers]
     try:
         for block, numbers in of_block:
             block.columns[:, [n - 1 for n in numbers]] = 0
         yield
     finally:
-        for block, columns in kept:
+        for block, columns in saved:
             block.columns.copy_(columns)
 
 
 @contextmanager
 def gradients_of(blocks: Sequence[AttentionBlock]) -> Iterator[None]:
-    """With gradients of the output projections, and of no other weight that had none before.
+    """Enable gradients of the output projections within the context; other weights stay unchanged.
 
-    They add up until `zero_grad` of the module, as torch has it, and are gone on leaving.
+    Gradients accumulate until the module's `zero_grad`, as usual in torch, and are deleted on exit.
     """
     weights = [block.projection.weight for block in blocks]
     before = [weight.requires_grad for weight in weights]

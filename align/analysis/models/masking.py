@@ -1,4 +1,4 @@
-"""Heads masked in both forms that a model has here: its framework's own module, and what attention is read off."""
+"""Masking of heads in both forms of a model: its framework's native module, and our engine, which records attention."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from align.models.recorder import ModelRecorder
 
 @dataclass(frozen=True)
 class Gated:
-    """A projection whose inputs are multiplied by gates `[I]` first."""
+    """A projection whose inputs are first multiplied by gates `[I]`."""
 
     projection: Projection
     gates: Tensor
@@ -37,16 +37,16 @@ class Gated:
 def without_heads(
     recorder: ModelRecorder, blocks: Sequence[AttentionBlock], heads: Collection[AttentionHead]
 ) -> Iterator[None]:
-    """With some heads of a model masked, in `recorder.transformer` and in its own module.
+    """Mask some heads of a model within the context, in `recorder.transformer` and in its native module.
 
     Args:
-        recorder: of the model, for one thread at a time.
-        blocks: of `recorder.own_model()`.
-        heads: those to mask.
+        recorder: recorder of the model; not thread-safe.
+        blocks: blocks of `recorder.own_model()`.
+        heads: heads to mask.
 
     Raises:
-        ValueError: the model has no such head.
-        ModelError: heads have been pruned from it.
+        ValueError: the model does not have the head.
+        ModelError: heads have been pruned from the model.
     """
     whole = recorder.transformer
     with masked(blocks, heads):
@@ -58,16 +58,16 @@ def without_heads(
 
 
 def is_pruned(transformer: Transformer) -> bool:
-    """Whether a Transformer has lost any of its heads."""
+    """Tell whether heads have been pruned from a Transformer."""
     layers = (*transformer.encoder.layers, *transformer.decoder.layers)
     return any(layer.kept or layer.cross_kept for layer in layers)
 
 
 def gate_heads(transformer: Transformer, heads: Collection[AttentionHead]) -> Transformer:
-    """The same Transformer with the output of some heads zero.
+    """Return a copy of a Transformer with the output of some heads set to zero.
 
     Raises:
-        ModelError: heads have been pruned from it, and those that are left have other numbers in its own module.
+        ModelError: heads have been pruned from it, so the remaining ones have other numbers in its native module.
     """
     encoder, decoder = transformer.encoder, transformer.decoder
     if heads and is_pruned(transformer):
@@ -79,7 +79,7 @@ def gate_heads(transformer: Transformer, heads: Collection[AttentionHead]) -> Tr
 
 
 def _gate(layer: Layer, part: Part, number: int, heads: Collection[AttentionHead]) -> Layer:
-    """A layer without those of these heads that are its."""
+    """Return a layer with those of the heads that are in it masked."""
 
     def of(which: str) -> list[int]:
         return [head - 1 for part, layer, head in heads if (part, layer) == (which, number)]

@@ -1,7 +1,7 @@
-"""BERT-like encoders as transformers saves them, as its own modules: `load_module` gives one that can be trained.
+"""BERT-like encoders saved by transformers, as its native modules; `load_module` returns one that can be trained.
 
-A folder has config.json, model.safetensors and tokenizer.json. None of them is trusted: settings are picked by name and
-checked against the weights, weights are safetensors, and no code of a folder is run.
+A folder has config.json, model.safetensors and tokenizer.json. None of them is trusted: settings are selected by name
+and checked against the weights, weights are safetensors, and no code from a folder is run.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from align.models.huggingface.tokenizer_json import read_tokenizer
 
 
 class Kind(NamedTuple):
-    """What transformers calls the parts of an encoder.
+    """Names in transformers for the parts of an encoder.
 
     Attributes:
-        config: its settings.
-        model: its module.
-        layers: what holds the layers.
+        config: class of its settings.
+        model: class of its module.
+        layers: module that holds the layers.
         value: in a layer, the projection to value vectors.
-        out: the projection of the heads' output.
-        options: what the module's constructor is told.
-        before: whether positions are counted from behind the number of the pad, as RoBERTa does.
+        out: in a layer, the projection of the heads' output.
+        options: arguments of the module's constructor.
+        before: whether positions start after the padding id, as in RoBERTa.
     """
 
     config: str
@@ -54,7 +54,7 @@ KINDS = {
     "roberta": Kind("RobertaConfig", "RobertaModel", before=True),
     "xlm-roberta": Kind("XLMRobertaConfig", "XLMRobertaModel", before=True),
 }
-"""By `model_type` of config.json."""
+"""Supported encoders by `model_type` of config.json."""
 
 LAYERS = ("num_hidden_layers", "n_layers")
 SIZES = (
@@ -70,11 +70,11 @@ SAVE_AGAIN = Remedy("load it with transformers and save it again with save_pretr
 
 
 class Module(NamedTuple):
-    """An encoder to train, and what makes its input.
+    """An encoder to train, and its tokenizer.
 
     Attributes:
-        model: transformers' module without any head, in evaluation mode and float32; its parameters can be trained.
-        tokenizer: transformers' own, which pads; give it words with `is_split_into_words=True`.
+        model: transformers' module without a task head, in evaluation mode and float32; its parameters can be trained.
+        tokenizer: transformers' own, which pads; pass words with `is_split_into_words=True`.
     """
 
     model: nn.Module
@@ -82,7 +82,7 @@ class Module(NamedTuple):
 
 
 def is_encoder(folder: Path) -> bool:
-    """Whether a folder's config.json says that a BERT-like encoder is in it."""
+    """Tell whether a folder contains a BERT-like encoder, according to its config.json."""
     path = folder / "config.json"
     try:
         return path.is_file() and Config(read_json(path), str(path)).kind in KINDS
@@ -91,48 +91,48 @@ def is_encoder(folder: Path) -> bool:
 
 
 def load_module(folder: str | Path) -> Module:
-    """A pretrained encoder and its tokenizer, for fine-tuning.
+    """Load a pretrained encoder and its tokenizer, for fine-tuning.
 
     Args:
-        folder: what `save_pretrained` wrote: config.json, model.safetensors and tokenizer.json.
+        folder: written by `save_pretrained`: config.json, model.safetensors and tokenizer.json.
 
     Raises:
-        ModelError: a file is missing, damaged, or of another model.
+        ModelError: a file is missing, damaged, or from another model.
         ModuleNotFoundError: transformers 5 or later is not installed.
     """
     hf = import_transformers("a BERT-like encoder")
     root = Path(folder)
-    model, most = load_model(root)
+    model, max_pieces = load_model(root)
     tokenizer = load_tokenizer(root, model.config)
     pad = tokenizer.id_to_token(model.config.pad_token_id)
     names = ["input_ids", "attention_mask"]
     if hasattr(model.config, "type_vocab_size"):
         names.append("token_type_ids")
     wrapped = hf.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token=pad, model_max_length=most, model_input_names=names
+        tokenizer_object=tokenizer, pad_token=pad, model_max_length=max_pieces, model_input_names=names
     )
     return Module(model, wrapped)
 
 
 def read_config(folder: Path) -> Config:
-    """The settings of an encoder.
+    """Read the settings of an encoder.
 
     Raises:
-        ModelError: they are missing or damaged, or of another kind of model.
+        ModelError: they are missing, damaged, or for another kind of model.
     """
     file = str(folder / "config.json")
     config = Config(read_json(folder / "config.json"), file)
     if config.kind not in KINDS:
-        what = f"a model of type {config.kind or 'unknown'}, not one of {', '.join(KINDS)}"
-        raise ModelError(what, file=file)
+        message = f"a model of type {config.kind or 'unknown'}, not one of {', '.join(KINDS)}"
+        raise ModelError(message, file=file)
     return config
 
 
 def weights_file(folder: Path) -> Path:
-    """Where the weights are, or what says in which files they are.
+    """Return the file of the weights, or the index of their files.
 
     Raises:
-        ModelError: there are none, or not in safetensors.
+        ModelError: there are no weights in safetensors.
     """
     for name in SAFETENSORS:
         if (folder / name).is_file():
@@ -141,10 +141,10 @@ def weights_file(folder: Path) -> Path:
 
 
 def load_model(folder: Path) -> tuple[Any, int]:
-    """The module of a folder, and the most pieces that it takes, special ones among them.
+    """Load the module of a folder; return it with its maximum number of pieces, special ones included.
 
     Raises:
-        ModelError: a file is missing or damaged, or settings and weights do not fit each other.
+        ModelError: a file is missing or damaged, or settings and weights do not match.
         ModuleNotFoundError: transformers 5 or later is not installed.
     """
     hf = import_transformers("a BERT-like encoder")
@@ -154,63 +154,65 @@ def load_model(folder: Path) -> tuple[Any, int]:
     settings = _settings(config, weights, hf.activations.ACT2FN)
     try:
         with silent(hf.logging):
-            model, found = getattr(hf, kind.model).from_pretrained(
+            model, report = getattr(hf, kind.model).from_pretrained(
                 None,
                 config=getattr(hf, kind.config)(**settings),
                 state_dict=weights,
-                attn_implementation="eager",  # the only one that gives its weights
-                ignore_mismatched_sizes=True,  # `_check_fit` says which
+                attn_implementation="eager",  # the only implementation that returns weights
+                ignore_mismatched_sizes=True,  # `_check_fit` reports them
                 output_loading_info=True,
                 **kind.options,
             )
-    except Exception as error:  # whatever an unusual setting makes transformers raise
+    except Exception as error:  # transformers raises many types for unusual settings
         if isinstance(error, MemoryError):
             raise
         raise ModelError(f"transformers cannot build this model: {one_line(error)}", file=str(folder)) from None
     model = model.float().eval()
-    _check_fit(model, found, kind, str(checkpoint))
+    _check_fit(model, report, kind, str(checkpoint))
     positions = model.config.max_position_embeddings
-    most = positions - (model.config.pad_token_id + 1 if kind.before else 0)
-    return model, most
+    max_pieces = positions - (model.config.pad_token_id + 1 if kind.before else 0)
+    return model, max_pieces
 
 
-def _check_fit(model: nn.Module, found: Mapping[str, Any], kind: Kind, file: str) -> None:
-    """Check that all weights of a module came from its file, and all of the file's encoder went into it.
+def _check_fit(model: nn.Module, report: Mapping[str, Any], kind: Kind, file: str) -> None:
+    """Check that all weights of a module came from its file, and that no weight of the file's encoder is unused.
 
     Args:
         model: the module.
-        found: what transformers says of loading it.
-        kind: the model's.
-        file: its weights, for messages.
+        found: transformers' report of loading it.
+        kind: kind of the model.
+        file: file of the weights, for messages.
 
     Raises:
-        ModelError: a weight is missing, left over, of another shape, or not finite.
+        ModelError: a weight is missing, unused, of another shape, or not finite.
     """
-    if missing := sorted(found["missing_keys"]):
+    if missing := sorted(report["missing_keys"]):
         raise ModelError(f"it has no {missing[0]}", file=file)
-    if wrong := sorted(found["mismatched_keys"]):
+    if wrong := sorted(report["mismatched_keys"]):
         name, *shapes = wrong[0]
-        there, wanted = ("x".join(map(str, shape)) or "one number" for shape in shapes)
-        raise ModelError(f"{name} is {there}, where its settings make {wanted}", file=file)
+        there, expected = ("x".join(map(str, shape)) or "one number" for shape in shapes)
+        raise ModelError(f"{name} is {there}, where its settings make {expected}", file=file)
     own = re.compile(rf"(.*\.)?(embeddings|{re.escape(kind.layers)})\.(?!position_ids$|token_type_ids$).+")
-    if left := sorted(filter(own.fullmatch, found["unexpected_keys"])):  # the rest is of heads, such as for pretraining
+    if left := sorted(
+        filter(own.fullmatch, report["unexpected_keys"])
+    ):  # the rest is of heads, such as for pretraining
         raise ModelError(f"its settings have no place for {left[0]}", file=file)
     if bad := next((name for name, weight in model.named_parameters() if not weight.isfinite().all()), None):
         raise ModelError(f"{bad} has numbers that are not finite; the training has failed", file=file)
 
 
 def _settings(config: Config, weights: Mapping[str, Tensor], functions: Collection[str]) -> dict[str, Any]:
-    """What transformers is told of a model: of what would be made anew, no more than the weights have.
+    """Return the settings for transformers, limited by the sizes of the weights, so that nothing large is allocated.
 
     Args:
-        config: the folder's.
-        weights: by name.
-        functions: the activations that transformers knows.
+        config: settings of the folder.
+        weights: weights by name.
+        functions: activations that transformers knows.
 
     Raises:
-        ModelError: a setting is of another kind, not known, or larger than any weight.
+        ModelError: a setting has another type, an unknown value, or is larger than every weight.
     """
-    numbers = {found[0] for name in weights if (found := re.search(r"(?<=layer\.)\d+(?=\.)", name))}
+    numbers = {match[0] for name in weights if (match := re.search(r"(?<=layer\.)\d+(?=\.)", name))}
     widest = max((max(weight.shape) for weight in weights.values() if weight.dim()), default=1)
     readers: list[tuple[tuple[str, ...], Callable[[str], Any]]] = [
         (LAYERS, partial(config.size, most=len(numbers))),
@@ -223,14 +225,14 @@ def _settings(config: Config, weights: Mapping[str, Tensor], functions: Collecti
 
 
 def load_tokenizer(folder: Path, config: Any) -> Any:
-    """The tokenizer of a folder, of the library tokenizers, for words that are given one by one.
+    """Load the tokenizer of a folder with the library tokenizers, for text that is already split into words.
 
     Args:
-        folder: where its tokenizer.json is.
+        folder: folder of tokenizer.json.
         config: transformers' settings of the model.
 
     Raises:
-        ModelError: there is none, it is damaged, has no piece for pads, or a piece that the model has not.
+        ModelError: the tokenizer is missing or damaged, lacks a padding piece, or has a piece that the model lacks.
     """
     path = folder / "tokenizer.json"
     if not path.is_file():
@@ -240,16 +242,16 @@ def load_tokenizer(folder: Path, config: Any) -> Any:
         raise ModelError(f"no piece is number {config.pad_token_id}, which pads are said to be", file=str(path))
     before = tokenizer.pre_tokenizer
     if hasattr(before, "add_prefix_space"):
-        before.add_prefix_space = True  # each word by itself is cut as behind a space
+        before.add_prefix_space = True  # each word is split as after a space
     last, number = max([*tokenizer.get_vocab().items(), *_read(tokenizer, str(path))], key=itemgetter(1))
     if number >= config.vocab_size:
-        what = f"piece {show_value(last)} is number {number:,}, but the model has {config.vocab_size:,}"
-        raise ModelError(what, file=str(path))
+        message = f"piece {show_value(last)} is number {number:,}, but the model has {config.vocab_size:,}"
+        raise ModelError(message, file=str(path))
     return tokenizer
 
 
 def _read(tokenizer: Any, file: str) -> list[tuple[str, int]]:
-    """Pieces of one segment and of two, with their numbers; those that are put around any have some of their own.
+    """Return the pieces of one and of two segments, with their numbers, to include the special pieces of both.
 
     Raises:
         ModelError: the tokenizer fails.
@@ -260,4 +262,6 @@ def _read(tokenizer: Any, file: str) -> list[tuple[str, int]]:
         raise
     except BaseException as error:  # the library's own, which is no Exception
         raise ModelError(f"not a tokenizer ({one_line(error)})", file=file) from None
-    return [(piece, number) for one in encoded for piece, number in zip(one.tokens, one.ids, strict=True)]
+    return [
+        (piece, number) for encoding in encoded for piece, number in zip(encoding.tokens, encoding.ids, strict=True)
+    ]

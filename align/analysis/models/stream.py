@@ -1,4 +1,4 @@
-"""Pairs through a model: read ahead, in batches of like length, and out again in order."""
+"""Runs pairs through a model: reads ahead, batches by length, and restores the input order."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Output = TypeVar("Output")
 
 
 class Encoded(NamedTuple, Generic[Input]):
-    """A pair, and what the model reads of it.
+    """A pair and the model's input for it.
 
     Attributes:
-        pair: as given.
+        pair: the input pair.
         input: its pieces.
-        lengths: how many, of source and target.
+        lengths: number of pieces of source and target.
     """
 
     pair: Pair
@@ -37,36 +37,36 @@ def in_order(
     blank: Callable[[Pair], Output],
     batch_tokens: int,
 ) -> Iterator[Output]:
-    """What a model makes of each pair, N in = N out.
+    """Yield a model's output for each pair, in input order.
 
     Args:
-        pairs: any number of them.
-        encode: what the model reads; None where that is nothing, or too long.
-        run: a batch through the model, one output for each.
-        blank: the output for a pair of which the model reads nothing.
-        batch_tokens: pieces in a batch, pads included.
+        pairs: any number of pairs.
+        encode: returns the model's input; None if it is empty or too long.
+        run: runs a batch through the model, with one output per input.
+        blank: returns the output for a pair without input.
+        batch_tokens: pieces in a batch, padding included.
     """
-    for chunk in chunks(pairs, BUFFER // 4):  # what comes of all layers is large
-        found: dict[int, Output] = {}
-        there: dict[int, Encoded[Input]] = {}
+    for chunk in chunks(pairs, BUFFER // 4):  # outputs of all layers are large
+        outputs: dict[int, Output] = {}
+        inputs: dict[int, Encoded[Input]] = {}
         for n, pair in enumerate(chunk):
             if encoded := encode(pair):
-                there[n] = encoded
+                inputs[n] = encoded
             else:
-                found[n] = blank(pair)
-        numbers = list(there)
-        for batch in batches([there[n].lengths for n in numbers], batch_tokens):
+                outputs[n] = blank(pair)
+        numbers = list(inputs)
+        for batch in batches([inputs[n].lengths for n in numbers], batch_tokens):
             chosen = [numbers[n] for n in batch]
-            found |= zip(chosen, run([there[n] for n in chosen]), strict=True)
-        yield from (found[n] for n in range(len(chunk)))
+            outputs |= zip(chosen, run([inputs[n] for n in chosen]), strict=True)
+        yield from (outputs[n] for n in range(len(chunk)))
 
 
 def sentence_maps(layers: Sequence[LayerAttention], number: int, rows: Tokens, columns: Tokens) -> Maps:
-    """What layers attend to in one sentence of a batch.
+    """Return the attention of some layers in one sentence of a batch.
 
     Args:
-        layers: of one part of the model, lowest first.
-        number: the sentence's, from 0.
+        layers: layers of one part of the model, lowest first.
+        number: index of the sentence in the batch, from 0.
         rows: what attends.
         columns: what is attended to.
     """

@@ -14,16 +14,16 @@ from align.models.recorder import ModelRecorder
 
 
 class TranslationModel:
-    """A translation model whose encoder, decoder and cross-attention are shown; see `Inspected`.
+    """A translation model that provides the attention of its encoder, decoder and cross-attention; see `Inspected`.
 
-    The decoder's rows are its steps: the first reads what the model's decoder starts with, usually `</s>`.
+    The decoder's rows are its steps: the first reads the decoder's start, usually `</s>`.
 
     Args:
         recorder: the model.
         batch_tokens: pieces in a batch.
 
     Attributes:
-        recorder: the same.
+        recorder: the model.
     """
 
     def __init__(self, recorder: ModelRecorder, batch_tokens: int = BATCH_TOKENS) -> None:
@@ -38,17 +38,20 @@ class TranslationModel:
         decoded = bool({"decoder", "cross"} & set(parts))
 
         def run(batch: Sequence[Encoded[Pieces]]) -> Iterator[Reading]:
-            source, steps = self.recorder.padded(collate([one.input for one in batch], self.recorder.pad))
+            source, steps = self.recorder.padded(collate([encoded.input for encoded in batch], self.recorder.pad))
             recorded = list(self._inside.record(source, steps if decoded else None, parts))
             layers = {part: [layer for layer in recorded if layer.part == part] for part in parts}
-            for n, one in enumerate(batch):
-                source_side, target_side = self._tokens(one.pair, one.input)
+            for n, encoded in enumerate(batch):
+                source_side, target_side = self._tokens(encoded.pair, encoded.input)
                 sides = {
                     "encoder": (source_side, source_side),
                     "decoder": (target_side, target_side),
                     "cross": (target_side, source_side),
                 }
-                yield Reading(one.pair, {part: sentence_maps(found, n, *sides[part]) for part, found in layers.items()})
+                yield Reading(
+                    encoded.pair,
+                    {part: sentence_maps(recorded_layers, n, *sides[part]) for part, recorded_layers in layers.items()},
+                )
 
         def encode(pair: Pair) -> Encoded[Pieces] | None:
             return self._encode(pair, decoded)
@@ -59,11 +62,11 @@ class TranslationModel:
         """See `Layered.states`."""
 
         def run(batch: Sequence[Encoded[Pieces]]) -> Iterator[States]:
-            source, _ = self.recorder.padded(collate([one.input for one in batch], self.recorder.pad))
+            source, _ = self.recorder.padded(collate([encoded.input for encoded in batch], self.recorder.pad))
             states = self._inside.states(source).numpy(force=True)  # [B, L+1, S, D]
-            for n, one in enumerate(batch):
-                tokens, _ = self._tokens(one.pair, one.input)
-                yield States(one.pair, tokens, states[n, :, : len(tokens)])
+            for n, encoded in enumerate(batch):
+                tokens, _ = self._tokens(encoded.pair, encoded.input)
+                yield States(encoded.pair, tokens, states[n, :, : len(tokens)])
 
         return in_order(
             pairs,
@@ -74,17 +77,17 @@ class TranslationModel:
         )
 
     def _encode(self, pair: Pair, decoded: bool) -> Encoded[Pieces] | None:
-        """The pieces of a pair, if there are any and the model takes so many."""
+        """Return the pieces of a pair; None if there are none or too many for the model."""
         if not pair.source or (decoded and not pair.target):
             return None
         pieces = self.recorder.encode(pair)
-        most = self.recorder.max_positions
+        limits = self.recorder.max_positions
         lengths = len(pieces.source), len(pieces.target)
-        fits = lengths[0] <= most[0] and lengths[1] < most[1]
+        fits = lengths[0] <= limits[0] and lengths[1] < limits[1]
         return Encoded(pair, pieces, lengths) if fits and max(pieces.source_words) >= 0 else None
 
     def _tokens(self, pair: Pair, pieces: Pieces) -> tuple[Tokens, Tokens]:
-        """What the encoder and what the decoder reads."""
+        """Return the inputs of the encoder and of the decoder."""
         spelt = self.recorder.spell(pair)
         start = self.recorder.start
         ids: tuple[Sequence[int], ...] = (pieces.source, [*start, *pieces.target])
@@ -99,6 +102,6 @@ class TranslationModel:
 def _names(
     ids: Sequence[int], words: Sequence[int], spelt: Sequence[Sequence[str]], special: Mapping[int, str]
 ) -> tuple[str, ...]:
-    """How pieces are written, special ones by their names."""
+    """Return the spelling of pieces, and the names of special ones."""
     rest = [iter(pieces) for pieces in spelt]
     return tuple(special.get(n, f"<{n}>") if word < 0 else next(rest[word]) for n, word in zip(ids, words, strict=True))

@@ -1,4 +1,4 @@
-"""Embeddings of words that know nothing of their context: out of a file such as GloVe's, or a model's own."""
+"""Embeddings of words without context: from a file such as GloVe's, or from a model."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from align.io.reader import open_lines, read_lines
 
 
 def read_vectors(lines: Iterable[str], name: str, wanted: Collection[str]) -> dict[str, Numbers]:
-    """The vectors of some words; all lines have as many numbers as the first.
+    """Read the vectors of some words; all lines must have as many numbers as the first.
 
     Args:
-        lines: a word and its numbers with spaces between; word2vec's first line, two numbers, is passed over.
-        name: what to call the file in errors.
-        wanted: the words; of others nothing but the length is looked at.
+        lines: a word and its numbers, separated by spaces; word2vec's first line, two numbers, is skipped.
+        name: name of the file for errors.
+        wanted: the words; lines of other words are only checked for length.
 
     Returns:
         `[E]` by word.
 
     Raises:
-        LineError: a line has more or fewer numbers, or something else than numbers.
-        DataError: no word that is wanted has a vector.
+        LineError: a line has another length, or invalid numbers.
+        DataError: none of the words has a vector.
     """
-    found: dict[str, Numbers] = {}
+    vectors: dict[str, Numbers] = {}
     size = 0
     for number, line in enumerate(lines, 1):
         line = line.rstrip(" ")
@@ -48,18 +48,18 @@ def read_vectors(lines: Iterable[str], name: str, wanted: Collection[str]) -> di
                 ) from None
             if not np.isfinite(vector).all():
                 raise LineError(f"the vector of {show_value(parts[0])} is not finite", file=name, line=number)
-            found.setdefault(parts[0], vector)
-    if not found:
+            vectors.setdefault(parts[0], vector)
+    if not vectors:
         raise DataError("no word of the text has a vector", file=name)
-    return found
+    return vectors
 
 
 def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list[Numbers], float]:
-    """The vectors of all words `[n, E]` a sentence: as they are written, else in lower case, else 0.
+    """Return the vectors of all words of each sentence `[n, E]`: as spelled, else in lower case, else 0.
 
     Args:
         file: `.gz` and `.xz` are unpacked.
-        sentences: their words.
+        sentences: words of each sentence.
 
     Returns:
         The vectors, and the share of words that have one.
@@ -68,26 +68,25 @@ def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list
         OSError: the file cannot be opened.
         DataError: see `read_vectors`.
     """
-    wanted = {form for words in sentences for word in words for form in (word, word.lower())}
+    forms = {form for words in sentences for word in words for form in (word, word.lower())}
     with open_lines(file) as stream:
-        table = read_vectors(read_lines(stream, file), file, wanted)
+        table = read_vectors(read_lines(stream, file), file, forms)
     nothing = np.zeros_like(next(iter(table.values())))
     known = [word in table or word.lower() in table for words in sentences for word in words]
-    found = [np.stack([table.get(word, table.get(word.lower(), nothing)) for word in words]) for words in sentences]
-    return found, sum(known) / len(known)
+    vectors = [np.stack([table.get(word, table.get(word.lower(), nothing)) for word in words]) for words in sentences]
+    return vectors, sum(known) / len(known)
 
 
 def own_vectors(model: Layered, pairs: Iterable[Pair]) -> tuple[list[Numbers], str]:
-    """The mean of the embeddings of each source word's pieces, before the first layer.
+    """Return the mean of the embeddings of each source word's pieces, before the first layer.
 
-    A translation model's are without positions; of an encoder like BERT they are what goes into the first layer.
+    Embeddings of a translation model exclude positions; those of an encoder like BERT are the input of the first layer.
 
     Args:
-        model: whose.
-        pairs: of one segment each, which it can read.
+        pairs: pairs of one segment each that the model can read.
 
     Returns:
-        `[n, E]` a sentence, and what they are.
+        `[n, E]` for each sentence, and a description of the vectors.
     """
     if isinstance(model, TranslationModel):
         embedding = model.recorder.transformer.encoder.embedding
@@ -101,14 +100,14 @@ def own_vectors(model: Layered, pairs: Iterable[Pair]) -> tuple[list[Numbers], s
             )
             for pair, pieces in encoded
         ], "the model's own"
-    shown = ((tokens, layers) for _, tokens, layers in model.states(pairs) if tokens and layers is not None)
+    states = ((tokens, layers) for _, tokens, layers in model.states(pairs) if tokens and layers is not None)
     return [
-        _by_word(layers[0], tokens.words, len(tokens.text)) for tokens, layers in shown
+        _by_word(layers[0], tokens.words, len(tokens.text)) for tokens, layers in states
     ], "the model's own, with positions"
 
 
 def _by_word(vectors: Numbers, words: Sequence[int], count: int) -> Numbers:
-    """Means over the pieces of each of n words `[n, E]`, of vectors `[S, E]`; 0 for a word without a piece."""
+    """Average vectors `[S, E]` over the pieces of each of n words `[n, E]`; 0 for a word without a piece."""
     of = membership(words, count)[:, :-1]  # [S, n]
     means: Numbers = (of / np.maximum(of.sum(0), 1)).T @ vectors
     return means
