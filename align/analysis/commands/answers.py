@@ -1,4 +1,4 @@
-"""The answers of `analyse-attention`: what each command asks, and what its signature says."""
+"""Analyses of `analyse-attention`: the work of each command, and the parts of its signature."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Counted:
     """A model that counts the pairs it cannot read; see `align.analysis.maps.Inspected`.
 
     Attributes:
-        left_out: pairs without attention: blank ones and too long ones.
-        too_long: those of them that are not blank.
+        left_out: number of pairs without attention: blank or too long.
+        too_long: number of those that are too long.
     """
 
     def __init__(self, model: Inspected) -> None:
@@ -55,7 +55,7 @@ class Counted:
         self.left_out = self.too_long = 0
 
     def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Reading]:
-        """Read the attention to each pair."""
+        """Yield the attention of each pair."""
         for reading in self._model.read(pairs, parts):
             if not reading.maps:
                 words = reading.pair.source and (reading.pair.target or set(parts) == {"encoder"})
@@ -67,7 +67,7 @@ class Counted:
 def _ask(
     common: Common, args: Namespace, question: Callable[[Inspected, Iterator[Pair], list[Part]], Finding]
 ) -> Answer:
-    """Ask a question about a text, warn of lines that are too long, and sign with the number of lines read."""
+    """Run an analysis of a text, warn about lines that are too long, and sign with the number of lines read."""
     model, texts = Counted(load_inspected(common)), Texts.of(args)
     with open_text(texts.input) as text:
         finding = question(model, islice(text, texts.lines), texts.parts_of(model))
@@ -95,7 +95,7 @@ def similarity(common: Common, args: Namespace) -> Answer:
 
 
 def patterns(common: Common, args: Namespace) -> Answer:
-    """Name the pattern of each map of attention."""
+    """Classify the pattern of each attention map."""
     from align.analysis.patterns.question import patterns
 
     threshold, seed = args.threshold, args.seed
@@ -124,7 +124,7 @@ def syntax(common: Common, args: Namespace) -> Answer:
 
 
 def coreference(common: Common, args: Namespace) -> Answer:
-    """Look for the names that pronouns stand for."""
+    """Measure how well heads link pronouns to names."""
     from align.analysis.data.gap import read_paragraphs
 
     paragraphs = read_paragraphs(args.input, args.paragraphs)
@@ -141,7 +141,7 @@ def coreference(common: Common, args: Namespace) -> Answer:
 
 
 def keywords(common: Common, args: Namespace) -> Answer:
-    """Look for heads that attend to key words, tune them and mask them."""
+    """Find heads that attend to key words, tune them and mask them."""
     need("sklearn", "regressions", "scikit-learn")
     from align.analysis.data.keyphrases import SPLITS, Corpus, read_keyphrases
     from align.analysis.keywords.question import keywords
@@ -149,8 +149,8 @@ def keywords(common: Common, args: Namespace) -> Answer:
 
     shown = name_shown(args.keyphrases)
     documents = read_keyphrases(args.keyphrases, shown)
-    by_split = [[one for one in documents if one.split == split][: args.documents] for split in SPLITS]
-    corpus = Corpus([one for part in by_split for one in part], shown)
+    by_split = [[document for document in documents if document.split == split][: args.documents] for split in SPLITS]
+    corpus = Corpus([document for part in by_split for document in part], shown)
     model = load_inspected(common)
     finding = keywords(model, corpus, Plan(args.samples, args.seed, args.epochs, args.rate, args.orders))
     sizes = {split: len(part) for split, part in zip(SPLITS, by_split, strict=True)}
@@ -160,15 +160,15 @@ def keywords(common: Common, args: Namespace) -> Answer:
 
 
 def layers(common: Common, args: Namespace) -> Answer:
-    """Probe each layer's vectors, and write what the probes predict for each example."""
+    """Probe each layer's vectors, and write the predictions for each example."""
     model = load_inspected(common)
     from align.analysis.layers.probes import Settings
     from align.analysis.layers.question import layers
 
     tasks, texts = _tasks(model, args)
-    finding, told = layers(tasks, Settings(args.hidden, args.epochs, args.seed), _progress(common))
+    finding, predictions = layers(tasks, Settings(args.hidden, args.epochs, args.seed), _progress(common))
     if args.examples:
-        _write_examples(args.examples, told, texts)
+        _write_examples(args.examples, predictions, texts)
     return finding, {
         "model": model.name,
         "data": "+".join(Path(name).name for name in (args.treebank, args.train, args.test) if name),
@@ -181,7 +181,7 @@ def layers(common: Common, args: Namespace) -> Answer:
 
 
 def _tasks(model: Layered, args: Namespace) -> tuple[list[Task], list[Sequence[Sequence[str]]]]:
-    """Make the tasks, and return the sentences of each."""
+    """Build the tasks; return them with the sentences of each."""
     from align.analysis.data.chunks import read_sentences
     from align.analysis.data.treebank import read_treebank
     from align.analysis.layers.tasks import chunk_task, treebank_tasks
@@ -199,11 +199,11 @@ def _tasks(model: Layered, args: Namespace) -> tuple[list[Task], list[Sequence[S
     return tasks, texts
 
 
-def _write_examples(file: str, told: Sequence[Told], texts: Sequence[Sequence[Sequence[str]]]) -> None:
+def _write_examples(file: str, predictions_by_task: Sequence[Told], texts: Sequence[Sequence[Sequence[str]]]) -> None:
     from align.analysis.layers.question import examples
 
     with open_output(file) as out:
-        for predictions, text in zip(told, texts, strict=True):
+        for predictions, text in zip(predictions_by_task, texts, strict=True):
             for example in examples(predictions, text):
                 out.write(to_json(example).encode() + b"\n")
 
@@ -245,7 +245,7 @@ def ablate(common: Common, args: Namespace) -> Answer:
 
 
 def prune(common: Common, args: Namespace) -> Answer:
-    """Choose heads, write the model without them, and read it again."""
+    """Choose heads, write the model without them, and load the result."""
     texts = Texts.of(args)
     pairs = _read_pairs(texts.input)[: texts.lines]
     if args.output.exists():
@@ -284,7 +284,7 @@ def _read_pairs(text: Input) -> list[Pair]:
     """Read all pairs of a text.
 
     Raises:
-        DataError: it has one side only.
+        DataError: the text has one side only.
     """
     if text.one_side:
         raise need_target("a loss needs a text's other side")
@@ -302,13 +302,13 @@ def _files_shown(text: Input) -> str:
 
 
 class Ticker:
-    """Reports progress now and then, unless it is to be quiet."""
+    """Callback that reports progress every `REPORT_EVERY` seconds, unless quiet."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet, self._reported = quiet, time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        """Count measurements."""
+        """Report the number of measurements done, if a report is due."""
         if not self._quiet and time.monotonic() - self._reported > REPORT_EVERY:
             self._reported = time.monotonic()
             say(f"{PROGRAM}: {done:,} of {total:,} measurements")
@@ -318,7 +318,7 @@ class Ticker:
 
 
 def adversary(common: Common, args: Namespace) -> Answer:
-    """Train taggers that predict the same and attend elsewhere."""
+    """Train taggers with the same predictions and different attention."""
     from align.analysis.data.chunks import read_sentences
 
     train, test = read_sentences(args.train), read_sentences(args.test)
@@ -336,7 +336,7 @@ def adversary(common: Common, args: Namespace) -> Answer:
     return exclusive(train, test, request, _progress(common)), {
         "train": f"{Path(args.train).name}({len(train)})",
         "test": f"{Path(args.test).name}({len(test)})",
-        "lambda": ",".join(f"{one:g}" for one in args.lambdas),
+        "lambda": ",".join(f"{weight:g}" for weight in args.lambdas),
         "divergence": args.divergence,
         "threshold": "seeds" if args.threshold is None else f"{args.threshold:g}",
         "epochs": args.epochs,
@@ -346,10 +346,10 @@ def adversary(common: Common, args: Namespace) -> Answer:
 
 
 def adversary_translation(common: Common, args: Namespace) -> Answer:
-    """Train translation models that predict the same and attend elsewhere.
+    """Train translation models with the same predictions and different attention.
 
     Raises:
-        DataError: there is no text to measure on, or the model is none of fairseq's.
+        DataError: no text is left to measure on, or the model is not a fairseq model.
     """
     files = (args.tune_source, args.tune_target)
     with open_text(Input(files, parallel=True)) as lines:
@@ -358,7 +358,7 @@ def adversary_translation(common: Common, args: Namespace) -> Answer:
         raise DataError(f"{len(tuning):,} lines: none is left to measure on", file=name_shown(files[0]))
     text = read_text(args.source, args.target, (name_shown(args.source), name_shown(args.target)))
     gold = read_as("gold", args.gold, link_options(args, "gold"), text, name_shown(args.gold))
-    if not any(one.possible for one in gold.pairs):
+    if not any(pair.possible for pair in gold.pairs):
         raise DataError("no sentence has a link", file=name_shown(args.gold))
     recorder: Any = load_aligner(common).forward.recorder
     from align.analysis.adversary.translation import Asked, moved
@@ -383,7 +383,7 @@ def adversary_translation(common: Common, args: Namespace) -> Answer:
         "text": Path(args.source).name,
         "n": len(text),
         "gold": gold.kind,
-        "lambda": ",".join(f"{one:g}" for one in args.lambdas),
+        "lambda": ",".join(f"{weight:g}" for weight in args.lambdas),
         "divergence": args.divergence,
         "move": args.move,
         "updates": args.updates,
@@ -392,5 +392,5 @@ def adversary_translation(common: Common, args: Namespace) -> Answer:
 
 
 def _progress(common: Common) -> Callable[[str], None]:
-    """Return a function that reports progress, unless it is to be quiet."""
+    """Return a callback that reports progress, unless quiet."""
     return (lambda text: None) if common.quiet else lambda text: say(f"{PROGRAM}: {text}")

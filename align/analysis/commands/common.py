@@ -1,4 +1,4 @@
-"""Common parts of the commands of `analyse-attention`: the model, the text, and the output of an answer."""
+"""Common parts of the commands of `analyse-attention`: the model, the text, and the output."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ ATTENTION: Mapping[Part, str] = {
     "decoder": "attention of the decoder",
     "cross": "cross-attention",
 }
-"""What messages call that of each part of a model."""
+"""Names in messages for the attention of each part of a model."""
 
 
 @dataclass(frozen=True)
 class Common:
-    """What every command is asked for.
+    """Options of all commands.
 
     Attributes:
         models: the model.
-        format: of the tables.
-        wide: whether text has all columns, not only those that fit a terminal.
-        plots: the start of the pictures' names, if there are to be any.
-        quiet: whether to say nothing but warnings and errors.
+        format: format of the tables.
+        wide: whether text tables have all columns, not only those that fit a terminal.
+        plots: prefix of the figures' file names; None for no figures.
+        quiet: whether to print warnings and errors only.
     """
 
     models: Models
@@ -61,7 +61,7 @@ class Common:
 
 
 def add_common_options(parser: Parser) -> None:
-    """The model, and what becomes of the answer."""
+    """Add the options of the model and of the output."""
     add_quiet_option(parser)
     group = parser.add_argument_group("output")
     add_table_options(group)
@@ -75,7 +75,7 @@ def add_common_options(parser: Parser) -> None:
 
 
 def common_options(parser: Parser, args: argparse.Namespace) -> Common:
-    """What the options of `add_common_options` ask for."""
+    """Read the options of `add_common_options`."""
     parser.refuse_idle(args, IDLE)
     options = ModelOptions(**{name: getattr(args, name) for name in MODEL_OPTIONS})
     request = ModelRequest(args.model, Settings(), options)
@@ -85,12 +85,12 @@ def common_options(parser: Parser, args: argparse.Namespace) -> Common:
 
 @dataclass(frozen=True)
 class Texts:
-    """The text whose attention is read.
+    """The text to analyse.
 
     Attributes:
         input: its files.
-        lines: how many to read; None for all.
-        parts: of the model; none for all that the text is enough for.
+        lines: number of lines to read; None for all.
+        parts: parts of the model to read; empty for all that the text is sufficient for.
     """
 
     input: Input
@@ -105,20 +105,20 @@ class Texts:
         return cls(Input(files, args.target is not None, one_side), args.lines, args.parts)
 
     def parts_of(self, model: Inspected) -> list[Part]:
-        """Choose the parts to read.
+        """Return the parts to read.
 
         Raises:
-            DataError: the model has no such part, or the text has no target side for it.
+            DataError: the model does not have the part, or the text lacks the target side for it.
         """
         paired = not self.input.one_side
-        wanted = self.parts or [part for part in model.shape if paired or part == "encoder"]
-        for part in wanted:
+        parts = self.parts or [part for part in model.shape if paired or part == "encoder"]
+        for part in parts:
             if part not in model.shape:
-                there = " and ".join(ATTENTION[one] for one in model.shape)
+                there = " and ".join(ATTENTION[part_name] for part_name in model.shape)
                 raise DataError(f"{model.name} has no {ATTENTION[part]}: there is {there}")
             if part != "encoder" and not paired:
                 raise need_target(f"{ATTENTION[part]} needs a text's other side")
-        return list(wanted)
+        return list(parts)
 
 
 def need_target(what: str) -> DataError:
@@ -138,12 +138,12 @@ def check_text(parser: Parser, args: argparse.Namespace) -> None:
 
 
 def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Parts]]) -> None:
-    """Find something out, print the tables, and draw the figures.
+    """Run an analysis, print the tables, and draw the figures.
 
     Args:
-        common: how.
-        command: for the signature.
-        work: finds it out; returns what the signature says besides, too.
+        common: options of the output.
+        command: name of the command in the signature.
+        work: runs the analysis; returns its result and further parts of the signature.
     """
     if common.plots:
         need("matplotlib", "figures")
@@ -162,7 +162,7 @@ def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Part
 
 
 def load_inspected(common: Common) -> Layered:
-    """As `load_aligner`; an encoder like BERT, where the model is a folder of one."""
+    """Load a model as `load_aligner` does, or a BERT-like encoder if the folder contains one."""
     if folder := _encoder_folder(common):
         keep_freed_memory()
         return _load_encoder(folder, common)
@@ -180,14 +180,13 @@ def load_inspected(common: Common) -> Layered:
 
 
 def load_aligner(common: Common, whole: bool = True) -> Aligner:
-    """Load the model, which has to be a translation model, and say which it is.
+    """Load a translation model, and report its name.
 
     Args:
-        common: says which.
-        whole: whether no head may have been pruned from it.
+        whole: whether to refuse a model with pruned heads.
 
     Raises:
-        ModelError: it is an encoder alone, or heads have been pruned from it.
+        ModelError: the model is an encoder alone, or heads have been pruned from it.
     """
     keep_freed_memory()
     if folder := _encoder_folder(common):
@@ -197,13 +196,13 @@ def load_aligner(common: Common, whole: bool = True) -> Aligner:
 
     recorder: Any = aligner.forward.recorder  # of a backend, and so open
     if whole and is_pruned(recorder.transformer):
-        what = "heads have been pruned from this model: questions about attention need all of them"
-        raise ModelError(what, file=common.models.forward.name)
+        message = "heads have been pruned from this model: questions about attention need all of them"
+        raise ModelError(message, file=common.models.forward.name)
     return aligner
 
 
 def _encoder_folder(common: Common) -> Path | None:
-    """The model's folder, if a BERT-like encoder is in it."""
+    """Return the model's folder if it contains a BERT-like encoder."""
     if not (folder := Path(common.models.forward.name)).is_dir():
         return None
     from align.analysis.models.pretrained import is_encoder
@@ -212,20 +211,20 @@ def _encoder_folder(common: Common) -> Path | None:
 
 
 def _load_encoder(folder: Path, common: Common) -> Layered:
-    """A BERT-like encoder, which none of the options of translation models is for.
+    """Load a BERT-like encoder, which accepts no option of translation models.
 
     Raises:
-        ModelError: one of them is given.
+        ModelError: an option of translation models is set.
     """
     import torch
 
     from align.analysis.models.encoder import load_encoder
     from align.models.load import pick_device
 
-    if given := next(
+    if option := next(
         (name for name in MODEL_OPTIONS if getattr(common.models.forward.options, name) is not None), None
     ):
-        remedy = Remedy("leave {} out", (Argument(given),))
+        remedy = Remedy("leave {} out", (Argument(option),))
         raise ModelError("an encoder alone, whose tokenizer says all of its text", file=str(folder), remedy=remedy)
     if common.models.threads:
         torch.set_num_threads(common.models.threads)

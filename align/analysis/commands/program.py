@@ -50,17 +50,17 @@ NOT_FOR_ADVERSARY = ("model", "device", *sorted(MODEL_OPTIONS))
 
 
 class Command(NamedTuple):
-    """A command.
+    """A command of `analyse-attention`.
 
     Attributes:
         summary: a sentence or a question for the help.
         examples: command lines for the help.
-        arguments: its options; a string begins a group with this title.
-        answer: computes the tables and figures, and what the signature says.
-        check: refuses combinations of options.
-        idle: options that have no effect beside certain others.
+        arguments: its options; a string starts a group with this title.
+        answer: computes tables, figures and parts of the signature.
+        check: rejects invalid combinations of options.
+        idle: options that have no effect in combination with others.
         files: options that name files to read.
-        hidden: options of all commands that are refused in this one.
+        hidden: options of all commands that this one rejects.
     """
 
     summary: str

@@ -1,8 +1,8 @@
-"""What a model's layers know, one on another (Tenney et al. 2019, "BERT rediscovers the classical NLP pipeline").
+"""Probes: what each layer of a model adds (Tenney et al. 2019, "BERT rediscovers the classical NLP pipeline").
 
-A probe is a small classifier that reads a weighted sum of layers, `gamma sum_l s_l h_l`, with everything below it
-frozen. Trained on all layers it tells where what it needs is: the centre of gravity of its weights s. Trained on layers
-0 to l, for each l, it tells what each layer adds to those below.
+A probe is a small classifier that reads a weighted sum of layers, `gamma sum_l s_l h_l`, with the model frozen. Trained
+on all layers, it shows where the information is: at the centre of gravity of its weights s. Trained on layers 0 to l,
+for each l, it shows what each layer adds to those below.
 
 Letters: L layers above the embeddings, which are layer 0, N examples, W words, K words in an example, D model size.
 """
@@ -22,18 +22,20 @@ Doubles = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 RATE, MIX_RATE, BATCH = 1e-3, 1e-2, 256
-"""Adam's highest rate, which falls in a line to 0, the same of s and gamma, and examples in a batch: with one rate for
-all, a classifier would adapt to the first s before that had moved."""
+"""Adam's peak learning rate, which decays linearly to 0; the rate of s and gamma; examples in a batch.
+
+With a single rate, a classifier would adapt to the initial s before s has moved.
+"""
 
 DRAWS = 1000
-"""Texts that are drawn out of a text's sentences for an interval."""
+"""Bootstrap samples of sentences for an interval."""
 
 MIDDLE = (2.5, 97.5)
-"""Percentiles of what comes of them."""
+"""Percentiles at the ends of an interval."""
 
 
 class Fold(NamedTuple):
-    """Examples to train on, and those to be told `[n]`."""
+    """Examples to train on, and examples to predict `[n]`."""
 
     train: Whole
     test: Whole
@@ -41,21 +43,21 @@ class Fold(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """Labels to be told from words' vectors.
+    """Labels to predict from words' vectors.
 
     Attributes:
-        name: what it is called.
-        measure: of how well it is done.
-        labels: all there are.
-        states: of words, in each layer `[W, L+1, D]`; float16 to save memory.
-        words: of each example, places in `states` `[N, K]`.
-        gold: of each example, places in `labels` `[N]`.
-        sentences: of each example, from 0 `[N]`.
-        places: of its words in their sentence, from 0 `[N, K]`.
-        folds: every example that is told is in the second part of one of them.
-        count: labels told `[N]`, of which only those of the folds' second parts count, to counts of each sentence that
-            can be summed `[S, C]`.
-        score: sums of these `[..., C]` to a number from 0 to 1 `[...]`.
+        name: name of the task.
+        measure: name of the score.
+        labels: all labels.
+        states: vectors of words in each layer `[W, L+1, D]`; float16 to save memory.
+        words: words of each example, as places in `states` `[N, K]`.
+        gold: label of each example, as a place in `labels` `[N]`.
+        sentences: sentence of each example, from 0 `[N]`.
+        places: positions of its words in their sentence, from 0 `[N, K]`.
+        folds: every predicted example is in the test part of one of them.
+        count: maps predicted labels `[N]`, negative for unpredicted ones, to counts of each sentence that can be summed
+            `[S, C]`.
+        score: maps sums of these `[..., C]` to a score from 0 to 1 `[...]`.
     """
 
     name: str
@@ -73,12 +75,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Settings:
-    """How probes are trained.
+    """Settings of the training of probes.
 
     Attributes:
         hidden: units of the hidden layer; 0 for a linear probe.
-        epochs: times that the examples are gone through.
-        seed: of first weights, order, and of texts drawn for intervals.
+        epochs: passes over the examples.
+        seed: seed of initial weights, order, and bootstrap.
     """
 
     hidden: int = 256
@@ -87,13 +89,13 @@ class Settings:
 
 
 class Probe(nn.Module):
-    """Labels from a weighted sum of layers.
+    """A classifier that reads a weighted sum of layers.
 
     Args:
-        layers: how many are summed.
-        width: numbers that describe an example, K D.
+        layers: number of layers to sum.
+        width: size of an example's input, K D.
         hidden: units of the hidden layer; 0 for none.
-        labels: how many there are.
+        labels: number of labels.
     """
 
     def __init__(self, layers: int, width: int, hidden: int, labels: int) -> None:
@@ -104,18 +106,18 @@ class Probe(nn.Module):
         self.classify = nn.Sequential(*parts, nn.Linear(hidden or width, labels))
 
     def shares(self) -> Tensor:
-        """The layers' weights s `[l+1]`, which add up to 1."""
+        """Return the layers' weights s `[l+1]`, which sum to 1."""
         return self.mix.softmax(0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scores of labels `[B, labels]` for vectors `[B, K, l+1, D]`."""
+        """Return scores of labels `[B, labels]` for vectors `[B, K, l+1, D]`."""
         mixed = self.gamma * (self.shares() @ x)  # [B, K, D]
         scores: Tensor = self.classify(mixed.flatten(1))
         return scores
 
 
 def train_probe(task: Task, examples: Whole, top: int, settings: Settings) -> Probe:
-    """A probe of layers 0 to `top`, trained on some examples of a task."""
+    """Train a probe of layers 0 to `top` on some examples of a task."""
     torch.manual_seed(settings.seed)
     random = np.random.default_rng(settings.seed)
     width = task.words.shape[1] * task.states.shape[2]
@@ -142,25 +144,25 @@ def train_probe(task: Task, examples: Whole, top: int, settings: Settings) -> Pr
 
 @torch.inference_mode()
 def probabilities(probe: Probe, task: Task, examples: Whole, top: int) -> NDArray[np.float32]:
-    """What a probe says of examples `[n, labels]`."""
+    """Return a probe's probabilities of labels `[n, labels]`."""
     parts = np.array_split(examples, max(1, len(examples) // 4096))
     return torch.cat([probe(_vectors(task, part, top)).softmax(1) for part in parts]).numpy()
 
 
 def _vectors(task: Task, examples: Whole, top: int) -> Tensor:
-    """Layers 0 to `top` of the examples' words `[n, K, top+1, D]`."""
+    """Return layers 0 to `top` of the examples' words `[n, K, top+1, D]`."""
     return task.states[torch.from_numpy(task.words[examples]), : top + 1].float()
 
 
 @dataclass(frozen=True)
 class Told:
-    """What the probes of a task say.
+    """Predictions of the probes of a task.
 
     Attributes:
-        task: it.
-        best: the likeliest label of each example, by probes of layers 0 to l `[L+1, N]`; -1 where none was asked for.
+        task: the task.
+        best: the most probable label of each example, by probes of layers 0 to l `[L+1, N]`; -1 for unused examples.
         sure: its probability `[L+1, N]`.
-        gold: the right label's `[L+1, N]`.
+        gold: probability of the gold label `[L+1, N]`.
         shares: weights s of all layers, of each fold's probe `[folds, L+1]`.
         gammas: their factors `[folds]`.
     """
@@ -173,17 +175,17 @@ class Told:
     gammas: Doubles
 
     def counts(self) -> Whole:
-        """What the sentences add to the score, by probes of layers 0 to l `[L+1, S, C]`."""
+        """Return each sentence's counts for the score, by probes of layers 0 to l `[L+1, S, C]`."""
         return np.stack([self.task.count(best) for best in self.best])
 
 
 def tell(task: Task, settings: Settings, progress: Callable[[str], None]) -> Told:
-    """Train a probe of layers 0 to l, for each l, in each fold.
+    """Train a probe of layers 0 to l, for each l, in each fold, and predict the labels of its test part.
 
     Args:
-        task: what to tell.
-        settings: how to train.
-        progress: is told what is done.
+        task: the task.
+        settings: settings of the training.
+        progress: callback for progress messages.
     """
     layers, size = task.states.shape[1], len(task.gold)
     best = np.full((layers, size), -1)
@@ -192,42 +194,42 @@ def tell(task: Task, settings: Settings, progress: Callable[[str], None]) -> Tol
     for n, fold in enumerate(task.folds):
         for top in range(layers):
             probe = train_probe(task, fold.train, top, settings)
-            found = probabilities(probe, task, fold.test, top)
-            best[top, fold.test] = found.argmax(1)
-            sure[top, fold.test] = found.max(1)
-            gold[top, fold.test] = found[np.arange(len(found)), task.gold[fold.test]]
+            predicted = probabilities(probe, task, fold.test, top)
+            best[top, fold.test] = predicted.argmax(1)
+            sure[top, fold.test] = predicted.max(1)
+            gold[top, fold.test] = predicted[np.arange(len(predicted)), task.gold[fold.test]]
         progress(f"{task.name}: part {n + 1} of {len(task.folds)} told, by {layers} probes")
         shares[n], gammas[n] = probe.shares().numpy(force=True), float(probe.gamma.detach())  # of all layers
     return Told(task, best, sure, gold, shares, gammas)
 
 
 def gains(scores: Doubles) -> Doubles:
-    """What layers 1 to L add to those below `[..., L+1]` to `[..., L]` (equation 3 of the paper)."""
-    found: Doubles = np.diff(scores)
-    return found
+    """Return the gain of layers 1 to L over those below, `[..., L+1]` to `[..., L]` (equation 3 of the paper)."""
+    differences: Doubles = np.diff(scores)
+    return differences
 
 
 def expected_layer(scores: Doubles) -> Doubles:
-    """Where a task is done: the mean of layers 1 to L by what they add `[..., L+1]` to `[...]` (equation 4).
+    """Return the mean of layers 1 to L weighted by their gains, `[..., L+1]` to `[...]` (equation 4).
 
-    NaN where all layers together add nothing.
+    NaN if all layers together add nothing.
     """
     added = gains(scores)
     whole = added.sum(-1)
-    found: Doubles = np.divide(
+    means: Doubles = np.divide(
         added @ np.arange(1, added.shape[-1] + 1), whole, out=np.full(np.shape(whole), np.nan), where=whole > 0
     )
-    return found
+    return means
 
 
 def centre_of_gravity(shares: Doubles) -> Doubles:
-    """The mean of layers 0 to L by their weights in a probe of all `[..., L+1]` to `[...]`."""
-    found: Doubles = shares @ np.arange(shares.shape[-1])
-    return found
+    """Return the mean of layers 0 to L weighted by the probe of all layers, `[..., L+1]` to `[...]`."""
+    centre: Doubles = shares @ np.arange(shares.shape[-1])
+    return centre
 
 
 def drawn_scores(told: Told, seed: int) -> Doubles:
-    """Scores of texts whose sentences are drawn out of this one's, with replacement `[DRAWS, L+1]`."""
+    """Return the scores of bootstrap samples of the sentences `[DRAWS, L+1]`."""
     counts = told.counts()  # [L+1, S, C]
     size = counts.shape[1]
     random = np.random.default_rng(seed)
@@ -236,21 +238,21 @@ def drawn_scores(told: Told, seed: int) -> Doubles:
 
 
 def middle(values: Doubles) -> tuple[float, float] | tuple[None, None]:
-    """Both ends of the middle 95 % of what was drawn `[DRAWS]`; None without any."""
-    kept = values[~np.isnan(values)]
-    if not len(kept):
+    """Return both ends of the middle 95 % of bootstrap values `[DRAWS]`; None if all are NaN."""
+    numbers = values[~np.isnan(values)]
+    if not len(numbers):
         return None, None
-    low, high = np.percentile(kept, MIDDLE)
+    low, high = np.percentile(numbers, MIDDLE)
     return float(low), float(high)
 
 
 def folds(sentences: Whole, parts: int, seed: int) -> list[Fold]:
-    """Cross-validation: each part of the sentences, drawn at random, is told by probes trained on the others.
+    """Return folds for cross-validation, from random parts of the sentences.
 
     Args:
-        sentences: of each example, from 0 `[N]`.
-        parts: how many.
-        seed: of the draw.
+        sentences: sentence of each example, from 0 `[N]`.
+        parts: number of parts.
+        seed: seed of the partition.
     """
     order = np.random.default_rng(seed).permutation(int(sentences.max()) + 1)
     part = np.empty_like(order)

@@ -1,4 +1,4 @@
-"""Where in a model is what? Probes of its layers, for a pipeline of tasks (Tenney et al. 2019).
+"""Where a model encodes linguistic information: probes of its layers for a pipeline of tasks (Tenney et al. 2019).
 
 The measures are in `align.analysis.layers.probes`, the tasks in `align.analysis.layers.tasks`.
 """
@@ -29,42 +29,44 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIGITS = 4
-"""Of a probability in a file of examples."""
+"""Decimals of a probability in a file of examples."""
 
 
 def layers(
     tasks: Sequence[Task], settings: Settings, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[Finding, list[Told]]:
-    """What each layer adds to each task, where the probes of all layers look, and figures of both.
+    """Return tables and figures of each layer's gain in each task and of the layer weights, and the predictions.
 
     Args:
-        tasks: one or more.
-        settings: of the probes.
-        progress: is told what is done.
+        tasks: at least one.
+        settings: settings of the probes.
+        progress: callback for progress messages.
     """
-    told = [tell(task, settings, progress) for task in tasks]
-    scores = {one.task.name: one.task.score(one.counts().sum(1)) for one in told}  # [L+1]
-    drawn = {one.task.name: drawn_scores(one, settings.seed) for one in told}
-    tables = {"tasks": _task_table(told, scores, drawn), "layers": _layer_table(told, scores, drawn)}
-    return Finding(tables, _figures(told, scores)), told
+    predictions = [tell(task, settings, progress) for task in tasks]
+    scores = {
+        predicted.task.name: predicted.task.score(predicted.counts().sum(1)) for predicted in predictions
+    }  # [L+1]
+    drawn = {predicted.task.name: drawn_scores(predicted, settings.seed) for predicted in predictions}
+    tables = {"tasks": _task_table(predictions, scores, drawn), "layers": _layer_table(predictions, scores, drawn)}
+    return Finding(tables, _figures(predictions, scores)), predictions
 
 
-def _task_table(told: Sequence[Told], scores: Mapping[str, Doubles], drawn: Mapping[str, Doubles]) -> Table:
+def _task_table(predictions: Sequence[Told], scores: Mapping[str, Doubles], drawn: Mapping[str, Doubles]) -> Table:
     columns = [Column("task", "task"), Column("measure", "measure"), Column("examples", "examples", wide=True)]
     columns += [Column("labels", "labels", wide=True), Column("lowest", "layer 0", 1), Column("score", "all layers", 1)]
     columns += [Column("expected", "expected layer", 2), Column("expected_interval", "95 %", 2)]
     columns += [Column("centre", "centre of gravity", 2), Column("centre_range", "parts", 2, wide=True)]
     columns.append(Column("gamma", "γ", 2, wide=True))
     rows: list[dict[str, Value]] = []
-    for one in told:
-        task, score = one.task, scores[one.task.name]
+    for predicted in predictions:
+        task, score = predicted.task, scores[predicted.task.name]
         expected = float(expected_layer(score)) if score[-1] > score[0] else None
-        centres = centre_of_gravity(one.shares)  # [folds]
+        centres = centre_of_gravity(predicted.shares)  # [folds]
         rows.append(
             {
                 "task": task.name,
                 "measure": f"{task.measure}, %",
-                "examples": int((one.best[0] >= 0).sum()),
+                "examples": int((predicted.best[0] >= 0).sum()),
                 "labels": len(task.labels),
                 "lowest": percent(score[0]),
                 "score": percent(score[-1]),
@@ -72,7 +74,7 @@ def _task_table(told: Sequence[Told], scores: Mapping[str, Doubles], drawn: Mapp
                 "expected_interval": interval(*middle(expected_layer(drawn[task.name]))) if expected else None,
                 "centre": float(centres.mean()),
                 "centre_range": interval(centres.min(), centres.max()),
-                "gamma": float(one.gammas.mean()),
+                "gamma": float(predicted.gammas.mean()),
             }
         )
     notes = [
@@ -82,39 +84,39 @@ def _task_table(told: Sequence[Told], scores: Mapping[str, Doubles], drawn: Mapp
     return Table(columns, rows, notes)
 
 
-def _layer_table(told: Sequence[Told], scores: Mapping[str, Doubles], drawn: Mapping[str, Doubles]) -> Table:
+def _layer_table(predictions: Sequence[Told], scores: Mapping[str, Doubles], drawn: Mapping[str, Doubles]) -> Table:
     columns = [Column("task", "task"), Column("layer", "layers to"), Column("score", "score, %", 1)]
     columns += [Column("score_interval", "95 %", 1), Column("gain", "gain", 2), Column("gain_interval", "95 %", 2)]
     columns.append(Column("share", "s, %", 1))
     rows: list[dict[str, Value]] = []
-    for one in told:
-        score, draws = scores[one.task.name], drawn[one.task.name]  # [L+1], [DRAWS, L+1]
+    for predicted in predictions:
+        score, draws = scores[predicted.task.name], drawn[predicted.task.name]  # [L+1], [DRAWS, L+1]
         added = [None, *gains(score)]
         ranges = [None, *(middle(column) for column in gains(draws).T)]
         for layer, (gain, ends) in enumerate(zip(added, ranges, strict=True)):
             rows.append(
                 {
-                    "task": one.task.name,
+                    "task": predicted.task.name,
                     "layer": layer,
                     "score": percent(score[layer]),
                     "score_interval": interval(*map(percent, middle(draws[:, layer]))),
                     "gain": percent(gain),
                     "gain_interval": interval(*map(percent, ends)) if ends else None,
-                    "share": percent(one.shares.mean(0)[layer]),
+                    "share": percent(predicted.shares.mean(0)[layer]),
                 }
             )
     notes = ["score of a probe of layers 0 to this one, and what this one adds; s: its weight in the probe of all"]
     return Table(columns, rows, notes)
 
 
-def _figures(told: Sequence[Told], scores: Mapping[str, Doubles]) -> dict[str, Callable[[], Figure]]:
+def _figures(predictions: Sequence[Told], scores: Mapping[str, Doubles]) -> dict[str, Callable[[], Figure]]:
     def points(values: Doubles, first: int) -> Doubles:
         return np.stack((np.arange(first, first + len(values)), values), 1)
 
     def weights() -> Figure:
         from align.analysis.plots import curves
 
-        lines = {one.task.name: points(one.shares.mean(0), 0) for one in told}
+        lines = {predicted.task.name: points(predicted.shares.mean(0), 0) for predicted in predictions}
         return curves(lines, "layer", "weight s", "where a probe of all layers looks")
 
     def added() -> Figure:
@@ -127,14 +129,14 @@ def _figures(told: Sequence[Told], scores: Mapping[str, Doubles]) -> dict[str, C
 
 
 def examples(told: Told, text: Sequence[Sequence[str]]) -> Iterator[dict[str, object]]:
-    """What the probes say of each example that was told, for a file of JSON lines.
+    """Yield the predictions for each example, as records of a file of JSON lines.
 
-    `sentence` counts from 1, `places` of words from 0. Lists have a number or a label for each layer l: that of the
+    `sentence` counts from 1, `places` of words from 0. Lists have a probability or a label for each layer l, from the
     probe of layers 0 to l.
 
     Args:
-        told: by the probes.
-        text: the words of each sentence.
+        told: predictions of the probes.
+        text: words of each sentence.
     """
     task = told.task
     for n in np.flatnonzero(told.best[0] >= 0):

@@ -1,4 +1,4 @@
-"""What layers may know of words: their parts of speech, what they are to the words they depend on, and chunks."""
+"""Tasks for probes of words: parts of speech, dependency relations, and chunks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from align.core.errors import Argument, DataError, Remedy
 from align.core.types import Pair
 
 TAGS, RELATIONS, CHUNKS = "parts of speech", "dependencies", "chunks"
-"""The tasks."""
+"""Names of the tasks."""
 
 
 class Bank(NamedTuple):
     """The vectors of a text's words.
 
     Attributes:
-        states: in each layer `[W, L+1, D]`, float16.
-        starts: the place in them of each sentence's first word; -1 for sentences that are too long for the model.
+        states: vectors in each layer `[W, L+1, D]`, float16.
+        starts: place of each sentence's first word in `states`; -1 for sentences that are too long for the model.
     """
 
     states: Tensor
@@ -35,17 +35,16 @@ class Bank(NamedTuple):
 
     @property
     def read(self) -> list[int]:
-        """Sentences that the model has read."""
+        """Indices of the sentences that the model has read."""
         return [int(n) for n in np.flatnonzero(self.starts >= 0)]
 
 
 def read_words(model: Layered, sentences: Sequence[Sequence[str]], file: str = "") -> Bank:
-    """Words' vectors: the means of those of their pieces; zeros for a word of which the model reads no piece.
+    """Return words' vectors: the mean over their pieces; zeros for a word without a piece.
 
     Args:
-        model: whose vectors.
-        sentences: their words.
-        file: what errors call them.
+        sentences: words of each sentence.
+        file: name of the sentences' file for errors.
 
     Raises:
         DataError: the model can read none of the sentences.
@@ -54,9 +53,9 @@ def read_words(model: Layered, sentences: Sequence[Sequence[str]], file: str = "
     starts = np.full(len(sentences), -1)
     place = 0
     pairs = (Pair(tuple(words), (), n) for n, words in enumerate(sentences, 1))
-    for n, found in enumerate(model.states(pairs)):
-        if found.tokens is not None and found.layers is not None:
-            parts.append(word_means(found.layers, found.tokens.words, len(sentences[n])))
+    for n, states in enumerate(model.states(pairs)):
+        if states.tokens is not None and states.layers is not None:
+            parts.append(word_means(states.layers, states.tokens.words, len(sentences[n])))
             starts[n] = place
             place += len(sentences[n])
     if not parts:
@@ -65,12 +64,12 @@ def read_words(model: Layered, sentences: Sequence[Sequence[str]], file: str = "
 
 
 def word_means(layers: Numbers, words: Sequence[int], count: int) -> NDArray[np.float16]:
-    """The mean of each word's pieces.
+    """Return the mean over each word's pieces.
 
     Args:
         layers: vectors of pieces `[L+1, S, D]`.
-        words: of each piece, from 0; negative for those of none `[S]`.
-        count: how many words there are, J.
+        words: word of each piece, from 0; negative for pieces of no word `[S]`.
+        count: number of words, J.
 
     Returns:
         `[J, L+1, D]`.
@@ -88,7 +87,7 @@ def _task(
     examples: Sequence[tuple[int, tuple[int, ...], str]],
     split: Callable[[Whole], Sequence[Fold]],
 ) -> Task:
-    """A task of sentences, words in them, and labels, whose score is the share of examples that are told right."""
+    """Return a task with accuracy as its score, from examples of a sentence, words in it, and a label."""
     labels = tuple(sorted({label for _, _, label in examples}))
     number = {label: n for n, label in enumerate(labels)}
     sentences = np.array([sentence for sentence, _, _ in examples])
@@ -96,10 +95,10 @@ def _task(
     gold = np.array([number[label] for _, _, label in examples])
 
     def count(best: Whole) -> Whole:
-        told = best >= 0
+        predicted = best >= 0
         size = int(sentences.max()) + 1
-        right = np.bincount(sentences[told], (best == gold)[told], size)
-        counts = np.stack((right, np.bincount(sentences[told], minlength=size)), 1).astype(np.int64)
+        right = np.bincount(sentences[predicted], (best == gold)[predicted], size)
+        counts = np.stack((right, np.bincount(sentences[predicted], minlength=size)), 1).astype(np.int64)
         return counts[counts[:, 1] > 0]
 
     words = bank.starts[sentences][:, None] + places
@@ -112,23 +111,22 @@ def _share(counts: Whole) -> NDArray[np.float64]:
 
 
 def treebank_tasks(model: Layered, trees: Sequence[Tree], parts: int, seed: int, file: str = "") -> list[Task]:
-    """Parts of speech of words, and relations of words to the words they depend on; cross-validated.
+    """Return the tasks of parts of speech and of dependency relations, with cross-validation.
 
     Args:
-        model: whose vectors.
-        trees: a treebank's sentences.
-        parts: of the cross-validation.
-        seed: of its draw.
-        file: what errors call the treebank.
+        trees: sentences of a treebank.
+        parts: parts of the cross-validation.
+        seed: seed of the partition.
+        file: name of the treebank's file for errors.
 
     Raises:
         DataError: the model can read fewer sentences than there are parts.
     """
     bank = read_words(model, [tree.words for tree in trees], file)
     if len(bank.read) < parts:
-        what = f"{parts} parts need {parts} sentences: the model can read {len(bank.read)}"
+        message = f"{parts} parts need {parts} sentences: the model can read {len(bank.read)}"
         remedy = Remedy("lower {}", (Argument("parts"),)) if len(bank.read) > 1 else None
-        raise DataError(what, file=file, remedy=remedy)
+        raise DataError(message, file=file, remedy=remedy)
     tags = [(n, (word,), tag) for n in bank.read for word, tag in enumerate(trees[n].tags)]
     relations = [
         (n, (word, head), relation)
@@ -141,43 +139,42 @@ def treebank_tasks(model: Layered, trees: Sequence[Tree], parts: int, seed: int,
         return folds(sentences, parts, seed)
 
     named = ((TAGS, tags), (RELATIONS, relations))
-    return [_task(name, "accuracy", bank, found, split) for name, found in named if found]
+    return [_task(name, "accuracy", bank, examples, split) for name, examples in named if examples]
 
 
 def chunk_task(
     model: Layered, train: Sequence[Sentence], test: Sequence[Sentence], files: tuple[str, str] = ("", "")
 ) -> Task:
-    """Chunks, a tag a word, scored by the chunks that come of the tags.
+    """Return the task of chunking, one tag per word, with F1 of chunks as its score.
 
     Args:
-        model: whose vectors.
         train: sentences to train on.
-        test: others to score.
-        files: what errors call these.
+        test: sentences to score.
+        files: names of their files for errors.
 
     Raises:
-        DataError: the model can read none of one of both.
+        DataError: the model can read no sentence of `train` or none of `test`.
     """
     both = [*train, *test]
     bank = read_words(model, [sentence.words for sentence in both], " and ".join(filter(None, files)))
     examples = [(n, (word,), tag) for n in bank.read for word, tag in enumerate(both[n].tags)]
-    told = [n for n in bank.read if n >= len(train)]
-    if not told:
+    scored = [n for n in bank.read if n >= len(train)]
+    if not scored:
         raise DataError("there is no sentence to score that the model can read", file=files[1])
-    if len(told) == len(bank.read):
+    if len(scored) == len(bank.read):
         raise DataError("there is no sentence to train on that the model can read", file=files[0])
 
     def split(sentences: Whole) -> Sequence[Fold]:
         return [Fold(np.flatnonzero(sentences < len(train)), np.flatnonzero(sentences >= len(train)))]
 
     task = _task(CHUNKS, "F1", bank, examples, split)
-    starts = np.searchsorted(task.sentences, told)
+    starts = np.searchsorted(task.sentences, scored)
 
     def count(best: Whole) -> Whole:
-        found = [
+        predicted = [
             [task.labels[label] for label in best[start : start + len(both[n].tags)]]
-            for n, start in zip(told, starts, strict=True)
+            for n, start in zip(scored, starts, strict=True)
         ]
-        return count_chunks([both[n].tags for n in told], found)
+        return count_chunks([both[n].tags for n in scored], predicted)
 
     return replace(task, count=count, score=f1)
