@@ -1,1 +1,1 @@
-"""From a bitext to a model folder: what `scripts/train_model` does, one step a file."""
+"""Training of a translation model from a bitext to a model folder, as `scripts/train_model` does: one step per file."""

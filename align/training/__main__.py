@@ -30,7 +30,7 @@ Stopped, it goes on where it was when the same command is given again. FOLDER/wo
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All options."""
+    """Build the parser."""
     parser = Parser(prog="scripts/train_model", description=__doc__, epilog=EXAMPLES)
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="gets the model; with several seeds FOLDER/SEED")
     parser.add_argument(
@@ -74,17 +74,17 @@ def build_parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class Options:
-    """What `scripts/train_model` is asked for.
+    """Options of `scripts/train_model`.
 
     Attributes:
-        folder: gets the model; with several seeds a folder for each.
-        recipe: the name of a bundled recipe, or a file.
-        start: the model to begin with; None begins with random weights.
+        folder: output folder of the model; with several seeds it has a folder for each.
+        recipe: name of a bundled recipe, or a file.
+        start: the initial model; None for random weights.
         seed: the only seed to train with; None for all of the recipe's.
-        bitext: what to train on.
+        bitext: the training text.
         device: "auto", "cpu" or "cuda".
-        threads: of the CPU.
-        bf16: whether matrix products may be done in bfloat16.
+        threads: number of CPU threads.
+        bf16: whether to use bfloat16 in matrix products.
         command: the command line, for the model card.
     """
 
@@ -100,7 +100,7 @@ class Options:
 
 
 def read_options(parser: argparse.ArgumentParser) -> Options:
-    """The command line, checked: options that do not go together stop with exit code 2."""
+    """Parse and check the command line; invalid combinations of options exit with code 2."""
     args = parser.parse_args()
     if (args.valid_source is None) != (args.valid_target is None):
         parser.error("--valid-source and --valid-target go together")
@@ -131,15 +131,15 @@ def read_options(parser: argparse.ArgumentParser) -> Options:
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """All that the models of one command have in common.
+    """Settings that all models of one command share.
 
     Attributes:
-        recipe: how to train.
-        machine: where.
-        prepared: the text.
+        recipe: recipe of the training.
+        machine: where to train.
+        prepared: the training text.
         languages: source and target.
         command: the command line, for the model card.
-        start: the model that training begins with and what it keeps of it, for the card; "" where there is none.
+        start: description of the initial model, for the card; "" for random weights.
     """
 
     recipe: Recipe
@@ -150,17 +150,17 @@ class TrainingJob:
     start: str
 
     def run_folder(self, seed: int) -> Path:
-        """Where a seed's checkpoints and logs are."""
+        """Return the folder of a seed's checkpoints and logs."""
         return self.prepared.folder / f"seed{seed}"
 
 
 def finish(job: TrainingJob, seed: int, folder: Path) -> None:
-    """From a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
+    """Convert a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
 
     Args:
-        job: what was trained, and how.
-        seed: of the run.
-        folder: gets the model once it is whole; until then it is in the run's folder.
+        job: settings of the training.
+        seed: seed of the run.
+        folder: output folder; the model is moved there from the run's folder when complete.
     """
     from align.training.card import Card, choose_cells, write_card, write_toml
     from align.training.export import export
@@ -192,10 +192,10 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
 
 
 def train_all(options: Options) -> None:
-    """Every seed's model.
+    """Train a model for each seed.
 
     Raises:
-        ValueError: a recipe or text that cannot be used, a GPU is asked for and there is none, or fairseq failed.
+        ValueError: a recipe or text is invalid, no GPU is available for "cuda", or fairseq failed.
         OSError: a file cannot be read or written.
     """
     from align.models.load import pick_device
@@ -216,9 +216,9 @@ def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: 
 
     languages = options.bitext.languages
     start = find_start(options.start, languages, recipe.text) if options.start else None
-    for own, language in zip(start.languages if start else languages, languages, strict=True):
-        if own != language:
-            tell(f"{options.start} has {own}, not {language}, which gets pieces and word vectors of its own")
+    for old, language in zip(start.languages if start else languages, languages, strict=True):
+        if old != language:
+            tell(f"{options.start} has {old}, not {language}, which gets pieces and word vectors of its own")
     prepared = prepare(options.bitext, recipe, options.folder / "work", tell, start)
     tell(
         f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "
@@ -237,7 +237,7 @@ def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: 
 
 
 def main() -> int:
-    """Entry point of `scripts/train_model`."""
+    """Run `scripts/train_model`."""
     options = read_options(build_parser())
     return run(PROGRAM, lambda: train_all(options))
 

@@ -1,4 +1,4 @@
-"""Training that begins with a model: whether it can, and the weights, all or all but the word vectors of a language."""
+"""Initial models for training: checks compatibility, and prepares the weights, with word vectors for a new language."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ TABLES = (
     ("encoder.embed_tokens.weight",),
     ("decoder.embed_tokens.weight", "decoder.output_projection.weight", "decoder.embed_out"),
 )
-"""Weights with a row for each piece: of the source, and of the target, which may have one table or two."""
+"""Weights with one row per piece: of the source, and of the target, which may have one table or two."""
 
 
 def find_start(model: str, languages: tuple[str, str], text: TextRecipe) -> Start:
-    """The model to begin with, if it has one of the languages at least, and its text is prepared as the recipe's is.
+    """Find an initial model, and check that it has a language of the training and the recipe's text processing.
 
     Args:
         model: name of a bundled model, or the folder of a fairseq model.
-        languages: source and target to be trained; the model has one of them at least, on the same side.
+        languages: source and target of the training; the model must have at least one of them, on the same side.
         text: the recipe's table.
 
     Raises:
-        ValueError: there is no such model, it is damaged, it is of other languages, or its text is prepared in another
-            way.
+        ValueError: the model does not exist, is damaged, has other languages, or other text processing.
     """
     folder = find_model(model, ModelOptions())
     recorder = load_fairseq(folder)
@@ -44,9 +43,9 @@ def find_start(model: str, languages: tuple[str, str], text: TextRecipe) -> Star
         raise ValueError(f"{model}: translates {own[0]} to {own[1]}, neither from {languages[0]} nor to {languages[1]}")
     pieces: list[Path | None] = []
     for language, rules in zip(languages, (side.rules for side in recorder.sides), strict=True):
-        wanted = TextRules(language, text.case, text.tokenizer, "sentencepiece", rules.subword_file)
-        if rules.language == language and (rules != wanted or not rules.subword_file):
-            raise ValueError(f"{model}: its text is {rules}; the recipe's is {wanted}")
+        expected = TextRules(language, text.case, text.tokenizer, "sentencepiece", rules.subword_file)
+        if rules.language == language and (rules != expected or not rules.subword_file):
+            raise ValueError(f"{model}: its text is {rules}; the recipe's is {expected}")
         pieces.append(rules.subword_file if rules.language == language else None)
     source, target = (folder.dictionary(language) for language in own)
     return Start(recorder.name, own, folder.checkpoint, (source, target), (pieces[0], pieces[1]))
@@ -55,24 +54,24 @@ def find_start(model: str, languages: tuple[str, str], text: TextRecipe) -> Star
 def save_start(
     start: Start, dictionaries: tuple[Path, Path], seed: int, path: Path, say: Callable[[str], None]
 ) -> None:
-    """Write a model's weights, and nothing else, as what fairseq begins a training with.
+    """Write a model's weights as an initial checkpoint for fairseq.
 
-    A side that is of another language gets word vectors of its own, see `transplant`; all else stays.
+    A side whose language changes gets new word vectors, see `transplant`; all other weights stay.
 
     Args:
         start: the model.
-        dictionaries: of source and target, as they are to be trained.
-        seed: of the new word vectors.
-        path: gets the weights.
-        say: called with how many pieces keep their vectors.
+        dictionaries: dictionaries of source and target for the training.
+        seed: seed of the new word vectors.
+        path: output file.
+        say: callback for a message on the number of pieces that keep their vectors.
 
     Raises:
-        ValueError: it is not a fairseq checkpoint, or a dictionary is none, or another model's.
+        ValueError: it is not a fairseq checkpoint, or a dictionary is invalid or belongs to another model.
         OSError: a file cannot be read or written.
     """
     weights = dict(load_checkpoint(start.checkpoint)["model"])
-    for tables, kept, *paths in zip(TABLES, start.kept, start.dictionaries, dictionaries, strict=True):
-        if kept:
+    for tables, unchanged, *paths in zip(TABLES, start.kept, start.dictionaries, dictionaries, strict=True):
+        if unchanged:
             continue
         old, new = map(read_dictionary, paths)
         shared = len(Vocabulary(old).keys() & Vocabulary(new).keys())
@@ -82,22 +81,22 @@ def save_start(
                 raise ValueError(f"{start.checkpoint}: {name} has no row for each piece of {paths[0]}")
             weights[name] = transplant(weights[name], old, new, seed)
     history = {"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}  # fairseq fails without them
-    content = io.BytesIO()  # torch raises errors of its own where a disk is full
+    content = io.BytesIO()  # torch raises its own errors when a disk is full
     torch.save({"model": weights, "optimizer_history": [history], "extra_state": {}}, content)
     path.write_bytes(content.getvalue())
 
 
 def transplant(table: Tensor, old: Dictionary, new: Dictionary, seed: int) -> Tensor:
-    """Word vectors for another language's pieces.
+    """Return word vectors for another language's pieces.
 
-    Pieces that both dictionaries have, and special symbols, keep their vectors; all others get random ones that are as
-    widely spread. Equal tables, such as those of a model that reads and predicts with one, stay equal.
+    Pieces in both dictionaries and special symbols keep their vectors; all others get random ones with the same
+    standard deviation. Equal tables, e.g. those of a model that reads and predicts with one, stay equal.
 
     Args:
-        table: the vectors `[V, D]` of the old dictionary's pieces.
+        table: vectors `[V, D]` of the old dictionary's pieces.
         old: V pieces.
         new: W pieces.
-        seed: of the random vectors.
+        seed: seed of the random vectors.
 
     Returns:
         `[W, D]`.

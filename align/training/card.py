@@ -1,4 +1,4 @@
-"""What lies beside the weights: `model.toml` for the program, a model card for people."""
+"""Files next to the weights: `model.toml` for the program, and a model card for people."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Cells = Mapping[tuple[Position, Score], Cell]
 
 
 def write_toml(path: Path, languages: tuple[str, str], recipe: Recipe, cells: Cells) -> None:
-    """Write languages, text rules and, once they are known, the cells to read where there is too little text."""
+    """Write languages, text rules and, if given, the cells to read for texts that are too short to choose by."""
     lines = [f"source = {json.dumps(languages[0])}", f"target = {json.dumps(languages[1])}", "", "[text]"]
     lines += [f'case = "{recipe.text.case}"', f'tokenizer = "{recipe.text.tokenizer}"', 'subwords = "sentencepiece"']
     if cells:
@@ -47,11 +47,11 @@ def write_toml(path: Path, languages: tuple[str, str], recipe: Recipe, cells: Ce
 
 
 def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Cells:
-    """What lexical consistency chooses on the validation text for each position and score, if that is long enough.
+    """Choose cells by lexical consistency on the validation text; return none if it is too short.
 
     Args:
-        folder: of the model.
-        prepared: as `prepare` leaves it.
+        folder: folder of the model.
+        prepared: folder written by `prepare`.
         languages: source and target.
     """
     sides = [
@@ -71,18 +71,18 @@ def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Ce
 
 @dataclass(frozen=True)
 class Card:
-    """What a model card tells.
+    """Contents of a model card.
 
     Attributes:
         languages: source and target.
-        recipe: how the model was trained.
-        seed: of its run.
-        prepared: the text that it was trained on.
+        recipe: recipe of the training.
+        seed: seed of the run.
+        prepared: the training text.
         points: the training curve.
-        quality: of the finished model.
-        checkpoints: those of the run that its weights are from.
-        command: the command line that made it.
-        start: the model that its training began with and what it kept of it; "" where that was random weights.
+        quality: quality of the finished model.
+        checkpoints: checkpoints whose weights were used.
+        command: the command line.
+        start: description of the initial model; "" for random weights.
     """
 
     languages: tuple[str, str]
@@ -97,11 +97,11 @@ class Card:
 
 
 def write_card(path: Path, card: Card) -> None:
-    """Write a model card: what the model is for, what it was trained on and how, and how good it is.
+    """Write a model card: purpose of the model, training data and settings, and quality.
 
     Args:
-        path: of the card; `checkpoint.pt` is beside it.
-        card: what it tells.
+        path: path of the card, in the folder of `checkpoint.pt`.
+        card: its contents.
     """
     source, target = card.languages
     lines = [
@@ -141,7 +141,7 @@ def write_card(path: Path, card: Card) -> None:
 
 
 def _figures(card: Card, checkpoint: Path) -> list[str]:
-    """The table of figures, line by line."""
+    """Return the lines of the table of figures."""
     text, prepared, quality = card.recipe.text, card.prepared, card.quality
     dropped = sum(prepared.dropped.values())
     parameters = sum(weight.numel() for weight in load_checkpoint(checkpoint)["model"].values())

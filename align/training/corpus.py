@@ -1,4 +1,4 @@
-"""Which pairs of a bitext are worth training on: reads it lazily, and counts what is left out and why."""
+"""Selection of training pairs from a bitext: reads lazily, and counts skipped pairs by reason."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Words = tuple[str, ...]
 
 
 def read_pairs(source: Path, target: Path, labels: Path | None = None) -> Iterator[tuple[Words, Words, str]]:
-    """Pairs of two files with as many lines, and the label of each.
+    """Yield the pairs of two files with as many lines, and the label of each.
 
     Args:
-        source: one sentence a line; `.gz` and `.xz` are unpacked.
+        source: one sentence per line; `.gz` and `.xz` are unpacked.
         target: its translations.
-        labels: a word a line, such as where the pair is from; without it all labels are "".
+        labels: one word per line, e.g. the pair's origin; without it all labels are "".
 
     Raises:
-        DataError: the files differ in their number of lines, one cannot be decoded, or its lines begin with a running
-            number; says which and where.
+        DataError: the files differ in their number of lines, one cannot be decoded, or its lines start with running
+            numbers; names file and line.
         OSError: a file cannot be read.
     """
     paths = [str(path) for path in (source, target, *([labels] if labels else []))]
@@ -34,7 +34,7 @@ def read_pairs(source: Path, target: Path, labels: Path | None = None) -> Iterat
 
 
 def _words(line: str) -> Words:
-    """A line's words. A carriage return within it ends a word: other programs would take it for the line's end."""
+    """Split a line into words, also at carriage returns, which other programs would treat as line ends."""
     return split_words(line.replace("\r", " "))
 
 
@@ -44,22 +44,22 @@ def _lines(path: str) -> Iterator[str]:
 
 
 def _key(source: Words, target: Words) -> bytes:
-    """Sixteen bytes that stand for a pair among millions, the same whatever its case and spaces."""
+    """Return a 16-byte digest of a pair that ignores case and spaces."""
     text = f"{''.join(source)}\t{''.join(target)}".lower()
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class Cleaner:
-    """Tells which pairs to train on.
+    """Selects the pairs to train on.
 
     Args:
         recipe: the limits.
-        take: patterns, as for file names, of the labels to take; without any all are taken.
-        exclude: pairs to leave out, such as those of the test set.
+        take: file-name patterns of the labels to take; empty takes all.
+        exclude: pairs to skip, e.g. those of the test set.
 
     Attributes:
-        dropped: how many pairs were left out, by reason.
-        kept: how many were taken, by label.
+        dropped: number of pairs skipped, by reason.
+        kept: number of pairs taken, by label.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Cleaner:
         self.kept: Counter[str] = Counter()
 
     def __call__(self, pairs: Iterable[tuple[Words, Words, str]]) -> Iterator[tuple[Words, Words]]:
-        """The pairs to train on, in their order."""
+        """Yield the pairs to train on, in order."""
         for source, target, label in pairs:
             if reason := self._reason(source, target, label):
                 self.dropped[reason] += 1
@@ -81,7 +81,7 @@ class Cleaner:
                 yield source, target
 
     def _reason(self, source: Words, target: Words, label: str) -> str:
-        """Why a pair is left out; "" if it is not."""
+        """Return the reason to skip a pair; "" to take it."""
         recipe = self._recipe
         if self._take and not any(fnmatchcase(label, pattern) for pattern in self._take):
             return "label not taken"

@@ -1,4 +1,4 @@
-"""From a training run's checkpoints to one small file: averaged, in half precision, without optimiser and paths."""
+"""Export of checkpoints to one small file: averaged, in half precision, without optimiser state and paths."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PLAIN = {
     "arch": "transformer", "task": "translation", "criterion": "label_smoothed_cross_entropy", "data": ".",
     "save_dir": "checkpoints", "user_dir": None, "log_file": None, "finetune_from_model": None,
 }  # fmt: skip
-"""Settings that meant something only where and how the model was trained, and what to put in their place."""
+"""Replacements for settings that are only meaningful during training."""
 
 
 def select(folder: Path, recipe: CheckpointRecipe) -> list[Path]:
-    """The checkpoints of a run whose mean will be the model.
+    """Return the checkpoints of a run to average for the model.
 
     Raises:
-        ValueError: the run has saved none.
+        ValueError: the run has saved no checkpoint.
     """
     name = "last" if recipe.select == "average" else recipe.select  # a short run may have saved no other
     selected = [path for path in [folder / f"checkpoint_{name}.pt"] if path.is_file()]
@@ -47,10 +47,10 @@ def _updates(path: Path) -> list[int]:
 
 
 def average(paths: Sequence[Path]) -> dict[str, Any]:
-    """The last checkpoint's state, with the mean of all checkpoints' weights.
+    """Return the last checkpoint's state, with the mean of all checkpoints' weights.
 
     Raises:
-        ValueError: a file is not a checkpoint, or the weights differ in shape; says which.
+        ValueError: a file is not a checkpoint, or the weights differ in shape; names the file.
     """
     state = load_checkpoint(paths[-1])
     if len(paths) == 1:
@@ -67,7 +67,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def shrink(state: dict[str, Any]) -> dict[str, Any]:
-    """The part of a state that is needed to use the model, for any fairseq, with or without our plugin.
+    """Return the part of a state that is needed to use the model, for any fairseq, with or without our plugin.
 
     Raises:
         ValueError: a weight is not finite in half precision.
@@ -102,24 +102,24 @@ def shrink(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stock(name: str) -> bool:
-    """Whether an option is fairseq's own."""
+    """Tell whether an option is from fairseq itself."""
     return not name.startswith("align_") and name not in ("cpu_bf16", "write_alignment")
 
 
 def export(folder: Path, recipe: CheckpointRecipe, path: Path) -> list[Path]:
-    """Select checkpoints of a run, average and shrink them, and write the result; returns those selected.
+    """Select, average and shrink checkpoints of a run, and write the result; return the selected ones.
 
     Args:
-        folder: of the run.
-        recipe: which checkpoints to take.
-        path: gets the model.
+        folder: folder of the run.
+        recipe: selection of checkpoints.
+        path: output file.
 
     Raises:
         ValueError: there is no usable checkpoint.
         OSError: the file cannot be written.
     """
     selected = select(folder, recipe)
-    content = io.BytesIO()  # torch raises errors of its own where a disk is full
+    content = io.BytesIO()  # torch raises its own errors when a disk is full
     torch.save(shrink(average(selected)), content)
     path.write_bytes(content.getvalue())
     return selected

@@ -1,4 +1,4 @@
-"""fairseq's programs as child processes: they write their logs, which are followed here, and end when we do."""
+"""fairseq's programs as child processes that write logs, which are followed here, and that end with this process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from align.core.errors import shorten
 from align.io.process import END_WITH_PARENT, module
 
 FULL = 1 << 20
-"""Bytes: a disk with fewer left is taken to be full."""
+"""Free bytes below which a disk counts as full."""
 
 PAUSE = 0.2
-"""Seconds between two looks at a log."""
+"""Seconds between two reads of a log."""
 
 
 class TrainingError(ValueError):
-    """A program of fairseq's has failed; the message has the last line of its log."""
+    """A fairseq program failed; the message has the last line of its log."""
 
 
 @contextmanager
@@ -28,10 +28,10 @@ def lines_of(program: str, arguments: Sequence[object], threads: int, log: Path)
     """Run one of fairseq's programs and read the lines that it adds to its log; it ends with the context.
 
     Args:
-        program: such as "train".
-        arguments: of this program.
-        threads: CPU threads it may use.
-        log: all that it writes to stdout and stderr is appended to it.
+        program: name of the program, e.g. "train".
+        arguments: arguments of the program.
+        threads: maximum number of CPU threads.
+        log: file that its stdout and stderr are appended to.
 
     Raises:
         TrainingError: the program failed.
@@ -70,7 +70,7 @@ def lines_of(program: str, arguments: Sequence[object], threads: int, log: Path)
 
 
 def _end_line(log: Path) -> int:
-    """End the last line of a log, which a writer that was killed may have left without; returns the log's size."""
+    """Complete the last line of a log, in case its writer was killed; return the log's size."""
     with log.open("rb+") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(size - 1, 0))
@@ -80,7 +80,7 @@ def _end_line(log: Path) -> int:
 
 
 def _follow(process: subprocess.Popen[bytes], log: Path, start: int) -> Iterator[str]:
-    """Whole lines that a process adds to a log, until it has ended."""
+    """Yield whole lines that a process adds to a log, until it ends."""
     with log.open("rb") as stream:
         stream.seek(start)
         line, ended = b"", False

@@ -1,10 +1,10 @@
-"""Which of fairseq's options a recipe may set, and to what: nothing that reads, writes or runs what a recipe names.
+"""Options of fairseq that a recipe may set: none that reads, writes or runs what a recipe names.
 
-fairseq has hundreds of options, and each release brings more; so those that a recipe needs are listed, not the others.
-They say what the model is, how it learns, from which batches, when it is validated, when it ends and which checkpoints
-are kept. Left out are options that name files, folders, modules, sockets or services, options that say where to train,
-and those with which an interrupted training would not go on as if nothing had happened: `patience` and `lr-patience`,
-which fairseq counts in memory only, and `reset-...`.
+fairseq has hundreds of options, and each release adds more, so this is a list of allowed options. They define the
+model, its training, its batches, when it is validated, when training ends and which checkpoints are kept. Excluded are
+options that name files, folders, modules, sockets or services, options of the machine, and options that would make a
+resumed training differ from an uninterrupted one: `patience` and `lr-patience`, which fairseq counts in memory only,
+and `reset-...`.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ OPTIONS = frozenset(
     [*_MODEL.split(), *_LEARNING.split(), *_BATCHES.split(), *_COURSE.split()]
     + [f"{side}-{name}" for side in ("encoder", "decoder") for name in _SIDES.split()]
 )
-"""The names, without their dashes."""
+"""Names of the options, without dashes."""
 
 _NEVER_RIGHT = re.compile(r"__|\$\{|[\x00-\x1f\x7f-\x9f]")
-"""Python's own names, omegaconf's interpolations, control characters."""
+"""Python's special names, omegaconf's interpolations, control characters."""
 
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Check a recipe's [fairseq] table.
 
     Raises:
-        ValueError: an option is not for a recipe to set, or a value is not one that any option takes.
+        ValueError: a recipe may not set the option, or the value is invalid for all options.
     """
     if foreign := [name for name in options if name not in OPTIONS]:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The pieces of both languages: sentencepiece BPE, learnt on the training text or taken from a model."""
+"""Pieces of both languages: sentencepiece BPE, trained on the training text or copied from a model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def make_pieces(
     """Write LANG.spm for each language.
 
     Args:
-        folder: holds train.tokens.LANG, and gets LANG.spm.
+        folder: contains train.tokens.LANG; output folder for LANG.spm.
         languages: source and target.
-        text: how many pieces, and whether with a dummy prefix.
-        say: called with what is being done.
-        given: the sentencepiece models to take, a language each; None learns one.
+        text: number of pieces, and whether to use a dummy prefix.
+        say: callback for progress messages.
+        given: sentencepiece model to copy, per language; None trains one.
 
     Raises:
-        ValueError: the text is too small for so many pieces.
+        ValueError: the text is too small for this number of pieces.
         OSError: a file cannot be read or written.
     """
     for language, model in zip(languages, given, strict=True):
@@ -39,13 +39,13 @@ def learn_pieces(tokens: Path, path: Path, language: str, text: TextRecipe) -> N
     """Train sentencepiece BPE.
 
     Args:
-        tokens: the training text in tokens, a sentence a line.
-        path: gets the sentencepiece model.
-        language: for the error.
-        text: how many pieces, and whether with a dummy prefix.
+        tokens: the training text in tokens, one sentence per line.
+        path: output file for the sentencepiece model.
+        language: language for the error.
+        text: number of pieces, and whether to use a dummy prefix.
 
     Raises:
-        ValueError: the text is too small for so many pieces.
+        ValueError: the text is too small for this number of pieces.
         OSError: a file cannot be read or written.
     """
     from sentencepiece import SentencePieceTrainer

@@ -1,4 +1,4 @@
-"""From a bitext to what fairseq trains on: cleaned, in the model's tokens and case, in pieces, binarised."""
+"""Preparation of a bitext for fairseq: cleaning, tokens and case of the model, pieces, binary files."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from align.training.start import Start
 
 @dataclass(frozen=True)
 class Bitext:
-    """Where the text is.
+    """Files and selection of the training text.
 
     Attributes:
         languages: source and target.
         train: source and target file.
-        valid: the same to validate on; None takes the end of the training text.
+        valid: source and target file for validation; None takes the end of the training text.
         labels: file with a label for each training pair.
-        take: patterns of the labels to take; none takes all.
+        take: patterns of the labels to take; empty takes all.
         exclude: source and target files whose pairs must not be trained on.
     """
 
@@ -45,15 +45,15 @@ class Bitext:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A folder of prepared text, and the figures for the model's card.
+    """A folder of prepared text, and its counts for the model card.
 
     Attributes:
-        folder: holds `bin/` (what fairseq reads), `LANG.spm` and `valid.LANG` (the words of the validation text).
-        kept: number of pairs that are worth training on, by label; the validation text may be among them.
-        dropped: number of pairs left out, by reason.
-        train: number of pairs to train on.
-        valid: number of pairs to validate on.
-        pieces: number of target pieces to train on, `</s>` not counted.
+        folder: contains `bin/` (fairseq's input), `LANG.spm` and `valid.LANG` (the words of the validation text).
+        kept: number of pairs that passed cleaning, by label; may include the validation text.
+        dropped: number of pairs skipped, by reason.
+        train: number of training pairs.
+        valid: number of validation pairs.
+        pieces: number of target pieces in training pairs, without `</s>`.
     """
 
     folder: Path
@@ -65,13 +65,13 @@ class Prepared:
 
 
 class _Fitting(NamedTuple):
-    """How many pairs the model has room for.
+    """Counts of pairs within the model's limits.
 
     Attributes:
-        train: pairs to train on.
-        valid: pairs to validate on.
-        pieces: target pieces to train on, `</s>` not counted.
-        unfit: pairs of the training text that were left out.
+        train: training pairs.
+        valid: validation pairs.
+        pieces: target pieces in training pairs, without `</s>`.
+        unfit: training pairs that were skipped.
     """
 
     train: int
@@ -83,33 +83,34 @@ class _Fitting(NamedTuple):
 def prepare(
     bitext: Bitext, recipe: Recipe, folder: Path, say: Callable[[str], None], start: Start | None = None
 ) -> Prepared:
-    """Prepare a text for training, unless an earlier run has already done so with the same text and recipe.
+    """Prepare a text for training, unless an earlier run has completed the same text and recipe.
 
     Args:
         bitext: the text.
-        recipe: the data and text tables decide.
-        folder: to work in; it is made if missing.
-        say: called with what is being done.
-        start: a model whose pieces and dictionaries are taken; what it has none of is learnt from the text, as is all
-            without one.
+        recipe: its data and text tables are used.
+        folder: working folder; created if missing.
+        say: callback for progress messages.
+        start: initial model whose pieces and dictionaries are used; missing ones are learnt from the text, as are all
+            without a model.
 
     Raises:
-        ValueError: the text cannot be used, or something else was prepared in the folder; says which.
+        ValueError: the text cannot be used, or the folder has other content; names the reason.
         OSError: a file cannot be read or written, or the disk is full.
     """
     done, begun = folder / "prepared.json", folder.with_name(f"{folder.name}.preparing")
-    asked = repr((bitext.languages, bitext.take, [_digest(path) for path in _files(bitext)], recipe.data, recipe.text))
+    digests = [_digest(path) for path in _files(bitext)]
+    request = repr((bitext.languages, bitext.take, digests, recipe.data, recipe.text))
     if start:
-        asked += repr([_digest(path) for path in start.files()])
+        request += repr([_digest(path) for path in start.files()])
     if done.is_file():
         stored = load_json(done.read_bytes())
-        if stored.pop("asked") != asked:
+        if stored.pop("asked") != request:
             raise ValueError(f"{folder}: was prepared from another text, recipe or model; name another folder")
         begun.unlink(missing_ok=True)
         return Prepared(folder, **stored)
     if folder.exists() and not begun.exists():
         raise ValueError(f"{folder}: exists and was not made by this program; move it, or name another folder")
-    shutil.rmtree(folder, ignore_errors=True)  # what an interrupted run has left
+    shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted run
     folder.parent.mkdir(parents=True, exist_ok=True)
     begun.touch()
     folder.mkdir()
@@ -129,7 +130,7 @@ def prepare(
     prepared = Prepared(folder, dict(cleaner.kept), dropped, fitting.train, fitting.valid, fitting.pieces)
     content = {name: value for name, value in vars(prepared).items() if name != "folder"}
     with open_output(str(done)) as out:
-        out.write(dump_json({"asked": asked, **content}))
+        out.write(dump_json({"asked": request, **content}))
     begun.unlink()
     return prepared
 
@@ -142,7 +143,7 @@ def _files(bitext: Bitext) -> Iterator[Path]:
 
 
 def _digest(path: Path) -> str:
-    """Return the digest of a text.
+    """Return the digest of a file.
 
     Raises:
         OSError: the file cannot be read.
@@ -163,7 +164,7 @@ def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> Cleaner:
     """Write the words of both texts and, for learning pieces, the tokens of the training text.
 
     Returns:
-        What has cleaned the training text, with its counts.
+        The cleaner of the training text, with its counts.
 
     Raises:
         ValueError: no pairs are left.
@@ -180,8 +181,8 @@ def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> Cleaner:
                 out.write(" ".join(words) + "\n")
     if not bitext.valid:
         held_out = _take_last(folder, languages, recipe.data.valid_lines)
-    kept = sum(cleaner.kept.values()) - (0 if bitext.valid else len(held_out))
-    if not (kept and held_out):
+    train_size = sum(cleaner.kept.values()) - (0 if bitext.valid else len(held_out))
+    if not (train_size and held_out):
         raise ValueError(f"{bitext.train[0]}: no pairs left to train on; left out: {dict(cleaner.dropped)}")
     with _writers(folder, "valid", languages) as outs:
         for pair in held_out:
@@ -193,7 +194,7 @@ def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> Cleaner:
 
 
 def _take_last(folder: Path, languages: Sequence[str], count: int) -> list[tuple[Words, Words]]:
-    """Move the last pairs of the training text elsewhere."""
+    """Remove the last pairs from the training text and return them."""
     sides = []
     for language in languages:
         path = folder / f"train.{language}"
@@ -211,11 +212,11 @@ def write_pieces(folder: Path, names: Sequence[str], suffix: str, language: str,
     """Write the words of NAME.LANG as tokens or pieces to NAME.SUFFIX.LANG.
 
     Args:
-        folder: where the files are.
-        names: of the texts, such as "train".
-        suffix: what to call the results.
-        language: the side.
-        rules: what makes tokens or pieces of words.
+        folder: folder of the files.
+        names: names of the texts, e.g. "train".
+        suffix: suffix of the output files.
+        language: language of the side.
+        rules: conversion of words to tokens or pieces.
     """
     pieces: list[str] = []
     ids: dict[str, int] = {}
@@ -238,7 +239,7 @@ def write_pieces(folder: Path, names: Sequence[str], suffix: str, language: str,
 
 
 def _cut(languages: tuple[str, str], text: TextRecipe, folder: Path) -> _Fitting:
-    """Cut both texts into pieces; leave out pairs that are too long for the model, or have a side without pieces."""
+    """Split both texts into pieces; skip pairs that are too long for the model, or have a side without pieces."""
     for language in languages:
         write_pieces(folder, ["train", "valid"], "pieces", language, _rules(language, text, folder / f"{language}.spm"))
     train = valid = pieces = unfit = 0
@@ -273,16 +274,16 @@ def _cut(languages: tuple[str, str], text: TextRecipe, folder: Path) -> _Fitting
 def binarise(
     languages: tuple[str, str], folder: Path, texts: Mapping[str, str], options: Sequence[object] = ()
 ) -> None:
-    """Let fairseq-preprocess write binary files to FOLDER/bin, and dictionaries too unless the options name them.
+    """Run fairseq-preprocess to write binary files to FOLDER/bin, and dictionaries unless the options name them.
 
     Args:
         languages: source and target.
-        folder: where the texts are.
-        texts: what a text is called in fairseq, such as "train", and the start of its files' names.
+        folder: folder of the texts.
+        texts: fairseq's name of each text, e.g. "train", and the prefix of its files' names.
         options: further options of fairseq-preprocess.
 
     Raises:
-        TrainingError: it failed; the message has the last line of its log.
+        TrainingError: fairseq-preprocess failed; the message has the last line of its log.
     """
     threads = os.cpu_count() or 1
     arguments: list[object] = ["-s", languages[0], "-t", languages[1], "--destdir", folder / "bin"]

@@ -1,4 +1,4 @@
-"""A training recipe: one TOML file with all that decides the result of a training run, except the text."""
+"""Training recipes: one TOML file with everything that decides the result of a training run, except the text."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 DEFAULT_RECIPE = "small"
 
 MOST = 2**31
-"""All numbers in a recipe are smaller."""
+"""Exclusive upper limit of all numbers in a recipe."""
 
 SELECTIONS = ("best", "last", "average")
 
 
 @dataclass(frozen=True)
 class DataRecipe:
-    """Which pairs are trained on.
+    """Selection of training pairs.
 
     Attributes:
-        valid_lines: pairs taken from the end of the training text to validate on, where there is no such text.
-        max_words: pairs with a longer side are left out.
-        max_ratio: pairs with a side more than this many times as long as the other are left out.
+        valid_lines: pairs taken from the end of the training text for validation, if there is no validation text.
+        max_words: pairs with a longer side are skipped.
+        max_ratio: pairs with one side more than this many times as long as the other are skipped.
     """
 
     valid_lines: int = 1000
@@ -41,16 +41,16 @@ class DataRecipe:
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """How text becomes pieces.
+    """Conversion of text to pieces.
 
     Attributes:
         case: "lower" or "keep".
         tokenizer: a key of `align.models.preprocess.TOKENIZERS`.
-        vocabulary: pieces of each language's sentencepiece BPE.
-        min_count: pieces that are rarer in the training text count as unknown, so that the model learns to read
-            unknown pieces.
-        dummy_prefix: whether a sentence's first word is cut like any other, as if a blank stood before it.
-        max_pieces: pairs with more on one side, `</s>` included, are left out; the model takes no more.
+        vocabulary: number of pieces of each language's sentencepiece BPE.
+        min_count: pieces that are rarer in the training text become unknown, so that the model learns to read unknown
+            pieces.
+        dummy_prefix: whether a sentence's first word is split like any other, as if it followed a blank.
+        max_pieces: pairs with more on one side, `</s>` included, are skipped; also the model's limit.
     """
 
     case: str = "lower"
@@ -63,11 +63,11 @@ class TextRecipe:
 
 @dataclass(frozen=True)
 class CheckpointRecipe:
-    """Which weights are kept: those of the best validation, the last ones, or the mean of the last few saved.
+    """Selection of weights: the best in validation, the last, or the mean of the last few checkpoints.
 
     Attributes:
         select: "best", "last" or "average".
-        average: how many.
+        average: number of checkpoints to average.
     """
 
     select: str = "best"
@@ -76,7 +76,7 @@ class CheckpointRecipe:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A whole recipe; `fairseq` holds options of fairseq-train without their dashes, `seeds` a seed for each model."""
+    """A complete recipe; `fairseq` holds options of fairseq-train without their dashes, `seeds` one seed per model."""
 
     name: str
     seeds: tuple[int, ...]
@@ -86,7 +86,7 @@ class Recipe:
     fairseq: Mapping[str, Any] = field(default_factory=dict)
 
     def flags(self) -> list[str]:
-        """fairseq-train's options, as a shell would give them."""
+        """Return fairseq-train's command-line options."""
         arguments = []
         for name, value in self.fairseq.items():
             if value is not False:
@@ -95,7 +95,7 @@ class Recipe:
 
 
 def bundled_recipes() -> dict[str, Traversable]:
-    """The recipes that come with the package, by name."""
+    """Return the recipes in the package, by name."""
     recipes = (files("align.training") / "recipes").iterdir()
     return {file.name.removesuffix(".toml"): file for file in recipes if file.name.endswith(".toml")}
 
@@ -104,10 +104,10 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
     """Read and check a recipe.
 
     Args:
-        name: of a bundled recipe, or a file.
+        name: name of a bundled recipe, or a file.
 
     Raises:
-        ValueError: there is no such recipe, it is not TOML, or something in it has no meaning; names the file.
+        ValueError: the recipe does not exist, is not TOML, or has an invalid entry; names the file.
     """
     bundled = bundled_recipes()
     if str(name) not in bundled and not Path(name).exists():
@@ -146,10 +146,10 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
 
 
 def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
-    """One table of the file as its dataclass.
+    """Convert one table of the file to its dataclass.
 
     Raises:
-        ValueError: a name is unknown, or a value is not of the default's type.
+        ValueError: a name is unknown, or a value does not have the type of its default.
     """
     table = content.get(name, {})
     defaults = {f.name: f.default for f in fields(kind)}

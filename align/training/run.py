@@ -1,4 +1,4 @@
-"""fairseq-train on prepared text: begins or goes on, reports progress, and leaves checkpoints and a curve."""
+"""Runs fairseq-train on prepared text: starts or resumes, reports progress, and leaves checkpoints and a curve."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 
 @dataclass(frozen=True)
 class Machine:
-    """Where to train.
+    """Device and precision for fairseq's programs.
 
     Attributes:
         device: "cpu" or "cuda".
         threads: CPU threads of each of fairseq's programs.
-        bf16: whether matrix products are done in bfloat16 (on a GPU without it: in float16).
+        bf16: whether to use bfloat16 in matrix products (float16 on a GPU without bfloat16).
     """
 
     device: str
@@ -36,7 +36,7 @@ class Machine:
     bf16: bool = True
 
     def flags(self, training: bool = False) -> list[str]:
-        """The options of fairseq's programs for this machine; `training` for those of fairseq-train."""
+        """Return the options of fairseq's programs for this machine; set `training` for fairseq-train."""
         if self.device == "cpu":
             return ["--cpu", *(["--cpu-bf16"] if training and self.bf16 else [])]
         if not (training and self.bf16):
@@ -48,12 +48,12 @@ class Machine:
 
 @dataclass(frozen=True)
 class Point:
-    """One point of the training curve; losses in nats per target piece, `</s>` counted.
+    """One point of the training curve; losses in nats per target piece, `</s>` included.
 
     Attributes:
-        updates: so far.
+        updates: number of updates so far.
         loss: training loss, label smoothing included, over the last updates; None at a validation.
-        valid: negative log likelihood of the validation text; None in between.
+        valid: negative log likelihood of the validation text; None between validations.
         speed: target pieces per second; None at a validation.
     """
 
@@ -81,21 +81,21 @@ def train(
     say: Callable[[str], None],
     start: Start | None = None,
 ) -> None:
-    """Train until the recipe's end; where there is a checkpoint_last.pt, go on from it.
+    """Train to the recipe's end; resume if there is a checkpoint_last.pt.
 
     Args:
-        binary: what fairseq-preprocess wrote.
+        binary: folder written by fairseq-preprocess.
         languages: source and target.
-        recipe: the [fairseq] table, and how many checkpoints to keep.
-        seed: of this run.
-        folder: gets checkpoints and `log`.
-        machine: where.
-        say: called with a line on progress at every point of the curve.
-        start: a model whose weights to begin with; without one they are random.
+        recipe: the [fairseq] table, and the maximum number of pieces.
+        seed: seed of this run.
+        folder: output folder for checkpoints and `log`.
+        machine: where to train.
+        say: callback for a line on progress at every point of the curve.
+        start: initial model; None for random weights.
 
     Raises:
         TrainingError: fairseq failed.
-        ValueError: the model to begin with cannot be used.
+        ValueError: the initial model cannot be used.
     """
     from align.models.fairseq.checkpoint import load_checkpoint
     from align.training.begin import save_start
@@ -124,10 +124,10 @@ def train(
 
 
 def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:
-    """Whether the run that saved a checkpoint has reached its recipe's end.
+    """Tell whether the run that saved a checkpoint has reached its recipe's end.
 
-    Asked to go on, fairseq would do one update more where the end is a number of updates or hours; epochs and learning
-    rates it checks before it begins.
+    If resumed, fairseq would do one more update when the end is a number of updates or hours; it checks epochs and
+    learning rates before it starts.
     """
     updates, hours = (float(recipe.fairseq.get(name, 0)) for name in ("max-update", "stop-time-hours"))
     done = state["optimizer_history"][-1]["num_updates"]
@@ -136,7 +136,7 @@ def is_finished(state: Mapping[str, Any], recipe: Recipe) -> bool:
 
 
 def last_whole_checkpoint(folder: Path) -> Path | None:
-    """Where to go on from: checkpoint_last.pt, which is repaired if its writer was killed or the disk was full."""
+    """Return the checkpoint to resume from, after repairing checkpoint_last.pt if it is incomplete."""
     last = folder / "checkpoint_last.pt"
     if not last.exists() or zipfile.is_zipfile(last):
         return last if last.exists() else None
@@ -152,7 +152,7 @@ def last_whole_checkpoint(folder: Path) -> Path | None:
 
 
 def read_point(line: str) -> Point | None:
-    """The point of the curve that a line of fairseq's log holds, if any."""
+    """Return the point of the curve in a line of fairseq's log, if any."""
     match = _RECORD.search(line)
     if not match:
         return None
@@ -165,14 +165,14 @@ def read_point(line: str) -> Point | None:
 
 
 def describe_point(point: Point) -> str:
-    """A line for a person."""
+    """Return a progress message for a point."""
     if point.valid is not None:
         return f"update {point.updates:,}: validation loss {point.valid:.3f} nats per piece"
     return f"update {point.updates:,}: loss {point.loss:.3f}, {point.speed:,.0f} target pieces/s"
 
 
 def read_curve(log: Path) -> list[Point]:
-    """The curve that a log holds; of points that were reached twice, because of a stop, the last counts."""
+    """Read the curve from a log; for points reached twice, after a resume, the last entry counts."""
     points: dict[tuple[int, bool], Point] = {}
     with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -182,7 +182,7 @@ def read_curve(log: Path) -> list[Point]:
 
 
 def write_curve(points: Sequence[Point], path: Path) -> None:
-    """The curve as TSV."""
+    """Write the curve as TSV."""
     rows = ["updates\ttraining_loss\tvalidation_nll\ttarget_pieces_per_second"]
     for point in points:
         cells = (point.loss, point.valid, point.speed)

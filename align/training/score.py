@@ -1,4 +1,4 @@
-"""How good a finished model is on the validation text: fairseq's loss, and BLEU of what it translates."""
+"""Quality of a trained model on the validation text: fairseq's loss, and BLEU of its translations."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BEAM = 5
 
 @dataclass(frozen=True)
 class Quality:
-    """Figures for the card.
+    """Scores for the model card.
 
     Attributes:
-        per_piece: negative log likelihood in nats per target piece, `</s>` counted.
-        per_word: the same sum per word of the target text, which compares models with different pieces.
-        bleu: of the model's tokens, in its case, beam 5.
-        signature: sacrebleu's.
+        per_piece: negative log likelihood in nats per target piece, `</s>` included.
+        per_word: the same sum per word of the target text, comparable between models with different pieces.
+        bleu: BLEU of the model's tokens, in its case, beam 5.
+        signature: sacrebleu's signature.
     """
 
     per_piece: float
@@ -37,15 +37,15 @@ def measure(
     """Score a checkpoint on a validation text.
 
     Args:
-        prepared: a folder as `prepare` leaves it: the text's words, its pieces, and bin/.
-        checkpoint: whose model it is.
+        prepared: a folder written by `prepare`: the text's words, its pieces, and bin/.
+        checkpoint: the model's checkpoint.
         languages: source and target.
-        subwords: what the pieces are, a key of `align.models.preprocess.SUBWORDS`.
-        machine: where.
-        log: all that fairseq prints is appended to it.
+        subwords: kind of pieces, a key of `align.models.preprocess.SUBWORDS`.
+        machine: where to run the model.
+        log: file that fairseq's output is appended to.
 
     Raises:
-        TrainingError: fairseq failed, or left out lines.
+        TrainingError: fairseq failed, or skipped lines.
     """
     per_piece, per_word = losses(prepared, checkpoint, languages, machine, log)
     join = JOINS[subwords]
@@ -62,7 +62,7 @@ def measure(
 def losses(
     prepared: Path, checkpoint: Path, languages: tuple[str, str], machine: Machine, log: Path
 ) -> tuple[float, float]:
-    """The loss of a checkpoint on a validation text, per piece and per word; arguments are those of `measure`.
+    """Return the loss of a checkpoint on a validation text, per piece and per word; for the arguments see `measure`.
 
     Raises:
         TrainingError: fairseq failed.
@@ -75,7 +75,7 @@ def losses(
 
 
 def _common(prepared: Path, checkpoint: Path, languages: tuple[str, str], machine: Machine) -> list[object]:
-    """The arguments that fairseq-validate and fairseq-generate have in common."""
+    """Return the arguments that fairseq-validate and fairseq-generate share."""
     common: list[object] = [prepared / "bin", "--path", checkpoint, "-s", languages[0], "-t", languages[1]]
     return [*common, "--max-tokens", 4000, "--num-workers", 0, *machine.flags()]
 
@@ -85,7 +85,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _loss(arguments: list[object], machine: Machine, log: Path) -> float:
-    """Nats per piece."""
+    """Return the loss in nats per piece."""
     loss = math.nan
     with fairseq("validate", arguments, machine, log) as lines:
         for line in lines:
@@ -97,7 +97,7 @@ def _loss(arguments: list[object], machine: Machine, log: Path) -> float:
 
 
 def _translate(arguments: list[object], machine: Machine, log: Path) -> dict[int, str]:
-    """Each line's translation in pieces; fairseq-generate writes in an order of its own."""
+    """Return each line's translation in pieces, by line number; fairseq-generate changes the order."""
     translations: dict[int, str] = {}
     with fairseq("generate", arguments, machine, log) as lines:
         for line in lines:
@@ -108,7 +108,7 @@ def _translate(arguments: list[object], machine: Machine, log: Path) -> dict[int
 
 
 def _bleu(translations: list[str], references: list[str]) -> tuple[float, str]:
-    """BLEU and its signature."""
+    """Return BLEU and its signature."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(tokenize="none", force=True)

@@ -1,4 +1,4 @@
-"""The files of a model that training begins with, of both languages or one, in place of random weights."""
+"""Files of an initial model for training, used instead of random weights; it shares one or both languages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Start:
-    """A model to begin with.
+    """An initial model.
 
     Attributes:
-        name: for signatures.
+        name: name in signatures.
         languages: its source and target.
         checkpoint: its weights.
-        dictionaries: of its source and target.
-        pieces: sentencepiece models of source and target; None for a side that is to be of another language, which gets
-            pieces and a dictionary of its own.
+        dictionaries: dictionaries of its source and target.
+        pieces: sentencepiece models of source and target; None for a side whose language changes, which gets new pieces
+            and a new dictionary.
     """
 
     name: str
@@ -28,15 +28,15 @@ class Start:
 
     @property
     def kept(self) -> tuple[Path | None, Path | None]:
-        """The dictionaries that stay: those of the sides that keep their language."""
+        """The dictionaries of the sides that keep their language; None for the others."""
         (source, target), pieces = self.dictionaries, self.pieces
         return source if pieces[0] else None, target if pieces[1] else None
 
     def describe(self) -> str:
-        """The model and what is kept of it, in Markdown."""
-        kept = [language for language, pieces in zip(self.languages, self.pieces, strict=True) if pieces]
-        return f"`{self.name}`, its weights and " + ("pieces" if len(kept) == 2 else f"{kept[0]} pieces")
+        """Return the model's name and the parts of it that are used, in Markdown."""
+        shared = [language for language, pieces in zip(self.languages, self.pieces, strict=True) if pieces]
+        return f"`{self.name}`, its weights and " + ("pieces" if len(shared) == 2 else f"{shared[0]} pieces")
 
     def files(self) -> Iterator[Path]:
-        """All of them."""
+        """Yield all files."""
         yield from (self.checkpoint, *self.dictionaries, *filter(None, self.pieces))

@@ -1,4 +1,4 @@
-"""What fairseq loads with `--user-dir`: architectures, a fast criterion, and a translation task that aligns words.
+"""fairseq plugin for `--user-dir`: architectures, a fast criterion, and a translation task that aligns words.
 
 `python -m align.training.plugin` prints the folder.
 """
@@ -8,4 +8,4 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = str(Path(__file__).resolve().parent / "user_dir" / "extract_align")
-"""fairseq puts the folder above this one first on the module path, so there is nothing else in it."""
+"""The folder to load; it is alone in its parent folder, which fairseq puts first on the module path."""

@@ -1,4 +1,4 @@
-"""The Transformers that are trained here, under names of our own."""
+"""Architectures of the Transformers that are trained here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairseq.models.transformer import base_architecture
 
 
 def _shape(args: Any, layers: int, width: int, feed_forward: int, heads: int) -> None:
-    """Fill in a shape, the same for both sides, where the command line does not say otherwise."""
+    """Set the shape of both sides, except where the command line sets it."""
     for part in ("encoder", "decoder"):
         for name, value in (
             ("embed_dim", width),
@@ -22,7 +22,7 @@ def _shape(args: Any, layers: int, width: int, feed_forward: int, heads: int) ->
 
 @register_model_architecture("transformer", "align_kobayashi2020")
 def align_kobayashi2020(args: Any) -> None:
-    """The German-English Transformer of Kobayashi et al. (2020): 6 + 6 layers, 4 heads, d 512, ReLU, dropout 0.1."""
+    """Set the German-English shape of Kobayashi et al. (2020): 6 + 6 layers, 4 heads, d 512, ReLU, dropout 0.1."""
     _shape(args, layers=6, width=512, feed_forward=1024, heads=4)
     args.dropout = getattr(args, "dropout", 0.1)
     args.activation_fn = getattr(args, "activation_fn", "relu")
@@ -31,7 +31,7 @@ def align_kobayashi2020(args: Any) -> None:
 
 @register_model_architecture("transformer", "align_small")
 def align_small(args: Any) -> None:
-    """The bundled models' shape: 3 + 3 layers, 4 heads, d 256, one matrix for reading and predicting target pieces."""
+    """Set the bundled models' shape: 3 + 3 layers, 4 heads, d 256, target embedding tied to the output projection."""
     _shape(args, layers=3, width=256, feed_forward=1024, heads=4)
     args.dropout = getattr(args, "dropout", 0.1)
     args.share_decoder_input_output_embed = getattr(args, "share_decoder_input_output_embed", True)

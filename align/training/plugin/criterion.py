@@ -1,8 +1,8 @@
-"""Label-smoothed cross entropy without a [T, V] tensor: fairseq's loss, a block of target pieces at a time.
+"""Label-smoothed cross entropy without a [T, V] tensor: fairseq's loss, one block of target pieces at a time.
 
-The projection onto the vocabulary, the loss and both gradients of a block are computed while the block is in
-the cache. Nothing of the vocabulary's size is kept for the backward pass. On a CPU, where large tensors cost
-more than what is computed on them, this halves a training step of a small model.
+The projection onto the vocabulary, the loss and both gradients of a block are computed while the block is in the cache.
+No tensor with the vocabulary's size per piece is stored for the backward pass. On a CPU, where large tensors cost more
+than the computations on them, this halves the time of a training step of a small model.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from omegaconf import II
 from torch import Tensor
 
 BLOCK = 512
-"""Target pieces at a time."""
+"""Target pieces per block."""
 
 
 class _SmoothedLoss(torch.autograd.Function):
@@ -26,7 +26,7 @@ class _SmoothedLoss(torch.autograd.Function):
     def forward(
         context: Any, features: Tensor, weight: Tensor, target: Tensor, smoothing: float, learn: bool
     ) -> tuple[Tensor, Tensor]:
-        """Loss of features `[N, D]` under a projection `[V, D]` for target ids `[N]`; `learn`: gradients as well."""
+        """Return the loss for features `[N, D]`, projection `[V, D]` and target ids `[N]`; `learn` adds gradients."""
         device = features.device.type
         narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
         size = weight.shape[0]
@@ -55,14 +55,14 @@ class _SmoothedLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        """The gradients of features and projection."""
+        """Return the gradients of features and projection."""
         features, weight = context.saved_tensors
         return features * gradient.to(features.dtype), weight * gradient.to(weight.dtype), None, None, None
 
 
 @dataclass
 class BlockwiseConfig(FairseqDataclass):
-    """The criterion's options."""
+    """Options of the criterion."""
 
     label_smoothing: float = field(default=0.0, metadata={"help": "epsilon; 0 means no label smoothing"})
     sentence_avg: bool = II("optimization.sentence_avg")
@@ -73,7 +73,7 @@ class BlockwiseLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     """fairseq's `label_smoothed_cross_entropy`, for models that end in one plain projection onto the vocabulary."""
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Tensor, int, dict[str, Any]]:
-        """Loss, number of pieces (or sentences) to divide its gradient by, and what to log."""
+        """Return loss, number of pieces (or sentences) to divide its gradient by, and values to log."""
         features, _ = model(**sample["net_input"], features_only=True)  # [B, T, D]
         target = sample["target"]  # [B, T]
         real = target != self.padding_idx

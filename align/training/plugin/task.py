@@ -1,4 +1,4 @@
-"""A translation task that trains fast on CPUs, and whose translations come with word alignments."""
+"""A translation task with fast training on CPUs, and with word alignments of its translations."""
 
 import functools
 from collections.abc import Iterator
@@ -52,13 +52,13 @@ class TranslationAlignConfig(TranslationConfig):
 
 @register_task(NAME, dataclass=TranslationAlignConfig)
 class TranslationAlignTask(TranslationTask):
-    """fairseq's translation task.
+    """fairseq's translation task with word alignments.
 
-    With `--print-alignment` what fairseq prints on its `A-` lines are words, not pieces, aligned under teacher
-    forcing after the search. With `--write-alignment` validation writes such lines for the references.
+    With `--print-alignment`, fairseq's `A-` lines contain alignments of words instead of pieces, computed under teacher
+    forcing after the search. With `--write-alignment`, validation writes these lines for the references.
 
     Raises:
-        ValueError: alignments are asked for, but no layer is given, or an option has an unknown value.
+        ValueError: alignments are requested without a layer, or an option has an unknown value.
     """
 
     def __init__(self, cfg: Any, source_dictionary: Any, target_dictionary: Any) -> None:
@@ -71,27 +71,27 @@ class TranslationAlignTask(TranslationTask):
                 raise ValueError(f"--write-alignment takes one of the subsets {cfg.align_subsets} at a time")
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Fairseq's own, with lighter training steps."""
+        """Build fairseq's model, with lighter training steps."""
         model = super().build_model(cfg, from_checkpoint)
         lighten(model)
         return model
 
     def train_step(self, sample: Any, *args: Any, **kwargs: Any) -> Any:
-        """Fairseq's own, in what makes it fast on this device."""
+        """Run fairseq's training step, in the fast settings of this device."""
         device = sample["target"].device.type if sample else "cpu"
         with _fast(device, self.cfg.cpu_bf16):
             return super().train_step(sample, *args, **kwargs)
 
     def build_generator(self, models: Any, args: Any, seq_gen_cls: Any = None, **kwargs: Any) -> Any:
-        """Fairseq's own; where alignments are to be printed, its ordinary one, with an aligner beside it.
+        """Build fairseq's generator; to print alignments, its standard one with a word aligner attached.
 
         Raises:
-            ValueError: soft alignments or several models are asked for, or `WordAligner` refuses the model.
+            ValueError: soft alignments or several models are requested, or `WordAligner` rejects the model.
         """
-        asked = getattr(args, "print_alignment", None)
-        if not asked:
+        requested = getattr(args, "print_alignment", None)
+        if not requested:
             return super().build_generator(models, args, seq_gen_cls, **kwargs)
-        if asked == "soft":
+        if requested == "soft":
             raise ValueError(f"--task {NAME} prints hard alignments of words only; extract-align --scores has shares")
         if len(models) > 1:
             raise ValueError(f"alignments are read off one model, and --path names {len(models)}")
@@ -103,7 +103,7 @@ class TranslationAlignTask(TranslationTask):
     def inference_step(
         self, generator: Any, models: Any, sample: Any, prefix_tokens: Any = None, constraints: Any = None
     ) -> Any:
-        """Fairseq's own; hypotheses that will be printed get their word alignments where they were asked for."""
+        """Run fairseq's step; add word alignments to the hypotheses that will be printed, if requested."""
         beams = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if getattr(generator, "word_aligner", None):
             best = [hypotheses[: generator.printed] for hypotheses in beams]
@@ -116,12 +116,12 @@ class TranslationAlignTask(TranslationTask):
         return beams
 
     def begin_valid_epoch(self, epoch: int, model: Any) -> None:
-        """Let each validation during training write its alignments over those of the last."""
+        """Start a validation, whose alignments overwrite those of the previous one."""
         super().begin_valid_epoch(epoch, model)
         self._began_writing = False
 
     def valid_step(self, sample: Any, model: Any, criterion: Any) -> Any:
-        """Fairseq's own; then, if asked for, alignments of sources and references are written."""
+        """Run fairseq's step; then write alignments of sources and references, if requested."""
         result = super().valid_step(sample, model, criterion)
         if self.cfg.write_alignment:
             self._write_alignments(sample, model)
@@ -145,10 +145,10 @@ class TranslationAlignTask(TranslationTask):
 
 
 def _settings(cfg: Any) -> Settings:
-    """Where to read alignments, according to the options.
+    """Return the settings of alignments from the options.
 
     Raises:
-        ValueError: no layer is given, or an option has an unknown value.
+        ValueError: no layer is set, or an option has an unknown value.
     """
     if cfg.align_layer is None:
         raise ValueError(
@@ -174,7 +174,7 @@ def _settings(cfg: Any) -> Settings:
 
 @contextmanager
 def _fast(device: str, narrow: bool) -> Iterator[None]:
-    """On a CPU: no fused attention, whose backward pass is slow on short sentences, and bfloat16 if asked for."""
+    """On a CPU, disable fused attention, whose backward pass is slow on short sentences; use bfloat16 if `narrow`."""
     if device != "cpu":
         yield
         return
@@ -183,10 +183,10 @@ def _fast(device: str, narrow: bool) -> Iterator[None]:
 
 
 def let_validation_choose_this_task() -> None:
-    """Make `fairseq-validate --task translation_align` use this task, whatever task a checkpoint was trained with.
+    """Make `fairseq-validate --task translation_align` use this task, whichever task a checkpoint was trained with.
 
-    fairseq takes the task from the checkpoint there, and of the options on the command line it heeds only those that
-    are saved in it. A second call changes nothing.
+    fairseq-validate takes the task from the checkpoint, and uses command-line options only if the checkpoint has them.
+    A second call has no effect.
     """
     overwrite = checkpoint_utils.overwrite_args_by_name
     if hasattr(overwrite, "__wrapped__"):

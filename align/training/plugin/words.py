@@ -1,4 +1,4 @@
-"""Word alignments of what fairseq reads and writes: its padded pieces in, links of words out."""
+"""Word alignments of fairseq's inputs and outputs: from padded pieces to links of words."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ SUBWORDS: dict[str, Callable[[str], str]] = {
     "@@ ": lambda piece: SUBWORDS["subword_nmt"](piece),
     "none": lambda piece: f"{piece} ",
 }
-"""Values of fairseq's `--remove-bpe`: what a piece adds to a sentence, words being what is between spaces."""
+"""Values of fairseq's `--remove-bpe`, with the text that a piece adds to a sentence; words are separated by spaces."""
 
 
 def join_pieces(pieces: Sequence[str], subwords: str) -> tuple[list[int], list[str]]:
     """Join pieces to words as fairseq's `--remove-bpe` does.
 
     Args:
-        pieces: of one sentence, special symbols left out.
+        pieces: pieces of one sentence, without special symbols.
         subwords: a key of SUBWORDS.
 
     Returns:
-        For each piece the word that it is a part of, from 0, and the words. A piece without text, such as a lone
-        U+2581, is a part of the next word, at the end of the last one; -1 where there is no word.
+        The word of each piece, from 0, and the words. A piece without text, e.g. a lone U+2581, belongs to the next
+        word, at the end to the last word; -1 if there is no word.
     """
     owners: list[int] = []
     words: list[str] = []
@@ -61,15 +61,15 @@ class WordAligner:
     """Aligns the words of batches that a fairseq model reads or has generated.
 
     Args:
-        model: a fairseq Transformer in eval mode; it is left as it is.
-        dictionaries: the source's and the target's.
-        subwords: the value of `--remove-bpe`; None where it is not given, so that each piece is a word.
-        settings: what to read off the attention; layer and head must be fixed.
-        name: the model's, for messages.
+        model: a fairseq Transformer in eval mode; it is not changed.
+        dictionaries: dictionaries of source and target.
+        subwords: the value of `--remove-bpe`; None if unset, so that each piece is a word.
+        settings: how to read attention; layer and head must be fixed.
+        name: name of the model in messages.
 
     Raises:
-        ValueError: the model has no encoder-decoder attention, or not this layer or head, or the pieces are of a kind
-            that cannot be joined.
+        ValueError: the model has no encoder-decoder attention, or lacks this layer or head, or pieces of this kind
+            cannot be joined.
     """
 
     def __init__(
@@ -93,18 +93,18 @@ class WordAligner:
         self._reader = Reader(recorder, settings.score, settings.null, settings.threshold)
 
     def __call__(self, sources: Sequence[Tensor], targets: Sequence[Tensor]) -> list[Alignment]:
-        """Align B pairs, in order.
+        """Return the alignments of B pairs, in order.
 
         Args:
-            sources: ids of each, pads on either side, `</s>` at the end.
-            targets: likewise.
+            sources: ids of each source, with padding on either side, and `</s>` at the end.
+            targets: ids of each target, in the same form.
         """
         pairs = enumerate(zip(sources, targets, strict=True), 1)
         items = [self._encode(number, *pair) for number, pair in pairs]
         return list(align_encoded(self._reader, items, self._place))
 
     def _encode(self, number: int, source_ids: Tensor, target_ids: Tensor) -> Encoded:
-        """A pair as the aligner takes it: words joined, no pads, no `</s>` in the target."""
+        """Return the aligner's input for a pair: words joined, no padding, no `</s>` in the target."""
         source, source_words, words = self._read(source_ids, self._dictionaries[0])
         target, target_words, written = self._read(target_ids, self._dictionaries[1])
         if target and target[-1] == self._dictionaries[1].eos():
@@ -115,7 +115,7 @@ class WordAligner:
         return Encoded(pair, Pieces(source, source_words, target, target_words, (len(words), len(written))))
 
     def _read(self, row: Tensor, dictionary: Any) -> tuple[list[int], list[int], list[str]]:
-        """Ids of a row without its pads, the word of each (NULL for special symbols), and the words."""
+        """Return the ids of a row without padding, the word of each (NULL for special symbols), and the words."""
         ids = [number for number in row.tolist() if number != dictionary.pad()]
         special = {dictionary.bos(), dictionary.eos()}  # which fairseq does not print
         owners, words = join_pieces([dictionary[number] for number in ids if number not in special], self._subwords)
@@ -124,7 +124,7 @@ class WordAligner:
 
 
 def _warn_of_pieces(dictionaries: tuple[Any, Any]) -> None:
-    """Warn where each piece will count as a word, although the dictionaries look as if words are cut into pieces."""
+    """Warn if each piece will count as a word although the dictionaries seem to contain parts of words."""
     symbols = [symbol for dictionary in dictionaries for symbol in dictionary.symbols]
     for subwords, present in (
         ("sentencepiece", any(symbol.startswith(_BLANK) for symbol in symbols)),

@@ -1,6 +1,6 @@
-"""Imported by fairseq under this folder's name; what it registers is a part of `align` itself.
+"""Module that fairseq imports under this folder's name; it registers parts of `align`.
 
-This is also where the plugin changes fairseq: see `let_validation_choose_this_task`.
+It also changes fairseq: see `let_validation_choose_this_task`.
 """
 
 from align.training.plugin import architectures, criterion, task  # noqa: F401
