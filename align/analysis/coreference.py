@@ -47,8 +47,8 @@ class Answers:
 
     def right(self, kind: str) -> Counts:
         """Return which candidates are right, in both directions `[N, 2C]`."""
-        meant = np.array([paragraph.right for paragraph in self.paragraphs])
-        right: Counts = (np.array(self.taken[kind]) == meant[:, None]).astype(np.int64)
+        correct = np.array([paragraph.right for paragraph in self.paragraphs])
+        right: Counts = (np.array(self.taken[kind]) == correct[:, None]).astype(np.int64)
         return right
 
 
@@ -59,10 +59,10 @@ def read(model: Inspected, paragraphs: Sequence[Paragraph]) -> Answers:
         paragraphs: paragraphs where one of the candidates is the right one.
     """
     answers = Answers([], {name: [] for name in MEASURES})
-    waiting = list(paragraphs)
+    remaining = list(paragraphs)
     parts: tuple[Part, ...] = ("encoder",)
     for share in KEPT:
-        windows = [paragraph.window(int(share * len(paragraph.words))) for paragraph in waiting]
+        windows = [paragraph.window(int(share * len(paragraph.words))) for paragraph in remaining]
         longer: list[Paragraph] = []
         for paragraph, reading in zip(windows, model.read((window.pair() for window in windows), parts), strict=True):
             maps = reading.maps.get("encoder")
@@ -74,8 +74,8 @@ def read(model: Inspected, paragraphs: Sequence[Paragraph]) -> Answers:
             for name, values in measured(maps).items():
                 words = between_words(values, maps.rows, maps.columns).words
                 answers.taken[name].append(take(words.reshape(-1, *words.shape[2:]), paragraph))
-        waiting = longer
-    answers.too_long = len(waiting)
+        remaining = longer
+    answers.too_long = len(remaining)
     return answers
 
 
@@ -90,9 +90,9 @@ def take(attention: Numbers, paragraph: Paragraph) -> Counts:
         `[2C]`: from the pronoun to the candidates, then from the candidates to the pronoun.
     """
     pronoun = slice(*paragraph.pronoun)
-    to = [attention[:, pronoun, slice(*span)].max((1, 2)) for span in paragraph.candidates]  # two of [C]
-    of = [attention[:, slice(*span), pronoun].max((1, 2)) for span in paragraph.candidates]  # two of [C]
-    return np.concatenate((np.argmax(to, 0), np.argmax(of, 0)))
+    to_candidates = [attention[:, pronoun, slice(*span)].max((1, 2)) for span in paragraph.candidates]  # two of [C]
+    from_candidates = [attention[:, slice(*span), pronoun].max((1, 2)) for span in paragraph.candidates]  # two of [C]
+    return np.concatenate((np.argmax(to_candidates, 0), np.argmax(from_candidates, 0)))
 
 
 def first(paragraph: Paragraph) -> int:
@@ -179,16 +179,16 @@ def _rows(answers: Answers, shape: tuple[int, int], seed: int) -> Iterator[dict[
     paragraphs = answers.paragraphs
     ones = np.ones(len(paragraphs), np.int64)
     draws, second = Draws(len(paragraphs), seed), halve(len(paragraphs), seed)
-    ways = {
+    methods = {
         name: ("", np.array([baseline(paragraph) == paragraph.right for paragraph in paragraphs], np.int64))
         for name, baseline in BASELINES.items()
     }
     for name, symbol in MEASURES.items():
         chosen: Chosen = choose(answers.right(name), second)
-        ways[f"most attended, {symbol}"] = name_candidates(chosen.candidates, shape, DIRECTIONS), chosen.right
+        methods[f"most attended, {symbol}"] = name_candidates(chosen.candidates, shape, DIRECTIONS), chosen.right
     genders = np.array([paragraph.gender for paragraph in paragraphs])
-    for name, (head, right) in ways.items():
-        share, gain = draws.share(right, ones), draws.share(right - ways[NEAREST][1], ones)
+    for name, (head, right) in methods.items():
+        share, gain = draws.share(right, ones), draws.share(right - methods[NEAREST][1], ones)
         row: dict[str, Value] = {"way": name, "head": head, "right": percent(share.value), "pronouns": len(right)}
         row["interval"] = interval(percent(share.low), percent(share.high))
         compared = name != NEAREST

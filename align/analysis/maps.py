@@ -174,10 +174,10 @@ def between_words(values: NDArray[np.float32], rows: Tokens, columns: Tokens) ->
         rows: the T pieces that attend, of J words.
         columns: the S pieces that are attended to, of I words.
     """
-    to = values @ membership(columns.words, len(columns.text))  # [..., T, I+1]
-    of = membership(rows.words, len(rows.text))[:, :-1]  # [T, J]
-    of /= np.maximum(of.sum(0), 1)
-    merged = of.T @ to  # [..., J, I+1]
+    to_words = values @ membership(columns.words, len(columns.text))  # [..., T, I+1]
+    part_of = membership(rows.words, len(rows.text))[:, :-1]  # [T, J]
+    part_of /= np.maximum(part_of.sum(0), 1)
+    merged = part_of.T @ to_words  # [..., J, I+1]
     return WordMaps(merged[..., :-1], merged[..., -1])
 
 

@@ -47,7 +47,7 @@ def curves(lines: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     for (name, values), mark in zip(lines.items(), "osD^v<>pXh*" * (1 + len(lines) // 11), strict=False):
         axes.plot(values[:, 0], values[:, 1], marker=mark, markersize=3, linewidth=1, label=name)
     if all(np.all(values[:, 0] % 1 == 0) for values in lines.values()):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # layers, heads: nothing is between them
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # layers and heads are whole numbers
     _label(axes, x, y, title)
     if len(lines) > 1:
         axes.legend(frameon=False)
@@ -94,7 +94,8 @@ def head_maps(panels: Mapping[str, Values], rows: Sequence[str]) -> Figure:
     grid = np.atleast_1d(figure.subplots(down, across)).ravel()
     for axes, (name, values) in zip(grid, panels.items(), strict=False):
         largest = float(np.nanmax(np.abs(values))) or 1.0
-        axes.imshow(values, cmap="RdBu_r", vmin=-1.6 * largest, vmax=1.6 * largest, aspect="auto")  # ink is read on all
+        # the limits keep all cells light enough for black text
+        axes.imshow(values, cmap="RdBu_r", vmin=-1.6 * largest, vmax=1.6 * largest, aspect="auto")
         for (y, x), value in np.ndenumerate(values):
             if np.isfinite(value):
                 rounded = round(value, 1 if largest >= 1 else 3) + 0.0  # no minus before 0

@@ -55,11 +55,11 @@ def prune_checkpoint(state: Mapping[str, Any], heads: Collection[tuple[Part, int
         raise ValueError("heads have been pruned from it before: begin with the whole model")
     for part, layer in sorted({head[:2] for head in heads}):
         count: int = getattr(settings, f"{'encoder' if part == 'encoder' else 'decoder'}_attention_heads")
-        gone = {head for of, n, head in heads if (of, n) == (part, layer)}
+        removed = {head for of, n, head in heads if (of, n) == (part, layer)}
         name = ATTENTION[part].format(layer - 1)
-        if f"{name}.out_proj.weight" not in weights or not gone <= set(range(1, count + 1)):
-            raise ValueError(f"there is no head {part} {layer}.{max(gone)}")
-        remaining = [n for n in range(count) if n + 1 not in gone]
+        if f"{name}.out_proj.weight" not in weights or not removed <= set(range(1, count + 1)):
+            raise ValueError(f"there is no head {part} {layer}.{max(removed)}")
+        remaining = [n for n in range(count) if n + 1 not in removed]
         if not remaining:
             raise ValueError(f"{part} layer {layer} would have no head left")
         weights |= _prune(weights, name, remaining, count)

@@ -186,7 +186,7 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
     card = Card(job.languages, job.recipe, seed, prepared, points, quality, sources, job.command, job.start)
     write_card(draft / "README.md", card)
     folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted(draft.iterdir(), key=lambda path: path == checkpoint):  # without it the rest is no model
+    for path in sorted(draft.iterdir(), key=lambda path: path == checkpoint):  # last, since it completes the model
         path.replace(folder / path.name)
     draft.rmdir()
 

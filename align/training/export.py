@@ -31,7 +31,7 @@ def select(folder: Path, recipe: CheckpointRecipe) -> list[Path]:
     Raises:
         ValueError: the run has saved no checkpoint.
     """
-    name = "last" if recipe.select == "average" else recipe.select  # a short run may have saved no other
+    name = "last" if recipe.select == "average" else recipe.select  # a short run may have no other
     selected = [path for path in [folder / f"checkpoint_{name}.pt"] if path.is_file()]
     if recipe.select == "average":
         saved = sorted(folder.glob("checkpoint_*_*.pt"), key=_updates)
@@ -77,7 +77,7 @@ def shrink(state: dict[str, Any]) -> dict[str, Any]:
     for name, weight in state["model"].items():
         if _DEAD.search(name) or (tied and name == "decoder.output_projection.weight"):
             continue
-        if name.endswith("embed_positions._float_tensor"):  # never set nor read: only its type and device count
+        if name.endswith("embed_positions._float_tensor"):  # never set or read: only its type and device matter
             weight = torch.zeros_like(weight)
         weights[name] = weight.half().clone()
         if not weights[name].isfinite().all():

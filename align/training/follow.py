@@ -45,7 +45,7 @@ def lines_of(program: str, arguments: Sequence[object], threads: int, log: Path)
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, **environment},
-            close_fds=False,  # it holds the folder's lock until it has ended, even when we are gone
+            close_fds=False,  # the child holds the folder's lock until it ends, even after this process
         )
     last = ""
 
@@ -85,7 +85,7 @@ def _follow(process: subprocess.Popen[bytes], log: Path, start: int) -> Iterator
         stream.seek(start)
         line, ended = b"", False
         while not ended:
-            ended = process.poll() is not None  # asked before the last look
+            ended = process.poll() is not None  # checked before the last read
             while part := stream.readline():
                 line += part
                 if line.endswith(b"\n"):

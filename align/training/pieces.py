@@ -50,7 +50,7 @@ def learn_pieces(tokens: Path, path: Path, language: str, text: TextRecipe) -> N
     """
     from sentencepiece import SentencePieceTrainer
 
-    model = io.BytesIO()  # not a file, whose name would stay in the model for ever
+    model = io.BytesIO()  # not a file, whose name would be stored in the model
     try:
         with tokens.open(encoding="utf-8", newline="\n") as lines:
             SentencePieceTrainer.train(

@@ -141,14 +141,14 @@ def last_whole_checkpoint(folder: Path) -> Path | None:
     if not last.exists() or zipfile.is_zipfile(last):
         return last if last.exists() else None
     saved = sorted(folder.glob("checkpoint*.pt"), key=lambda path: path.stat().st_mtime, reverse=True)
-    whole = next((path for path in saved if zipfile.is_zipfile(path)), None)
-    if whole is None:
+    complete = next((path for path in saved if zipfile.is_zipfile(path)), None)
+    if complete is None:
         last.unlink()
         return None
     part = last.with_suffix(".part")
-    shutil.copyfile(whole, part)
+    shutil.copyfile(complete, part)
     part.replace(last)
-    return whole
+    return complete
 
 
 def read_point(line: str) -> Point | None:
@@ -159,7 +159,9 @@ def read_point(line: str) -> Point | None:
     record: Mapping[str, Any] = json.loads(match[2])
     nats = math.log(2)
     if match[1] == "valid":
-        loss = record.get("valid_nll_loss", record.get("valid_loss", "nan"))  # a criterion without smoothing has one
+        loss = record.get(
+            "valid_nll_loss", record.get("valid_loss", "nan")
+        )  # a criterion without smoothing logs only one
         return Point(int(record["valid_num_updates"]), None, float(loss) * nats, None)
     return Point(int(record["num_updates"]), float(record["loss"]) * nats, None, float(record["wps"].replace(",", "")))
 

@@ -250,33 +250,33 @@ def prune(common: Common, args: Namespace) -> Answer:
     pairs = _read_pairs(texts.input)[: texts.lines]
     if args.output.exists():
         raise FileExistsError(errno.EEXIST, "there is such a file or folder: name a new one", str(args.output))
-    whole = load_aligner(common)
+    aligner = load_aligner(common)
     from align.analysis.ablation.pruning import least_needed, pruning, size_of
     from align.analysis.ablation.question import Ablation
     from align.analysis.pruned_model import write_pruned
     from align.models.recorder import ModelRecorder
 
-    recorder = whole.forward.recorder
+    recorder = aligner.forward.recorder
     if not (isinstance(recorder, ModelRecorder) and recorder.backend == "fairseq"):
-        raise ModelError(f"{whole.forward.recorder.name}: heads can be taken out of fairseq models only")
+        raise ModelError(f"{aligner.forward.recorder.name}: heads can be taken out of fairseq models only")
     request = common.models.forward
     folder = find_model(request.name, request.options)
-    before = Ablation(whole, pairs, file=_files_shown(texts.input))
+    before = Ablation(aligner, pairs, file=_files_shown(texts.input))
     heads = least_needed(before, args.heads, args.order)
     write_pruned(folder, recorder, heads, args.output)
     smaller = ModelRequest(str(args.output), Settings(), ModelOptions())
-    left = load_aligner(replace(common, models=replace(common.models, forward=smaller)), whole=False)
+    pruned = load_aligner(replace(common, models=replace(common.models, forward=smaller)), whole=False)
     written = find_model(smaller.name, smaller.options)
     sizes = {
         "whole": size_of(before, folder.checkpoint),
-        "pruned": size_of(Ablation(left, pairs), written.checkpoint),
+        "pruned": size_of(Ablation(pruned, pairs), written.checkpoint),
     }
     return pruning(heads, sizes), {
-        "model": whole.forward.recorder.name,
+        "model": aligner.forward.recorder.name,
         "text": _names_of(texts.input),
         "n": len(pairs),
         "order": args.order,
-        "pruned": left.forward.recorder.name,
+        "pruned": pruned.forward.recorder.name,
     }
 
 

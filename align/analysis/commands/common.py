@@ -150,7 +150,7 @@ def publish(common: Common, command: str, work: Callable[[], tuple[Finding, Part
         common.plots.parent.mkdir(parents=True, exist_ok=True)
     finding, parts = work()
     sign = signature({"name": command, **parts}, "analysis")
-    drawn = draw_figures(finding, common.plots) if common.plots else []  # before there is anything on stdout
+    drawn = draw_figures(finding, common.plots) if common.plots else []  # before anything is written to stdout
     with open_output(None) as stdout:
         stdout.write(write_tables(finding.tables, sign, format=common.format, wide=common.wide).encode() + b"\n")
     if not common.quiet:
@@ -175,7 +175,7 @@ def load_inspected(common: Common) -> Layered:
         raise ModelError(error.what, file=error.file, remedy=remedy) from None
     from align.analysis.models.translation import TranslationModel
 
-    recorder: Any = aligner.forward.recorder  # of a backend, and so open
+    recorder: Any = aligner.forward.recorder  # its type depends on the backend
     return TranslationModel(recorder)
 
 
@@ -194,7 +194,7 @@ def load_aligner(common: Common, whole: bool = True) -> Aligner:
     (aligner,) = load_models(PROGRAM, common.models, common.quiet)
     from align.analysis.models.masking import is_pruned
 
-    recorder: Any = aligner.forward.recorder  # of a backend, and so open
+    recorder: Any = aligner.forward.recorder  # its type depends on the backend
     if whole and is_pruned(recorder.transformer):
         message = "heads have been pruned from this model: questions about attention need all of them"
         raise ModelError(message, file=common.models.forward.name)

@@ -1,4 +1,4 @@
-"""`analyse-attention COMMAND`: what attention does inside a model."""
+"""Command line of `analyse-attention`: its commands and their options."""
 
 from __future__ import annotations
 
@@ -420,9 +420,9 @@ def build_parser() -> Parser:
     """Build the parser that lists the commands, and leaves what follows one to its own parser."""
     parser = new_parser(PROGRAM, "What does attention do inside a model?", EXAMPLES)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
-    for name, about in COMMANDS.items():
+    for name, entry in COMMANDS.items():
         command = build_command(name)
-        commands.add_parser(name, parents=[command], add_help=False, help=about.summary, prog=command.prog)
+        commands.add_parser(name, parents=[command], add_help=False, help=entry.summary, prog=command.prog)
     return parser
 
 
@@ -430,7 +430,7 @@ def main() -> int:
     """Entry point of `analyse-attention`."""
     name = next(iter(sys.argv[1:]), "")
     if name not in COMMANDS:
-        build_parser().parse_args()  # which answers, or refuses the name
+        build_parser().parse_args()  # prints the help, or rejects the name
     parser, command = build_command(name), COMMANDS[name]
     args = parser.parse_command(sys.argv[2:])
     common = common_options(parser, args)

@@ -82,12 +82,12 @@ def spans(tags: Iterable[str]) -> set[Span]:
     chunks: set[Span] = set()
     start, kind = 0, ""
     for n, tag in enumerate((*tags, OUTSIDE)):
-        here = "" if tag == OUTSIDE else tag[2:]
-        if kind and (here != kind or tag.startswith("B-")):
+        tag_kind = "" if tag == OUTSIDE else tag[2:]
+        if kind and (tag_kind != kind or tag.startswith("B-")):
             chunks.add(Span(start, n, kind))
             kind = ""
-        if here and not kind:
-            start, kind = n, here
+        if tag_kind and not kind:
+            start, kind = n, tag_kind
     return chunks
 
 
@@ -98,18 +98,18 @@ def count_chunks(gold: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) 
         ValueError: the numbers of sentences differ, or the numbers of words in a sentence.
     """
     rows = []
-    for of_gold, of_found in zip(gold, found, strict=True):
-        if len(of_gold) != len(of_found):
-            raise ValueError(f"{len(of_gold)} and {len(of_found)} tags of the same sentence")
-        a, b = spans(of_gold), spans(of_found)
+    for gold_tags, found_tags in zip(gold, found, strict=True):
+        if len(gold_tags) != len(found_tags):
+            raise ValueError(f"{len(gold_tags)} and {len(found_tags)} tags of the same sentence")
+        a, b = spans(gold_tags), spans(found_tags)
         rows.append((len(a & b), len(b), len(a)))
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
 def f1(counts: Counts) -> NDArray[np.float64]:
     """Return F1, 2 correct / (predicted + gold), `[..., 3]` to `[...]`; NaN for 0 / 0."""
-    whole = (counts[..., 1] + counts[..., 2]).astype(np.float64)
+    total = (counts[..., 1] + counts[..., 2]).astype(np.float64)
     score: NDArray[np.float64] = np.divide(
-        2 * counts[..., 0], whole, out=np.full(np.shape(whole), np.nan), where=whole > 0
+        2 * counts[..., 0], total, out=np.full(np.shape(total), np.nan), where=total > 0
     )
     return score

@@ -57,9 +57,9 @@ def read_keyphrases(name: str, shown: str) -> list[Document]:
                 documents.append(_parse(line))
             except ValueError as error:
                 raise DataError(str(error), file=shown, line=number) from None
-    there = {document.split for document in documents if document.sentences}
+    present = {document.split for document in documents if document.sentences}
     for split in SPLITS:
-        if split not in there:
+        if split not in present:
             raise DataError(f'no document has the "split" {show_value(split)}', file=shown)
     return documents
 
@@ -182,10 +182,10 @@ class Corpus:
     def tf_idf_scores(self) -> Doubles:
         """Return TF-IDF: frequency in the document, times smoothed inverse frequency in training documents `[N]`."""
         train = self.numbers(TRAIN)
-        having = Counter(word for n in train for word in set(self.words[self.places[n]]))
+        document_counts = Counter(word for n in train for word in set(self.words[self.places[n]]))
         scores = []
         for place in self.places:
             words = self.words[place]
-            often = Counter(words)
-            scores += [often[word] * (1 + np.log((1 + len(train)) / (1 + having[word]))) for word in words]
+            counts = Counter(words)
+            scores += [counts[word] * (1 + np.log((1 + len(train)) / (1 + document_counts[word]))) for word in words]
         return np.array(scores)

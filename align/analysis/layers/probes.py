@@ -215,9 +215,9 @@ def expected_layer(scores: Doubles) -> Doubles:
     NaN if all layers together add nothing.
     """
     added = gains(scores)
-    whole = added.sum(-1)
+    total = added.sum(-1)
     means: Doubles = np.divide(
-        added @ np.arange(1, added.shape[-1] + 1), whole, out=np.full(np.shape(whole), np.nan), where=whole > 0
+        added @ np.arange(1, added.shape[-1] + 1), total, out=np.full(np.shape(total), np.nan), where=total > 0
     )
     return means
 
@@ -257,5 +257,5 @@ def folds(sentences: Whole, parts: int, seed: int) -> list[Fold]:
     order = np.random.default_rng(seed).permutation(int(sentences.max()) + 1)
     part = np.empty_like(order)
     part[order] = np.arange(len(order)) % parts
-    mine = part[sentences]
-    return [Fold(np.flatnonzero(mine != n), np.flatnonzero(mine == n)) for n in range(parts)]
+    fold_numbers = part[sentences]
+    return [Fold(np.flatnonzero(fold_numbers != n), np.flatnonzero(fold_numbers == n)) for n in range(parts)]

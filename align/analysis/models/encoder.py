@@ -114,7 +114,7 @@ class EncoderModel:
             encoding = self._tokenizer.encode(list(pair.source), second, is_pretokenized=True)
         except (KeyboardInterrupt, SystemExit, MemoryError):
             raise
-        except BaseException as error:  # the library's own, which is no Exception
+        except BaseException as error:  # the library's own type, not an Exception
             if re.search("[\ud800-\udfff]", " ".join((*pair.source, *pair.target))):
                 raise PairError("a word has half a character, a surrogate", line=pair.id) from None
             raise ModelError(f"its tokenizer fails over line {pair.id}: {type(error).__name__}") from None

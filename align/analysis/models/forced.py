@@ -27,8 +27,8 @@ def sentence_losses(recorder: ModelRecorder, batch: Sequence[Pieces]) -> Tensor:
     collated = collate(batch, recorder.pad)
     logs = log_probabilities(module, *recorder.padded(collated))
     logs = logs[:, len(recorder.start) - 1 :]  # [B, T+1, V]
-    there = (collated.target_words != PAD_WORD).to(logs.device)  # [B, T]
-    lengths = there.sum(1, keepdim=True)  # [B, 1]
+    real = (collated.target_words != PAD_WORD).to(logs.device)  # [B, T]
+    lengths = real.sum(1, keepdim=True)  # [B, 1]
     ids = torch.nn.functional.pad(collated.target.to(logs.device), (0, 1))  # [B, T+1]
     ids = ids.scatter(1, lengths, end_of(module))
     counted = torch.arange(ids.shape[1], device=ids.device) <= lengths  # [B, T+1]

@@ -22,7 +22,7 @@ from torch import Tensor
 from align.core.types import Part
 
 _KINDS = (
-    # fairseq, and transformers' families that have come from it
+    # fairseq, and transformers' families derived from it
     (r"(encoder|decoder)\.layers\.(\d+)\.(self_attn|encoder_attn)", "out_proj", "num_heads"),
     # T5
     (r"(encoder|decoder)\.block\.(\d+)\.layer\.\d+\.(SelfAttention|EncDecAttention)", "o", "n_heads"),
@@ -117,12 +117,12 @@ def masked(blocks: Sequence[AttentionBlock], heads: Collection[AttentionHead]) -
     """
     if unknown := set(heads) - set(all_heads(blocks)):
         raise ValueError(f"there is no head {min(unknown)}")
-    of_block = [
+    numbers_by_block = [
         (block, [n for part, layer, n in heads if (part, layer) == (block.part, block.layer)]) for block in blocks
     ]
-    saved = [(block, block.columns.clone()) for block, numbers in of_block if numbers]
+    saved = [(block, block.columns.clone()) for block, numbers in numbers_by_block if numbers]
     try:
-        for block, numbers in of_block:
+        for block, numbers in numbers_by_block:
             block.columns[:, [n - 1 for n in numbers]] = 0
         yield
     finally:
@@ -144,6 +144,6 @@ def gradients_of(blocks: Sequence[AttentionBlock]) -> Iterator[None]:
         with torch.enable_grad():
             yield
     finally:
-        for weight, was in zip(weights, before, strict=True):
+        for weight, required in zip(weights, before, strict=True):
             weight.grad = None
-            weight.requires_grad_(was)
+            weight.requires_grad_(required)

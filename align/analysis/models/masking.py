@@ -81,17 +81,17 @@ def gate_heads(transformer: Transformer, heads: Collection[AttentionHead]) -> Tr
 def _gate(layer: Layer, part: Part, number: int, heads: Collection[AttentionHead]) -> Layer:
     """Return a layer with those of the heads that are in it masked."""
 
-    def of(which: str) -> list[int]:
+    def numbers(which: str) -> list[int]:
         return [head - 1 for part, layer, head in heads if (part, layer) == (which, number)]
 
-    own, cross = of(part), of("cross") if part == "decoder" else []
-    if own:
+    self_heads, cross_heads = numbers(part), numbers("cross") if part == "decoder" else []
+    if self_heads:
         block = layer.attention_block
-        layer = replace(layer, attention_block=replace(block, out=_gated(block.out, own, layer.attention.heads)))
-    if cross and layer.cross and layer.cross_block:
+        layer = replace(layer, attention_block=replace(block, out=_gated(block.out, self_heads, layer.attention.heads)))
+    if cross_heads and layer.cross and layer.cross_block:
         out_proj = layer.cross.out_proj.clone()  # [H, d, D]
-        out_proj[cross] = 0
-        out = _gated(layer.cross_block.out, cross, layer.cross.heads)
+        out_proj[cross_heads] = 0
+        out = _gated(layer.cross_block.out, cross_heads, layer.cross.heads)
         layer = replace(
             layer, cross=replace(layer.cross, out_proj=out_proj), cross_block=replace(layer.cross_block, out=out)
         )

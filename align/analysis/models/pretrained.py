@@ -190,13 +190,12 @@ def _check_fit(model: nn.Module, report: Mapping[str, Any], kind: Kind, file: st
         raise ModelError(f"it has no {missing[0]}", file=file)
     if wrong := sorted(report["mismatched_keys"]):
         name, *shapes = wrong[0]
-        there, expected = ("x".join(map(str, shape)) or "one number" for shape in shapes)
-        raise ModelError(f"{name} is {there}, where its settings make {expected}", file=file)
-    own = re.compile(rf"(.*\.)?(embeddings|{re.escape(kind.layers)})\.(?!position_ids$|token_type_ids$).+")
-    if left := sorted(
-        filter(own.fullmatch, report["unexpected_keys"])
-    ):  # the rest is of heads, such as for pretraining
-        raise ModelError(f"its settings have no place for {left[0]}", file=file)
+        actual, expected = ("x".join(map(str, shape)) or "one number" for shape in shapes)
+        raise ModelError(f"{name} is {actual}, where its settings make {expected}", file=file)
+    encoder_weight = re.compile(rf"(.*\.)?(embeddings|{re.escape(kind.layers)})\.(?!position_ids$|token_type_ids$).+")
+    # other unexpected weights belong to heads, e.g. for pretraining
+    if unused := sorted(filter(encoder_weight.fullmatch, report["unexpected_keys"])):
+        raise ModelError(f"its settings have no place for {unused[0]}", file=file)
     if bad := next((name for name, weight in model.named_parameters() if not weight.isfinite().all()), None):
         raise ModelError(f"{bad} has numbers that are not finite; the training has failed", file=file)
 
@@ -240,9 +239,9 @@ def load_tokenizer(folder: Path, config: Any) -> Any:
     tokenizer = read_tokenizer(path).tokenizer
     if config.pad_token_id is None or tokenizer.id_to_token(config.pad_token_id) is None:
         raise ModelError(f"no piece is number {config.pad_token_id}, which pads are said to be", file=str(path))
-    before = tokenizer.pre_tokenizer
-    if hasattr(before, "add_prefix_space"):
-        before.add_prefix_space = True  # each word is split as after a space
+    pre_tokenizer = tokenizer.pre_tokenizer
+    if hasattr(pre_tokenizer, "add_prefix_space"):
+        pre_tokenizer.add_prefix_space = True  # each word is split as after a space
     last, number = max([*tokenizer.get_vocab().items(), *_read(tokenizer, str(path))], key=itemgetter(1))
     if number >= config.vocab_size:
         message = f"piece {show_value(last)} is number {number:,}, but the model has {config.vocab_size:,}"
@@ -260,7 +259,7 @@ def _read(tokenizer: Any, file: str) -> list[tuple[str, int]]:
         encoded = [tokenizer.encode(["a"], second, is_pretokenized=True) for second in (None, ["a"])]
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as error:  # the library's own, which is no Exception
+    except BaseException as error:  # the library's own type, not an Exception
         raise ModelError(f"not a tokenizer ({one_line(error)})", file=file) from None
     return [
         (piece, number) for encoding in encoded for piece, number in zip(encoding.tokens, encoding.ids, strict=True)

@@ -71,9 +71,9 @@ def vectors_of_file(file: str, sentences: Sequence[Sequence[str]]) -> tuple[list
     forms = {form for words in sentences for word in words for form in (word, word.lower())}
     with open_lines(file) as stream:
         table = read_vectors(read_lines(stream, file), file, forms)
-    nothing = np.zeros_like(next(iter(table.values())))
+    zeros = np.zeros_like(next(iter(table.values())))
     known = [word in table or word.lower() in table for words in sentences for word in words]
-    vectors = [np.stack([table.get(word, table.get(word.lower(), nothing)) for word in words]) for words in sentences]
+    vectors = [np.stack([table.get(word, table.get(word.lower(), zeros)) for word in words]) for words in sentences]
     return vectors, sum(known) / len(known)
 
 
@@ -108,6 +108,6 @@ def own_vectors(model: Layered, pairs: Iterable[Pair]) -> tuple[list[Numbers], s
 
 def _by_word(vectors: Numbers, words: Sequence[int], count: int) -> Numbers:
     """Average vectors `[S, E]` over the pieces of each of n words `[n, E]`; 0 for a word without a piece."""
-    of = membership(words, count)[:, :-1]  # [S, n]
-    means: Numbers = (of / np.maximum(of.sum(0), 1)).T @ vectors
+    shares = membership(words, count)[:, :-1]  # [S, n]
+    means: Numbers = (shares / np.maximum(shares.sum(0), 1)).T @ vectors
     return means

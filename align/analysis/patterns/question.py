@@ -70,16 +70,16 @@ class PartPatterns:
             if measure == "weight" and max(t, s) <= LONGEST_SHOWN:
                 self._keep(maps, names, typical(scores))
 
-    def _keep(self, maps: Maps, names: NDArray[np.int64], how: Doubles) -> None:
+    def _keep(self, maps: Maps, names: NDArray[np.int64], scores: Doubles) -> None:
         """Store maps that are more typical than those stored so far."""
         for pattern in range(len(PATTERNS)):
-            there = np.where(names == pattern, how[pattern], -np.inf)
-            layer, head = np.unravel_index(there.argmax(), there.shape)
+            candidates = np.where(names == pattern, scores[pattern], -np.inf)
+            layer, head = np.unravel_index(candidates.argmax(), candidates.shape)
             best = self.examples.get(pattern)
-            if there[layer, head] > (best.typical if best else -np.inf):
+            if candidates[layer, head] > (best.typical if best else -np.inf):
                 place = int(layer) + 1, int(head) + 1
                 values = maps.weights[layer, head].astype(np.float64)
-                self.examples[pattern] = Example(float(there[layer, head]), place, values, maps.rows, maps.columns)
+                self.examples[pattern] = Example(float(candidates[layer, head]), place, values, maps.rows, maps.columns)
 
     def shares(self, measure: str) -> Doubles:
         """Return one-hot patterns of each text `[N, 5, L, H]`."""

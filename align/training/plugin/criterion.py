@@ -28,11 +28,11 @@ class _SmoothedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """Return the loss for features `[N, D]`, projection `[V, D]` and target ids `[N]`; `learn` adds gradients."""
         device = features.device.type
-        narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
         size = weight.shape[0]
         rest = smoothing / (size - 1)
         right = 1.0 - smoothing - rest
-        features, projection = features.to(narrow), weight.to(narrow)  # [N, D], [V, D]
+        features, projection = features.to(dtype), weight.to(dtype)  # [N, D], [V, D]
         features_gradient = torch.empty_like(features)
         weight_gradient = torch.zeros_like(weight, dtype=torch.float32)
         loss, likelihood = features.new_zeros(2, dtype=torch.float32)
@@ -45,9 +45,9 @@ class _SmoothedLoss(torch.autograd.Function):
                 loss += right * of_target + rest * (size * log_sum.sum() - logits.sum())
                 likelihood += of_target
                 if learn:
-                    # softmax less the smoothed target is the logits' gradient
+                    # the logits' gradient is softmax minus the smoothed target
                     error = logits.sub_(log_sum).exp_().sub_(rest)  # [n, V]
-                    error = error.scatter_add_(1, ids, torch.full_like(log_sum, -right)).to(narrow)
+                    error = error.scatter_add_(1, ids, torch.full_like(log_sum, -right)).to(dtype)
                     features_gradient[start : start + BLOCK] = error @ projection
                     weight_gradient += error.t() @ block
         context.save_for_backward(features_gradient, weight_gradient.to(weight.dtype))

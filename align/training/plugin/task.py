@@ -130,7 +130,7 @@ class TranslationAlignTask(TranslationTask):
     def _write_alignments(self, sample: Any, model: Any) -> None:
         if get_data_parallel_world_size() > 1:
             raise ValueError("--write-alignment: several processes cannot write one file; validate with one")
-        if not self._began_writing:  # the model's weights stay as they are until the validation ends
+        if not self._began_writing:  # weights do not change during a validation
             self._aligner = self._word_aligner(model)
         alignments = self._aligner(sample["net_input"]["src_tokens"], sample["target"])
         with open(self.cfg.write_alignment, "a" if self._began_writing else "w", encoding="utf-8") as out:
