@@ -147,15 +147,15 @@ def keywords(common: Common, args: Namespace) -> Answer:
     from align.analysis.keywords.question import keywords
     from align.analysis.keywords.scores import Plan
 
-    shown = name_shown(args.keyphrases)
-    documents = read_keyphrases(args.keyphrases, shown)
+    file_name = name_shown(args.keyphrases)
+    documents = read_keyphrases(args.keyphrases, file_name)
     by_split = [[document for document in documents if document.split == split][: args.documents] for split in SPLITS]
-    corpus = Corpus([document for part in by_split for document in part], shown)
+    corpus = Corpus([document for part in by_split for document in part], file_name)
     model = load_inspected(common)
     finding = keywords(model, corpus, Plan(args.samples, args.seed, args.epochs, args.rate, args.orders))
     sizes = {split: len(part) for split, part in zip(SPLITS, by_split, strict=True)}
     tuning: Parts = {"rate": f"{args.rate:g}", "orders": args.orders} if args.epochs else {}
-    parts: Parts = {"model": model.name, "data": Path(shown).name, **sizes, "epochs": args.epochs, **tuning}
+    parts: Parts = {"model": model.name, "data": Path(file_name).name, **sizes, "epochs": args.epochs, **tuning}
     return finding, {**parts, "samples": args.samples, "seed": args.seed}
 
 
