@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import threading
 import warnings
@@ -200,7 +199,8 @@ class ModelRecorder(TransformerAttention):
 
     def with_transformer(self, transformer: Transformer) -> ModelRecorder:
         """Return a recorder of other weights with the same text processing; it cannot be pickled."""
-        recorder = copy.copy(self)
+        recorder = object.__new__(type(self))  # copying pickles, which gives the recorder itself
+        recorder.__dict__.update(self.__dict__)
         recorder.transformer = transformer
         recorder._own_model, recorder.turn = None, threading.RLock()
         return recorder
