@@ -1,4 +1,4 @@
-"""eflomal (Östling and Tiedemann 2016): the package, in processes of its own."""
+"""eflomal (Östling and Tiedemann 2016): run the package in separate processes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ with open(sys.argv[5], "w") as priors:
 
 
 def find_eflomal() -> Callable[[Job], Files]:
-    """What aligns with the package.
+    """Return the function that aligns with the package.
 
     Raises:
-        ModuleNotFoundError: it is not installed; says how to install it.
+        ModuleNotFoundError: the package is not installed; the message says how to install it.
     """
     if not find_spec("eflomal"):
         raise ModuleNotFoundError("eflomal is not installed: pip install eflomal (it is built with gcc and make)")
@@ -34,7 +34,7 @@ def find_eflomal() -> Callable[[Job], Files]:
 
 
 def _eflomal(job: Job) -> Files:
-    """Align with the package's defaults; where the test text is separate, with the training text's counts as priors."""
+    """Align with the package's defaults; if the test text is separate, with the training text's counts as priors."""
     output = job.folder / "forward", job.folder / "reverse"
     run_program("eflomal", python(_ALIGN, *job.text, *output), job)
     if job.test:

@@ -1,9 +1,9 @@
 """fast_align (Dyer et al. 2013): its program, or the library systran-align, which is built from its code.
 
 The library trains the same model but returns only symmetrised links, with the diagonal's tension as it was before
-training. The links of both directions with the tension that was learned are read off the tables that it writes:
+training. The links of both directions with the trained tension are read from the tables that it writes:
 
-little-endian int32 version, int32 number of words, the words, each ended by a zero byte, and int32 number of rows,
+little-endian int32 version, int32 number of words, the words, each terminated by a zero byte, and int32 number of rows,
 which is not needed here. Then rows to the file's end: int32 origin, int32 number of cells, and a cell for each word
 that may come from this origin: int32 word, float32 t(word | origin). Words count from 1; `<eps>` is the empty word,
 the origin of words that have no counterpart.
@@ -36,7 +36,7 @@ UNSEEN = 1e-9
 """t(word | origin) of a pair that is not in the table, as in fast_align."""
 
 CELLS = 1 << 20
-"""Cells that are worked on at once, to bound the memory for very long sentences."""
+"""Cells that are processed at once, to bound the memory for very long sentences."""
 
 Array = npt.NDArray[Any]
 
@@ -52,10 +52,10 @@ systran_align.generate_alignment_probabilities(
 
 
 def find_fast_align() -> Callable[[Job], Files]:
-    """What aligns with the program on PATH, or else with the library systran-align.
+    """Return the function that aligns with the program on PATH, or else with the library systran-align.
 
     Raises:
-        ModuleNotFoundError: there is neither; says how to install them.
+        ModuleNotFoundError: neither is installed; the message says how to install them.
     """
     path = find_program("fast_align")
     if path:
@@ -83,7 +83,7 @@ def _last(pattern: re.Pattern[str], log: str) -> str:
 
 
 def _by_program(path: str, job: Job) -> Files:
-    """Align with the program; where the test text is separate, as its own `force_align.py` does."""
+    """Align with the program; if the test text is separate, as its own `force_align.py` does."""
     text = _join(job.text, job.folder / "text")
     output = job.folder / "forward", job.folder / "reverse"
     for links, reverse in zip(output, ([], ["-r"]), strict=True):
@@ -102,7 +102,7 @@ def _by_program(path: str, job: Job) -> Files:
 
 
 def _by_library(job: Job) -> Files:
-    """Train with the library, in a process of its own, and read the links off its tables."""
+    """Train with the library in a separate process, and read the links from its tables."""
     text = _join(job.text, job.folder / "text")
     output = job.folder / "forward", job.folder / "reverse"
     tables = job.folder / "forward.table", job.folder / "reverse.table"
@@ -158,19 +158,19 @@ class Table:
         self._ids[numbers] = np.arange(1, count + 1)
 
     def ids(self, line: str) -> Array:
-        """The table's own words for a line of numbers `[words]`; 0 for what it does not know."""
+        """Return the table's ids for a line of numbers `[words]`; 0 for unknown numbers."""
         numbers = np.array(line.split(" "), np.int64)
         ids: Array = self._ids[np.minimum(numbers, len(self._ids) - 1)]
         return ids
 
     def joint(self, origins: Array, words: Array, rows: Array, tension: float) -> Array:
-        """p(word, origin) of a sentence pair (fast_align's `da.h` and `fast_align.cc`).
+        """Return p(word, origin) of a sentence pair (fast_align's `da.h` and `fast_align.cc`).
 
         Args:
             origins: ids of the sentence that the words come from `[I]`.
             words: ids of the words `[J]`.
-            rows: which of the words to do, from 0 `[R]`.
-            tension: how close to the diagonal links are, as learned.
+            rows: indices of the words to process, from 0 `[R]`.
+            tension: trained concentration of the links around the diagonal.
 
         Returns:
             Probabilities `[R, I+1]`, those of the empty word first.
@@ -186,7 +186,7 @@ class Table:
         return product
 
     def best(self, origins: Array, words: Array, tension: float) -> list[tuple[int, int]]:
-        """The likeliest origin of each word, as (origin, word) from 0; words from the empty word are left out."""
+        """Return the likeliest origin of each word, as (origin, word) from 0, without words from the empty word."""
         links = []
         step = max(1, CELLS // (len(origins) + 1))
         for start in range(0, len(words), step):
@@ -197,7 +197,7 @@ class Table:
 
 
 def _words(raw: bytes, count: int) -> tuple[list[bytes], int]:
-    """The words of a file, and where they end."""
+    """Read the words of a file, and return them and the offset of their end."""
     words, start = [], 8
     for _ in range(count):
         end = raw.index(0, start)
@@ -207,7 +207,7 @@ def _words(raw: bytes, count: int) -> tuple[list[bytes], int]:
 
 
 def _cells(numbers: Array, width: int) -> tuple[Array, Array]:
-    """The cells of all rows: origin times `width` plus word, in ascending order, and the probability of each."""
+    """Return the cells of all rows: origin times `width` plus word, in ascending order, and the probability of each."""
     heads, at = [], 0
     while at < len(numbers):
         heads.append(at)
@@ -230,13 +230,13 @@ def _cells(numbers: Array, width: int) -> tuple[Array, Array]:
 
 
 def _partition(positions: Array, length: int, origins: int, tension: float) -> Array:
-    """The sum over all origins of what decays with the distance from the diagonal: two geometric series `[R]`.
+    """Sum the decay with the distance from the diagonal over all origins, as two geometric series `[R]`.
 
     Args:
-        positions: of the words, from 1 `[R]`.
+        positions: positions of the words, from 1 `[R]`.
         length: number of words in their sentence, J.
         origins: number of words that they may come from, I.
-        tension: as learned.
+        tension: as trained.
     """
     below = np.floor(positions * origins / length)  # origins at or before the diagonal
     ratio = np.exp(-tension / origins)

@@ -1,4 +1,4 @@
-"""GIZA++ (Och and Ney 2003), or MGIZA, its version for several threads: from text to links by IBM model 4."""
+"""GIZA++ (Och and Ney 2003), or MGIZA, its multi-threaded version: from text to links by IBM model 4."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _OPTIONS = (
     *("-m1", "5", "-m2", "0", "-mh", "5", "-m3", "3", "-m4", "3"),
     *("-p0", "0.999", "-nsmooth", "4", "-model4smoothfactor", "0.4", "-nodumps", "1", "-onlyaldumps", "1"),
 )
-"""Five iterations of IBM model 1 and of the HMM, three of models 3 and 4, and what Moses sets besides."""
+"""Five iterations of IBM model 1 and of the HMM, three of models 3 and 4, and the other settings of Moses."""
 
 
 def find_giza() -> Callable[[Job], Files]:
-    """What aligns with MGIZA's programs on PATH, or else with those of GIZA++.
+    """Return the function that aligns with MGIZA's programs on PATH, or else with those of GIZA++.
 
     Raises:
-        ModuleNotFoundError: neither's programs are on PATH.
+        ModuleNotFoundError: the programs of neither are on PATH.
     """
     alternatives = (("mgiza", "mkcls", "snt2cooc"), ("GIZA++", "mkcls", "snt2cooc.out"))
     for names in alternatives:
@@ -32,7 +32,7 @@ def find_giza() -> Callable[[Job], Files]:
 
 
 def _giza(giza: str, mkcls: str, snt2cooc: str, job: Job) -> Files:
-    """Make vocabularies, word classes and co-occurrences, and train and align, both directions side by side."""
+    """Make vocabularies, word classes and co-occurrences, then train and align both directions in parallel."""
     multi = Path(giza).name == "mgiza"
     vocabularies = [_vocabulary(path) for path in job.text]
     classes = [
@@ -73,7 +73,7 @@ def _vocabulary(path: Path) -> Path:
 
 
 def _collect(path: Path, reverse: bool) -> None:
-    """Write the links of all of MGIZA's parts in the order of the text; the last ones of a pair that comes twice."""
+    """Write the links of all of MGIZA's parts in the order of the text; of a duplicate pair the last ones."""
     lines: dict[int, str] = {}
     for part in sorted(path.parent.glob(f"{path.name}.giza.A3.final*")):
         try:

@@ -1,4 +1,4 @@
-"""Running other programs on numbered text: what the statistical aligners have in common."""
+"""Run external programs on numbered text, as all statistical aligners need it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 Files = tuple[Path, Path]
-"""Source and target text, or links of the forward and of the reverse direction: a line for a pair."""
+"""Source and target text, or links of the forward and of the reverse direction: one line per pair."""
 
 
 class Job(NamedTuple):
-    """What a tool has to do: train on a text, then align `test` with what it learned, or else the text itself.
+    """The task of a tool: train on a text, then align `test` with the trained model, or else the text itself.
 
     The links of the first `skip` lines of the text are not needed.
     """
@@ -32,23 +32,23 @@ Command = Sequence[str | Path]
 """A program and its arguments."""
 
 _POLL = 0.02
-"""Seconds between two looks at whether programs have ended."""
+"""Seconds between two checks whether programs have ended."""
 
 
 def run_program(tool: str, command: Command, job: Job, output: Path | None = None) -> str:
-    """Run a program in the job's folder, with its stdout written to a file or thrown away.
+    """Run a program in the job's folder, with its stdout written to a file or discarded.
 
     Args:
-        tool: what to call it in errors.
-        command: what to run.
+        tool: name of the tool in errors.
+        command: the program and its arguments.
         job: gives the folder and the number of threads.
-        output: gets its stdout; None for none.
+        output: file for its stdout; None to discard it.
 
     Returns:
-        What it wrote to stderr.
+        Its stderr.
 
     Raises:
-        ValueError: the program failed; says how, with the last lines of its stderr.
+        ValueError: the program failed; the message has its exit code and the last lines of its stderr.
     """
     return run_side_by_side(tool, [command], job, [output])[0]
 
@@ -94,12 +94,12 @@ def _read(log: Path) -> str:
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """Let no program outlive the one that started it."""
+    """Kill a program, so that it does not outlive this process."""
     program.kill()
     program.wait()
 
 
 def find_program(name: str) -> str | None:
-    """The absolute path of a program, which will run in another folder; None if it is not on PATH."""
+    """Return the absolute path of a program, which will run in another folder; None if it is not on PATH."""
     path = shutil.which(name)
     return path and os.path.abspath(path)

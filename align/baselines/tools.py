@@ -1,7 +1,7 @@
-"""Statistical word aligners behind one function: fast_align, eflomal, and GIZA++ or MGIZA.
+"""Run statistical word aligners through one function: fast_align, eflomal, and GIZA++ or MGIZA.
 
-The tools get numbers in place of words, so that no word can be taken for a separator, be cut or be too long, and shift
-the indices after it. They only look at which words are the same: numbers change what they learn by no more than the
+The tools get numbers instead of words, so that no word can be mistaken for a separator, be cut or be too long, and
+shift the indices after it. They only compare words for equality: numbers change what they learn by no more than the
 rounding of sums in another order.
 """
 
@@ -32,10 +32,10 @@ class Tool(NamedTuple):
     """A statistical aligner.
 
     Attributes:
-        find: looks for it on this computer; returns the function that does a job with it.
-        max_words: pairs with a longer side are left out.
-        max_ratio: so are pairs with a side longer than this times the other.
-        lower: whether it puts words into lower case.
+        find: looks for it on this computer, and returns the function that runs a job with it.
+        max_words: maximum number of words on a side; longer pairs are skipped.
+        max_ratio: maximum ratio of the sides' lengths; other pairs are skipped.
+        lower: whether it lower-cases words.
         separate: whether it can align a text that it was not trained on.
     """
 
@@ -47,7 +47,7 @@ class Tool(NamedTuple):
 
 
 class _Numbers(dict[str, int]):
-    """A number for every word, in the order of appearance; from 2, since GIZA++ reserves 0 and 1."""
+    """Numbers words in order of appearance; from 2, since GIZA++ reserves 0 and 1."""
 
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self) + 2
@@ -58,10 +58,10 @@ class Run(NamedTuple):
     """A run of a tool.
 
     Attributes:
-        trained: number of pairs in the text that it was trained on, including those that it could not take.
+        trained: number of pairs in the text that it was trained on, including skipped ones.
         links: for each pair to align, in order, forward links, where each target word has at most one source word,
-            and reverse links, where each source word has at most one target word; all as (source, target). Where the
-            tool aligned pieces, that holds of pieces, and a word has as many links as its pieces have. They can be
+            and reverse links, where each source word has at most one target word; all as (source, target). If the tool
+            aligned pieces, this holds for pieces, and a word has as many links as its pieces have. They can be
             read once, and only while the run is open: its files are temporary.
     """
 
@@ -81,7 +81,7 @@ def align_with(
     """Align pairs with a statistical tool, in both directions; see `open_run`.
 
     Returns:
-        The links of the run. The tool runs when the first ones are asked for.
+        The links of the run. The tool runs when the first ones are requested.
     """
     check_use(tool, train is not None, append)
 
@@ -104,21 +104,21 @@ def open_run(
 ) -> Iterator[Run]:
     """Run a statistical tool on pairs, in both directions, and read its links.
 
-    Pairs that a tool cannot take get no links: blank pairs, and with a warning those that are too long for it. Too
-    long is a side of more than 1,023 words for eflomal, of more than 100 words or nine times the other side for GIZA++,
-    and of more than 32,766 words for fast_align; where pairs are cut, these are pieces.
+    Pairs that a tool cannot take get no links: blank pairs, and, with a warning, those that are too long for it. The
+    limits are 1,023 words a side for eflomal, 100 words and nine times the other side for GIZA++, and 32,766 words for
+    fast_align; if pairs are split, these are pieces.
 
     With one thread fast_align's links are the same every time; it is hardly faster with more. eflomal takes no seed:
     its links differ a little from run to run.
 
     Args:
         tool: a key of TOOLS.
-        pairs: what to align; read once, and kept in temporary files.
-        train: what to train on; without it, the pairs themselves.
+        pairs: pairs to align; read once, and stored in temporary files.
+        train: text to train on; None to train on the pairs themselves.
         append: train on both, as published results on small test sets do; else on `train` alone.
-        threads: how many the tool may use.
-        cut: cuts each pair, those to train on too, into the pieces that the tool gets in place of words, such as
-            `Recorder.encode`. Each direction's links are then brought back to words.
+        threads: maximum number of threads.
+        cut: splits each pair, also those to train on, into the pieces that the tool gets instead of words, e.g.
+            `Recorder.encode`. Each direction's links are then converted to words.
 
     Raises:
         ModuleNotFoundError: the tool is not installed.
@@ -154,8 +154,8 @@ def check_use(tool: str, train: bool, append: bool) -> None:
 
     Args:
         tool: a key of TOOLS.
-        train: whether there is a text to train on.
-        append: whether the pairs are to be appended to it.
+        train: whether there is a separate text to train on.
+        append: whether the pairs are appended to it.
 
     Raises:
         ModuleNotFoundError: the tool is not installed.
@@ -172,15 +172,15 @@ def check_use(tool: str, train: bool, append: bool) -> None:
 
 
 def lower_case(pair: Pair) -> Pair:
-    """The same pair in lower case: these tools rely on counts of words, which capitals would split."""
+    """Return a pair in lower case: these tools rely on counts of words, which capitals would split."""
     return Pair(tuple(map(str.lower, pair.source)), tuple(map(str.lower, pair.target)), pair.id)
 
 
 def describe_tool(tool: str) -> str:
-    """The tool, its package and its version, for signatures: `fast_align:systran-align-3.5.0`.
+    """Return the tool, its package and its version, for signatures: `fast_align:systran-align-3.5.0`.
 
     Raises:
-        ModuleNotFoundError: it is not installed.
+        ModuleNotFoundError: the tool is not installed.
     """
     do_job = TOOLS[tool].find()
     path = str(do_job.args[0]) if isinstance(do_job, partial) else ""
@@ -190,10 +190,10 @@ def describe_tool(tool: str) -> str:
 
 
 def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbers, _Numbers], unit: str) -> array[int]:
-    """Add the pairs that a tool can take to its files, in numbers.
+    """Append the pairs that a tool can take to its files, as numbers.
 
     Returns:
-        Line number, source words and target words of each pair, one after the other; no words where it was left out.
+        Line number, source words and target words of each pair, one after the other; 0 words for a skipped pair.
     """
     limits = TOOLS[tool]
     shapes = array("q")
@@ -220,12 +220,12 @@ def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbe
 
 
 def _taken(shapes: array[int]) -> int:
-    """How many pairs were not left out, by what `_write` returns."""
+    """Count the pairs that were not skipped, from the result of `_write`."""
     return sum(1 for words in shapes[1::3] if words)
 
 
 def _read(tool: str, files: Files, skip: int, shapes: array[int]) -> Iterator[tuple[Links, Links]]:
-    """The links of both directions, checked; the first `skip` lines, which are of the training text, are left out."""
+    """Read and check the links of both directions, without the first `skip` lines, which are of the training text."""
     expected = skip + _taken(shapes)
     for path in files:
         with open(path) as stream:
@@ -251,7 +251,7 @@ def _read(tool: str, files: Files, skip: int, shapes: array[int]) -> Iterator[tu
 
 
 def _find_fast_align() -> Callable[[Job], Files]:
-    """What aligns with fast_align; imported late, because the reader of the library's tables needs numpy."""
+    """Return the function that aligns with fast_align; its module is imported late, because it needs numpy."""
     from align.baselines.fast_align import find_fast_align
 
     return find_fast_align()

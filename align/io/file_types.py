@@ -25,17 +25,17 @@ def _matches(pattern: bytes) -> Callable[[bytes], bool]:
 
 
 def _is_utf16(mark: bytes, zeros: int) -> Callable[[bytes], bool]:
-    """Recognise a byte order mark, or zeros in every second byte only: spaces and ends of lines have them there."""
+    """Return a test for a byte order mark, or for zeros in every second byte only, as spaces and line ends have."""
 
     def test(head: bytes) -> bool:
-        count, others = head[zeros::2].count(0), head[1 - zeros :: 2].count(0)
-        return head.startswith(mark) or (not others and count >= max(8, len(head) // 20))
+        count, other_zeros = head[zeros::2].count(0), head[1 - zeros :: 2].count(0)
+        return head.startswith(mark) or (not other_zeros and count >= max(8, len(head) // 20))
 
     return test
 
 
 def _is_binary(*beginnings: bytes) -> Callable[[bytes], bool]:
-    """Recognise a beginning of which what follows is no text: it is not UTF-8 or has control characters."""
+    """Return a test for these first bytes, followed by data that is not UTF-8 or has control characters."""
 
     def test(head: bytes) -> bool:
         if not head.startswith(beginnings):

@@ -19,13 +19,13 @@ from align.core.types import Choice
 from align.io.signature import read_choice
 
 BLOCK = 1 << 20
-"""Bytes that are digested at a time."""
+"""Bytes that are hashed at a time."""
 
 MAX_NAMED = 8
-"""Differences between two runs that a message names."""
+"""Maximum number of differences between two runs in a message."""
 
 MAX_RECORD = 1_000_000
-"""Bytes that are read of a record; no record has as many."""
+"""Maximum number of bytes read from a record; no record is as large."""
 
 Stamp: TypeAlias = "Sequence[str | int] | None"
 """Name, size in bytes and time of change in nanoseconds of an input file; None for stdin and pipes."""
@@ -38,8 +38,8 @@ def digest_of(file: str | Path | Any, digest: Any = None) -> str:
     """Return the digest of a file as hexadecimal digits.
 
     Args:
-        file: its path, or a binary stream that is read to its end.
-        digest: the hash object to add the bytes to; None for a new BLAKE2b of 32 bytes.
+        file: path, or a binary stream that is read to its end.
+        digest: the hash object to update; None for a new BLAKE2b of 32 bytes.
 
     Raises:
         OSError: the file cannot be read.
@@ -56,10 +56,10 @@ def digest_of(file: str | Path | Any, digest: Any = None) -> str:
 def lock(descriptor: int, *, shared: bool = False, wait: float | None = 0.0) -> bool:
     """Lock an open file for as long as it is open in this process or in one that inherits it.
 
-    File systems without locks accept everything.
+    On file systems without locks this always succeeds.
 
     Args:
-        descriptor: of the file.
+        descriptor: descriptor of the file.
         shared: whether others may hold the lock too, if theirs is shared.
         wait: seconds to wait for another process; None without limit.
 
@@ -104,12 +104,12 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Run:
-    """What is run, the same for all files or blocks of it.
+    """The description of a run, the same for all of its files or blocks.
 
     Attributes:
-        settings: what the results depend on besides the input, by name.
+        settings: what the results depend on apart from the input, by name.
         choices: where each direction is read.
-        signature: of the settings at these choices; empty where each result has its own.
+        signature: signature of the settings at these choices; empty if each result has its own.
     """
 
     settings: Mapping[str, Any]
@@ -118,10 +118,10 @@ class Run:
 
     @classmethod
     def of(cls, content: Any) -> Run:
-        """Check the content of a JSON file.
+        """Return a run from the content of a JSON file.
 
         Raises:
-            ValueError: it does not describe a run.
+            ValueError: the content does not describe a run.
         """
         try:
             run = cls(content["settings"], tuple(map(read_choice, content["choices"])), content["signature"])
@@ -134,13 +134,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Record:
-    """Finished work.
+    """The record of finished work.
 
     Attributes:
-        run: what the output depends on besides the input, by name.
+        run: what the output depends on apart from the input, by name.
         inputs: stamps of the input files, taken before they were read.
-        digest: of the input.
-        rows: of the input.
+        digest: digest of the input.
+        rows: number of input rows.
         counts: rows without links, by reason.
         outputs: the files that were written.
     """
@@ -154,10 +154,10 @@ class Record:
 
     @classmethod
     def of(cls, content: Any) -> Record:
-        """Check the content of a JSON file.
+        """Return a record from the content of a JSON file.
 
         Raises:
-            ValueError: it is not a record.
+            ValueError: the content is not a record.
         """
         if not isinstance(content, dict) or content.keys() != {field.name for field in fields(cls)}:
             raise ValueError("not a record")
@@ -221,7 +221,7 @@ def differences(before: Mapping[str, Any], run: Mapping[str, Any]) -> str:
 
 
 def _parts_that_differ(was: Any, now: Any) -> tuple[Any, Any]:
-    """Return the parts of two signatures that are not in the other one, and other values as they are."""
+    """Return the parts of two signatures that are not in the other one, and other values unchanged."""
     if not (isinstance(was, str) and isinstance(now, str) and "|" in was and "|" in now):
         return was, now
     before, after = Counter(was.split("|")), Counter(now.split("|"))

@@ -31,7 +31,7 @@ class NamedFile(io.FileIO):
 
     Args:
         file: a descriptor, or a path.
-        shown: the file's name in errors.
+        shown: name of the file in errors.
         closefd: whether closing this closes the descriptor.
     """
 
@@ -48,7 +48,7 @@ class NamedFile(io.FileIO):
             return super().write(data)
 
     def drop(self) -> None:
-        """Write nothing more, not even what is still buffered above."""
+        """Discard all further bytes, including those still buffered above."""
         self._dropped = True
 
     def sync(self) -> None:
@@ -89,7 +89,7 @@ def existing_mode(path: str) -> int | None:
 
 
 def beside(target: str, prefix: str, suffix: str) -> str:
-    """Return a name for a file that belongs to another one in its folder, as long as the file system allows."""
+    """Return a name next to a file for another one that belongs to it, as long as the file system allows."""
     folder, name = os.path.split(target)
     if len(os.fsencode(prefix + name + suffix)) > longest_name(folder):
         name = f"{name[:20]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
@@ -105,19 +105,19 @@ def longest_name(folder: str) -> int:
 
 
 def link_target(path: str) -> str:
-    """Return the file that a link leads to, so that the link stays, and any other name as it is."""
+    """Return the file that a symbolic link leads to, so that the link is preserved, and any other name unchanged."""
     return os.path.realpath(path) if os.path.islink(path) else path
 
 
 def open_locked(part: str, shown: str) -> int:
-    """Open and lock a file to write a result to; it may hold what an interrupted run has left.
+    """Open and lock a file to write a result to; it may contain the output of an interrupted run.
 
     Args:
-        part: the file; it is made if missing.
-        shown: the result's name in errors.
+        part: the file; it is created if missing.
+        shown: name of the result in errors.
 
     Raises:
-        OSError: it cannot be written, is not an ordinary file of the user's own, or another run has it.
+        OSError: the file cannot be written, is not a regular file of the user's, or is locked by another run.
     """
     while True:
         descriptor = open_own(part, shown)
@@ -130,14 +130,14 @@ def open_locked(part: str, shown: str) -> int:
 
 
 def unlink_own(file: io.FileIO, part: str) -> None:
-    """Remove a part file, unless it has become the result, or another run's, in the meantime."""
+    """Remove a part file, unless it has become the result or another run's file in the meantime."""
     with contextlib.suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(file.fileno()), os.lstat(part)):
             os.unlink(part)
 
 
 def open_own(part: str, shown: str) -> int:
-    """Open a new file, or an ordinary one of the user's own, to read and write; see `open_locked`."""
+    """Open a new file, or an existing regular file of the user's, for reading and writing; see `open_locked`."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         try:
@@ -149,8 +149,8 @@ def open_own(part: str, shown: str) -> int:
             descriptor = os.open(part, flags)
         except FileNotFoundError:  # of a run that has just ended
             continue
-        about = os.fstat(descriptor)
-        if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_nlink < 2:
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink < 2:
             return descriptor
         os.close(descriptor)
         raise OSError(errno.EEXIST, "is in the way: remove it", part)
@@ -158,7 +158,7 @@ def open_own(part: str, shown: str) -> int:
 
 @contextmanager
 def packed(path: str, raw: BinaryIO) -> Iterator[BinaryIO]:
-    """Return a stream that writes into another one, packed if the file's name says so."""
+    """Open a stream that writes into another one, compressed if the file's name ends in .gz or .xz."""
     pack = next((pack for suffix, pack in PACKERS.items() if path.endswith(suffix)), None)
     if pack is None:
         yield raw
@@ -175,14 +175,14 @@ def whole(
     mode: int | None,
     pack: Callable[[str, BinaryIO], AbstractContextManager[BinaryIO]] = packed,
 ) -> Iterator[BinaryIO]:
-    """Return a stream into a file that gets its name when all is written, and is removed on an error.
+    """Open a stream into a file that gets its final name once it is complete, and is removed on an error.
 
     Args:
-        file: open and locked; see `open_locked`. What is in it goes.
-        part: its name for now.
-        target: the name that it gets.
+        file: open and locked; see `open_locked`. Its content is discarded.
+        part: its temporary name.
+        target: its final name.
         mode: see `existing_mode`.
-        pack: packs as the name that errors show says.
+        pack: compresses according to the name that errors show.
     """
     with io.BufferedWriter(file) as raw:
         try:
@@ -198,7 +198,7 @@ def whole(
 
 
 def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> None:
-    """Give a complete file its name, and the permissions of what it replaces, or else those of any new file."""
+    """Give a complete file its final name, and the permissions of the file it replaces, or those of any new file."""
     file.sync()
     mask = os.umask(0)
     os.umask(mask)
@@ -209,12 +209,12 @@ def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> N
 
 @contextmanager
 def open_output(path: str | None) -> Iterator[BinaryIO]:
-    """Open stdout, or a file (packed if named .gz or .xz) that appears only when it is complete.
+    """Open stdout, or a file (compressed if named .gz or .xz) that appears only when it is complete.
 
-    What a killed run leaves beside the file is overwritten by the next one.
+    The next run overwrites the temporary file of a killed one.
 
     Raises:
-        OSError: it cannot be written, or the disk is full; names the file.
+        OSError: the output cannot be written, or the disk is full; names the file.
     """
     if path is None or path == "-":
         if sys.stdout is None:

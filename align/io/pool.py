@@ -30,7 +30,7 @@ METHOD = "fork" if sys.platform == "linux" else "spawn"
 """How a process is started: a forked one shares the memory of the models, a spawned one loads them again."""
 
 AT_ONCE = 2
-"""Jobs that a worker has at a time by default, so that it never waits for the next one."""
+"""Jobs that a worker holds at a time by default, so that it never waits for the next one."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -50,7 +50,7 @@ class QueuedJob(Job):
 
 @dataclass(eq=False)
 class _Worker:
-    """A process, the parent's end of its connection, and the jobs that it has, in order."""
+    """A process, the parent's end of its connection, and its jobs in order."""
 
     process: BaseProcess
     connection: Connection
@@ -58,14 +58,14 @@ class _Worker:
 
 
 class Workers(Pool):
-    """Run tasks in this process or, after `share`, in worker processes, which end with the context.
+    """Runs tasks in this process or, after `share`, in worker processes, which end with the context.
 
     Args:
-        count: of worker processes.
-        tasks: by name; those named first are done first.
-        on_batch: receives what tasks report of their progress.
-        at_once: jobs that a worker has at a time.
-        attempts: workers that may begin a job: where one dies, the next one repeats its jobs.
+        count: number of worker processes.
+        tasks: by name, in order of priority.
+        on_batch: receives the progress reports of tasks.
+        at_once: jobs that a worker holds at a time.
+        attempts: number of workers that may start a job: if one dies, the next one repeats its jobs.
         method: how processes are started; None for `METHOD`.
 
     Attributes:
@@ -103,12 +103,12 @@ class Workers(Pool):
             worker.connection.close()
 
     def share(self, least: int = 2) -> None:
-        """Run all further jobs in worker processes, if there are to be at least so many."""
+        """Run all further jobs in worker processes, if there are at least `least` of them."""
         self.shared = self._count >= least
 
     @property
     def busy(self) -> bool:
-        """Whether all workers have enough jobs; this process alone is always busy."""
+        """Tell whether all workers have enough jobs; this process alone is always busy."""
         unfinished = len(self._backlog) + sum(len(worker.jobs) for worker in self._workers)
         return not self.shared or unfinished >= self.max_buffers
 
@@ -145,7 +145,7 @@ class Workers(Pool):
         self.hear_done(timeout)
 
     def hear_done(self, timeout: float | None = None) -> list[QueuedJob]:
-        """Wait until a worker reports something, but at most so many seconds; return the jobs that are done.
+        """Wait until a worker reports something or the timeout in seconds expires, and return the finished jobs.
 
         Raises:
             ChildProcessError: a worker has died, and its jobs are not to be repeated.
@@ -155,18 +155,18 @@ class Workers(Pool):
         for connection in wait(list(at_work), timeout):
             worker = at_work[connection]  # type: ignore[index]
             try:
-                what, value = worker.connection.recv()
+                status, value = worker.connection.recv()
             except (EOFError, OSError):
                 finished += self._replace(worker)
                 continue
-            if what == "batch":
+            if status == "batch":
                 if self._on_batch:
                     self._on_batch(value)
                 continue
             job = worker.jobs.popleft()
             job.done = True
             finished.append(job)
-            if what == "failed":
+            if status == "failed":
                 job.error = value
             else:
                 job.outcomes = value
@@ -224,7 +224,7 @@ class Workers(Pool):
 
 
 def processes(count: int) -> OpenPool:
-    """Return what opens a pool of this number of worker processes; 1 is this process."""
+    """Return a function that opens a pool of this number of worker processes; 1 is this process."""
     return partial(Workers, count)
 
 
@@ -249,8 +249,8 @@ def _begin_worker(inherited: Sequence[Connection]) -> None:
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    for other in inherited:
-        other.close()
+    for connection in inherited:
+        connection.close()
     torch.set_num_threads(1)
     gc.freeze()  # collecting the parent's objects would copy their memory
 

@@ -1,4 +1,4 @@
-"""Control this process and the Python processes that it starts: signals, memory, CPU quota, module path, end."""
+"""Control this process and the Python processes that it starts: signals, memory, CPU quota, module path and exit."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def announced_end(message: str) -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """End this process, and all that it forks, as soon as its parent has ended, even if that was killed.
+    """End this process, and all processes that it forks, as soon as its parent has ended, even if that was killed.
 
-    The stdin must be a pipe whose other end only the parent holds and to which nobody writes.
+    The stdin must be a pipe whose other end only the parent holds and to which nothing is written.
     """
     pipe = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -153,7 +153,7 @@ def keep_freed_memory() -> None:
 
 
 _QUOTA_FILES = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
-"""Files with a quota and its period in microseconds: of control groups version 2, and of version 1."""
+"""Files with a quota and its period in microseconds, of control groups version 2 and version 1."""
 
 
 def cpu_quota(groups: Path = Path("/sys/fs/cgroup")) -> int | None:

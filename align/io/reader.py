@@ -1,4 +1,4 @@
-"""Read files and stdin as numbered sentence pairs, one at a time however long the input.
+"""Read files and stdin as numbered sentence pairs, one at a time regardless of the input's length.
 
 Lines end at `\\n` only, words at ASCII space or TAB only: Python's own `split` also cuts at U+00A0, U+2028
 and others, which would shift every index after them.
@@ -30,11 +30,11 @@ from align.core.types import Pair, TextWarning
 from align.io.file_types import recognise_file
 
 BLOCK = 1 << 16
-"""Bytes of a packed file that are read at a time."""
+"""Bytes of a compressed file that are read at a time."""
 
 
 class _XzStreams(io.RawIOBase):
-    """Unpacks one `.xz` stream after the other: `lzma.open` ends without an error at a damaged one."""
+    """Decompresses consecutive `.xz` streams: `lzma.open` ends without an error at a damaged one."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw, self._decoder = raw, lzma.LZMADecompressor()
@@ -43,7 +43,7 @@ class _XzStreams(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer, or a part of it; 0 bytes are the end of the file.
+        """Fill a buffer, or a part of it; return 0 at the end of the file.
 
         Raises:
             LZMAError, EOFError: the file is damaged.
@@ -75,25 +75,25 @@ def _open_xz(raw: BinaryIO, mode: str) -> BinaryIO:
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": _open_xz}
 
 OnBad: TypeAlias = Callable[[LineError], None]
-"""Receives the error of a line that cannot be read: raises it, or returns to have a blank line in its place."""
+"""Handler for the error of an unreadable line: raises it, or returns to replace the line by a blank one."""
 
 
 def stop_at(error: LineError) -> None:
-    """Stop at every bad line."""
+    """Raise on the first bad line."""
     raise error
 
 
 class BadLines:
-    """The policy for lines that cannot be read: stop at the first one, or note each and read a blank line.
+    """The policy for unreadable lines: raise on the first one, or note each and replace it by a blank line.
 
     Args:
-        blank: whether to read blank lines in their place.
+        blank: whether to replace them by blank lines.
 
     Attributes:
-        blank: the same.
-        errors: of the noted lines, by number, until the writer removes them.
-        count: of the noted lines.
-        on_blank: receives each noted error and what its line holds.
+        blank: as the argument.
+        errors: errors of the noted lines, by line number, until the writer removes them.
+        count: number of noted lines.
+        on_blank: callback that receives each noted error and the content of its line.
     """
 
     def __init__(self, blank: bool) -> None:
@@ -102,12 +102,12 @@ class BadLines:
         self.on_blank: Callable[[LineError, Any], object] | None = None
 
     def __call__(self, error: LineError, number: int = 0, raw: Any = None) -> None:
-        """Stop at a line, or note it.
+        """Raise the error of a line, or note it.
 
         Args:
             error: why the line cannot be read.
-            number: of the line in all of the input; 0 for that in the error.
-            raw: what the line holds.
+            number: line number in the whole input; 0 for that in the error.
+            raw: content of the line.
 
         Raises:
             LineError: the policy is to stop.
@@ -134,11 +134,11 @@ class BadLines:
 
 @contextmanager
 def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes: `.gz` and `.xz` are unpacked, `-` is stdin.
+    """Open a file for reading bytes: `.gz` and `.xz` are decompressed, `-` is stdin.
 
     Args:
-        name: of the file.
-        on_open: is given the file itself, packed as it is.
+        name: path of the file.
+        on_open: callback that receives the raw file, before decompression.
 
     Raises:
         OSError: the file cannot be opened.
@@ -161,13 +161,13 @@ def read_lines(
 
     Args:
         stream: binary lines.
-        name: what to call the file in errors.
-        on_bad: is told of lines that are not UTF-8.
+        name: name of the file in errors.
+        on_bad: handler for lines that are not UTF-8.
         json_lines: whether JSON lines are accepted.
 
     Raises:
         LineError: a line is not UTF-8; names the file and the line.
-        DataError: the file is of a type that is not text; packed data is damaged, or the disk fails; names the file
+        DataError: the file is of a type that is not text, compressed data is damaged, or the disk fails; names the file
             and the line.
     """
     number = 0
@@ -185,21 +185,21 @@ def read_lines(
 
 
 def _decode(raw: bytes, name: str, number: int, on_bad: OnBad) -> str:
-    """A line as text; nothing for one that is not UTF-8, if that may pass."""
+    """Decode a line; return "" for one that is not UTF-8, if the handler permits it."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        what = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
+        message = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
     remedy = Remedy("convert the file, for example with iconv")
-    on_bad(LineError(what, "not UTF-8", file=name, line=number, remedy=remedy))
+    on_bad(LineError(message, "not UTF-8", file=name, line=number, remedy=remedy))
     return ""
 
 
 class SideSplitter:
-    """Splits the lines of one file into source and target, all of them at the separator that the first of them has.
+    """Splits the lines of one file into source and target, all at the separator of the first line that has one.
 
     Attributes:
-        separator: `|||` or TAB; None before a line with one of them.
+        separator: `|||` or TAB; None before the first line with a separator.
     """
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ class SideSplitter:
         """Split a line; a line of spaces has two blank sides.
 
         Raises:
-            ValueError: the line has no separator, not that of the lines before, or more than one.
+            ValueError: the line has no separator, another one than previous lines, or more than one.
         """
         if not line.strip(" \t"):
             return "", ""
@@ -223,24 +223,24 @@ class SideSplitter:
                 raise ValueError("a TAB in it, where ||| is between source and target")
             raise ValueError("both ||| and TAB, of which one has to be the separator")
         separator = "|||" if len(by_bars) > 1 else "\t" if len(by_tab) > 1 else None
-        shown = {"|||": "|||", "\t": "TAB"}
+        labels = {"|||": "|||", "\t": "TAB"}
         if not separator:
             raise ValueError("no ||| and no TAB between source and target")
         if self.separator and separator != self.separator:
-            what = f"{shown[separator]} between source and target, where the lines before have {shown[self.separator]}"
-            raise ValueError(what)
+            before = labels[self.separator]
+            raise ValueError(f"{labels[separator]} between source and target, where the lines before have {before}")
         sides = line.split(separator)
         if len(sides) != 2:
-            raise ValueError(f"{len(sides)} fields between {shown[separator]}, where source and target make 2")
+            raise ValueError(f"{len(sides)} fields between {labels[separator]}, where source and target make 2")
         self.separator = separator
         return sides[0], sides[1]
 
 
 def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
-    """Some columns of a line, which is cut at each TAB; a line of spaces and TABs has blank ones.
+    """Return selected columns of a TAB-separated line; a line of spaces and TABs has blank ones.
 
     Raises:
-        ValueError: the line has too few.
+        ValueError: the line has too few columns.
     """
     if not line.strip(" \t"):
         return ("",) * len(columns)
@@ -254,12 +254,12 @@ Split: TypeAlias = Callable[[str], tuple[str, ...]]
 
 
 def _split(line: str, split: Split, name: str, number: int, on_bad: OnBad) -> tuple[str, ...]:
-    """The fields of a line; two blank ones if it has not got them and that may pass."""
+    """Return the fields of a line; two blank ones if they are missing and the handler permits it."""
     try:
         return split(line)
     except ValueError as error:
-        what = str(error)
-    on_bad(LineError(what, "wrong fields", file=name, line=number))
+        message = str(error)
+    on_bad(LineError(message, "wrong fields", file=name, line=number))
     return "", ""
 
 
@@ -270,19 +270,19 @@ def read_bitext(
     on_bad: OnBad = stop_at,
     make: MakePair = make_pair,
 ) -> Iterator[Pair]:
-    """Pairs of a file that holds `source ||| target` or `source TAB target`, or two columns among others.
+    """Read pairs from lines `source ||| target` or `source TAB target`, or from two of several columns.
 
-    The first line that has `|||` or TAB decides which of them all lines have.
+    The first line that has `|||` or TAB sets the separator of all lines.
 
     Args:
-        lines: of the file.
-        name: what to call it in errors.
-        columns: those of source and target, from 1, between TABs; None for lines of nothing but the two.
-        on_bad: is told of lines that are neither.
-        make: makes a pair of its two sides.
+        lines: lines of the file.
+        name: name of the file in errors.
+        columns: columns of source and target, from 1, between TABs; None for lines that hold only these two.
+        on_bad: handler for lines that cannot be split.
+        make: makes a pair from its two sides.
 
     Raises:
-        LineError: a line is neither; names the file and the line.
+        LineError: a line cannot be split; names the file and the line.
         DataError: without `columns`, the lines begin with a running number.
     """
     split: Split = partial(parse_columns, columns=columns) if columns else SideSplitter()
@@ -300,18 +300,18 @@ KEEP_AS_SOURCE = "`sed 's/\\t/ ||| /'` keeps them as source sentences"
 def refuse_numbers(
     rows: Iterable[tuple[str, ...]], names: Sequence[str], keep: str = KEEP_AS_WORDS
 ) -> Iterator[tuple[str, ...]]:
-    """Lines of one file or of several, side by side, unless the lines of a file begin with a running number and a TAB.
+    """Pass rows of one file or of several parallel files on, unless lines begin with a running number and a TAB.
 
     The first four lines that are not blank decide: their numbers are consecutive in two of them, or lines of two files
     begin with the same number, 0 or 1 in the first line or any in two lines.
 
     Args:
         rows: the lines of all files with the same number.
-        names: what to call the files in errors; further ones may hold anything.
-        keep: what to do if the numbers are text.
+        names: names of the files in errors; further columns may hold anything.
+        keep: advice if the numbers are text.
 
     Raises:
-        DataError: they do; names the file.
+        DataError: the lines are numbered; names the file.
 
     Warns:
         TextWarning: three lines in a row begin with a number and a TAB, and the numbers are not consecutive.
@@ -345,14 +345,14 @@ def refuse_numbers(
 
 
 def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """Lines of several files that belong together, line by line.
+    """Iterate over several files of equal length together, line by line.
 
     Args:
         files: lines of each, or what was read from each line.
-        names: what to call each in errors.
+        names: names of the files in errors.
 
     Raises:
-        DataError: the files differ in length; says how many lines two of them have.
+        DataError: the files differ in length; gives the number of lines of two of them.
     """
     streams = [iter(lines) for lines in files]
     for number, lines in enumerate(zip_longest(*streams), 1):
@@ -360,22 +360,22 @@ def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tu
             short, long = lines.index(None), next(n for n, line in enumerate(lines) if line is not None)
             counts = {short: number - 1, long: number + sum(1 for _ in streams[long])}
             (a, lines_a), (b, lines_b) = sorted(counts.items())
-            counts_told = f"{names[a]} has {plural(lines_a, 'line')}, {names[b]} has {lines_b:,}"
-            what = f"{counts_told}: line {number:,} has no other side"
-            raise DataError(what)
+            lengths = f"{names[a]} has {plural(lines_a, 'line')}, {names[b]} has {lines_b:,}"
+            message = f"{lengths}: line {number:,} has no other side"
+            raise DataError(message)
         yield lines
 
 
 def read_parallel(
     sources: Iterable[str], targets: Iterable[str], names: tuple[str, str], make: MakePair = make_pair
 ) -> Iterator[Pair]:
-    """Pairs of two files, line by line.
+    """Read pairs from two files, line by line.
 
     Args:
-        sources: lines of the one.
-        targets: lines of the other.
-        names: what to call the two in errors.
-        make: makes a pair of its two lines.
+        sources: lines of the source file.
+        targets: lines of the target file.
+        names: names of the two files in errors.
+        make: makes a pair from its two lines.
 
     Raises:
         DataError: the files differ in length, or their lines begin with a running number.
@@ -385,12 +385,12 @@ def read_parallel(
 
 
 def read_text(source: str, target: str, names: tuple[str, str] | None = None) -> list[Pair]:
-    """All pairs of two files, for what needs the whole text at once.
+    """Read all pairs of two files into a list.
 
     Args:
-        source: file of the source sentences; `.gz` and `.xz` are unpacked, `-` is stdin.
+        source: file of the source sentences; `.gz` and `.xz` are decompressed, `-` is stdin.
         target: file of their translations, line by line.
-        names: what to call the files in errors, if not by these names.
+        names: names of the files in errors, if different.
 
     Raises:
         OSError: a file cannot be opened.
@@ -405,32 +405,32 @@ def read_text(source: str, target: str, names: tuple[str, str] | None = None) ->
 def read_sources(
     lines: Iterable[str], name: str, column: int | None = None, on_bad: OnBad = stop_at, make: MakePair = make_pair
 ) -> Iterator[Pair]:
-    """Source sentences as pairs without a target; warns once where a line looks like both sides of a bitext.
+    """Read source sentences as pairs without a target; warn once about a line that looks like both sides of a bitext.
 
     Args:
-        lines: of the file.
-        name: what to call it in errors.
-        column: the one to read, from 1, between TABs; None for whole lines.
-        on_bad: is told of lines without that column.
-        make: makes a pair of a line and a blank one.
+        lines: lines of the file.
+        name: name of the file in errors.
+        column: the column to read, from 1, between TABs; None for whole lines.
+        on_bad: handler for lines without that column.
+        make: makes a pair from a line and a blank one.
 
     Raises:
         LineError: a line has no such column; names the file and the line.
         DataError: without `column`, the lines begin with a running number.
     """
-    warned = seen = False
+    warned = has_text = False
     split = partial(parse_columns, columns=(column,)) if column else None
     rows = ((line,) for line in lines)
     for number, (line,) in enumerate(rows if column else refuse_numbers(rows, (name,)), 1):
         text = _split(line, split, name, number, on_bad)[0] if split else line
         separator = "|||" if "|||" in text else ""
-        if not seen and not separator and len([side for side in text.split("\t") if side.strip()]) == 2:
+        if not has_text and not separator and len([side for side in text.split("\t") if side.strip()]) == 2:
             separator = "a TAB"  # in the first line, as in that of bitext
-        seen = seen or bool(text.strip(" \t"))
+        has_text = has_text or bool(text.strip(" \t"))
         if separator and not warned:
             reading = "word" if separator == "|||" else "space"
-            what = f"{separator} in it, where only source sentences are expected; it is read as a {reading}"
-            warnings.warn(f"{name}, line {number}: {what}", TextWarning, stacklevel=2)
+            warning = f"{separator} in it, where only source sentences are expected; it is read as a {reading}"
+            warnings.warn(f"{name}, line {number}: {warning}", TextWarning, stacklevel=2)
             warned = True
         yield make(text, "", number)
 
@@ -441,11 +441,12 @@ class Input:
 
     Attributes:
         files: their names; "-" is stdin.
-        parallel: whether there are two, one for each side.
+        parallel: whether there are two files, one for each side.
         one_side: whether they hold source sentences only.
-        columns: of source and target, or of the source alone, from 1, between TABs; none for lines of nothing else.
-        blank: whether lines that cannot be read become blank lines.
-        make: makes a pair of the lines of both sides.
+        columns: columns of source and target, or of the source alone, from 1, between TABs; empty for lines that hold
+            nothing else.
+        blank: whether unreadable lines become blank lines.
+        make: makes a pair from the lines of both sides.
     """
 
     files: tuple[str, ...]
@@ -457,21 +458,21 @@ class Input:
 
 
 def regular_file(file: str | TextIO | None) -> os.stat_result | None:
-    """Return the status of an ordinary file, by its name or open; None for anything else."""
+    """Return the status of a regular file, given by name or open; None for anything else."""
     try:
-        about = os.stat(file) if isinstance(file, str) else os.fstat(file.fileno()) if file else None
+        status = os.stat(file) if isinstance(file, str) else os.fstat(file.fileno()) if file else None
     except (OSError, ValueError):  # as for a stream without a file descriptor
         return None
-    return about if about and stat.S_ISREG(about.st_mode) else None
+    return status if status and stat.S_ISREG(status.st_mode) else None
 
 
 def name_shown(name: str) -> str:
-    """Return what messages call a file, without characters that would break the line."""
+    """Return the name of a file for messages, without characters that would break the line."""
     return "stdin" if name == "-" else printable(name)
 
 
 class Line(NamedTuple):
-    """Where a pair was read: what messages call its file, and the line in it, from 1."""
+    """Location of a pair: the name of its file in messages, and the line in it, from 1."""
 
     name: str
     number: int
@@ -484,18 +485,18 @@ class Text(Iterator[Pair]):
         source: the files, and how to read them.
 
     Attributes:
-        name: what messages call the input.
+        name: name of the input in messages.
         lines: number of pairs read so far.
-        bad: the policy for lines that cannot be read, and those that became blank.
+        bad: the policy for unreadable lines, and the lines that became blank.
 
     Raises:
         OSError: a file cannot be opened.
-        DataError: on reading: a line cannot be read, or packed data is damaged; names file and line.
+        DataError: on reading: a line cannot be read, or compressed data is damaged; names file and line.
     """
 
     def __init__(self, source: Input) -> None:
-        shown = list(map(name_shown, source.files))
-        self.name = "the input" if len(shown) > 1 and not source.parallel else " and ".join(shown)
+        names = list(map(name_shown, source.files))
+        self.name = "the input" if len(names) > 1 and not source.parallel else " and ".join(names)
         self.lines, self.bad = 0, BadLines(source.blank)
         self._input = source
         self._texts = [tuple(source.files)] if source.parallel else [(name,) for name in source.files]
@@ -515,12 +516,12 @@ class Text(Iterator[Pair]):
         self._pairs.close()
 
     def place(self, number: int) -> Line:
-        """Return where the pair of a number was read."""
+        """Return the file and the line of a pair, given its number."""
         file = bisect_left(self._starts, number) - 1
         return Line(self._names[file], number - self._starts[file])
 
     def placed(self, error: PairError) -> PairError:
-        """Return the error of a pair with its file and its line in that."""
+        """Return the error of a pair with the name of its file and its line in that file."""
         name, number = self.place(error.line)
         placed = error.in_file(name)
         placed.line = number
@@ -528,7 +529,7 @@ class Text(Iterator[Pair]):
 
     @property
     def expected(self) -> int | None:
-        """Estimate the number of lines by the bytes read so far; None if sizes are not known."""
+        """The number of lines, estimated from the bytes read so far; None if sizes are not known."""
         sizes = [size for size in self._sizes if size is not None]
         if not self.lines or len(sizes) < len(self._sizes):
             return None
@@ -541,16 +542,16 @@ class Text(Iterator[Pair]):
             self._starts.append(self.lines)
             with ExitStack() as stack:
                 stack.callback(self._closed)
-                shown = list(map(name_shown, files))
+                names = list(map(name_shown, files))
                 lines = [
                     read_lines(
-                        stack.enter_context(open_lines(file, self._opened)), show, self._refuse, json_lines=False
+                        stack.enter_context(open_lines(file, self._opened)), label, self._refuse, json_lines=False
                     )
-                    for file, show in zip(files, shown, strict=True)
+                    for file, label in zip(files, names, strict=True)
                 ]
                 pairs: Iterator[Pair]
                 if source.parallel:
-                    pairs = read_parallel(lines[0], lines[1], (shown[0], shown[1]), source.make)
+                    pairs = read_parallel(lines[0], lines[1], (names[0], names[1]), source.make)
                 elif source.one_side:
                     pairs = read_sources(lines[0], name, next(iter(source.columns), None), self._refuse, source.make)
                 else:
@@ -566,12 +567,12 @@ class Text(Iterator[Pair]):
         self._raw = None
 
     def _refuse(self, error: LineError) -> None:
-        """Stop at a line that cannot be read, or note it."""
+        """Raise on an unreadable line, or note it."""
         error.remedy = error.remedy or self._advise(error)
         self.bad(error, self._starts[-1] + error.line)
 
     def _advise(self, error: LineError) -> Remedy | None:
-        """Say what to do about a line without two fields, beside leaving it blank."""
+        """Return advice for a line without two fields, in addition to leaving it blank."""
         if len(self._texts) == 2 and error.line == 1 and not self._input.columns:
             sides = Argument("source", self._names[0]), Argument("target", self._names[1])
             return Remedy("is each file one side of the text? {} {}", sides)
@@ -595,12 +596,12 @@ def open_text(source: Input) -> closing[Text]:
 
 
 def _check_readable(name: str) -> None:
-    """Open a file and close it again, unless opening is more than that, as it is for a pipe."""
+    """Open a file and close it again, unless it is a pipe, for which opening has side effects."""
     if name != "-" and not stat.S_ISFIFO(os.stat(name).st_mode):
         open(name, "rb").close()
 
 
 def _size(name: str) -> int | None:
-    """Return the size of an ordinary file."""
+    """Return the size of a regular file."""
     about = regular_file(sys.stdin if name == "-" else name)
     return about.st_size if about else None

@@ -1,6 +1,6 @@
-"""Resume a run with one result: finished blocks of lines are kept in a folder beside it until they are joined.
+"""Resume a run with one result: finished blocks of lines are stored in a folder next to it until they are joined.
 
-`FILE.parts` holds `run.json`, which says what is run, and for each finished block its lines, `00001`, its list of bad
+`FILE.parts` holds `run.json`, which describes the run, and for each finished block its lines, `00001`, its list of bad
 lines, `00001.bad`, and its record, `00001.json`, which is written last. `FILE.run.json` is the record of the result: by
 it the same command, when repeated, recognises that nothing is left to do.
 """
@@ -46,7 +46,7 @@ class DigestedPairs:
 
     Attributes:
         lines: number of lines read so far.
-        every: the digest of each multiple of so many lines is kept until a later one is requested.
+        every: number of lines after which a digest is stored, until a later one is requested.
     """
 
     def __init__(self, pairs: Iterator[Pair]) -> None:
@@ -68,7 +68,7 @@ class DigestedPairs:
         return pair
 
     def digest_of(self, lines: int) -> str:
-        """Return the digest of the first lines, a multiple of `every`, and no fewer than the last time."""
+        """Return the digest of the first lines, a multiple of `every`, and no fewer than in the previous call."""
         while self._digests[0][0] < lines:
             self._digests.popleft()
         multiple, digest = self._digests[0]
@@ -82,20 +82,20 @@ class DigestedPairs:
 
 
 class Blocks:
-    """The blocks of a result in the making.
+    """The blocks of an unfinished result.
 
     Args:
         path: the result.
         lists: whether bad lines are listed.
 
     Attributes:
-        folder: where they are.
+        folder: the folder of the blocks.
         out: the file of the current block.
         listing: its list of bad lines, if there is one.
         size: lines of a block.
         lines: number of lines in finished blocks.
         counts: lines of the result so far, by reason for no links; the writer updates it.
-        choices: where each direction is read; empty before a finished block says so.
+        choices: where each direction is read; empty until a finished block records it.
 
     Raises:
         OSError: another file has the name of the folder, or the folder cannot be written.
@@ -121,7 +121,7 @@ class Blocks:
 
     @property
     def anew(self) -> str:
-        """What to do if the blocks are of no use, for messages."""
+        """Advice for messages if the blocks are unusable."""
         return anew(self.folder)
 
     def begin(self, settings: Mapping[str, Any], pairs: Iterator[Pair], name: str, buffer: int) -> Iterator[Pair]:
@@ -130,14 +130,14 @@ class Blocks:
         Args:
             settings: what the output depends on, by name; they must be the same each time.
             pairs: all of the input.
-            name: what to call it in messages.
+            name: name of the input in messages.
             buffer: lines that are aligned together.
 
         Returns:
-            The pairs that are left to align.
+            The remaining pairs to align.
 
         Raises:
-            ValueError: the blocks are damaged, or of another run or another input; says how to begin anew.
+            ValueError: the blocks are damaged, or of another run or another input; the message says how to start over.
         """
         self.size, self._settings, self._read = BUFFERS * buffer, settings, DigestedPairs(pairs)
         if self._run and self._has_blocks():
@@ -152,7 +152,7 @@ class Blocks:
         """Finish the current block if all of its lines are written.
 
         Args:
-            lines: written of the result.
+            lines: number of lines of the result written so far.
             choices: where each direction is read.
         """
         if lines % self.size:
@@ -174,7 +174,7 @@ class Blocks:
         """Write all blocks to the result, and return its record, which has no outputs yet.
 
         Args:
-            inputs: stamps of the files of the input.
+            inputs: stamps of the input files.
             files: to write to: the result, and the list of bad lines if there is one.
 
         Raises:
@@ -229,7 +229,7 @@ class Blocks:
         raise ValueError(f"{path} is none of ours, or damaged: {self.anew}")
 
     def _check(self, run: Run, name: str) -> None:
-        """Check that finished blocks are of these settings and this input, and whole."""
+        """Check that finished blocks are complete and belong to these settings and this input."""
         if changes := differences(run.settings, self._settings):
             raise ValueError(f"{self.folder} is of another run ({changes}): {self.anew}")
         digest = digest_of(self._path(RUN))
@@ -281,8 +281,8 @@ def open_blocks(path: str, inputs: Sequence[Stamp], listing: str | None = None) 
 
     Args:
         path: the result.
-        inputs: a stamp for each file of the input.
-        listing: the file that is to list bad lines, if there is one.
+        inputs: a stamp for each input file.
+        listing: the file that lists bad lines, if there is one.
 
     Raises:
         OSError: a file cannot be written, another run is writing it, or another file has the name of one of ours.
@@ -303,7 +303,7 @@ def open_blocks(path: str, inputs: Sequence[Stamp], listing: str | None = None) 
 
 
 def _read_run(folder: str) -> Run | None:
-    """Read what is run; None if the folder does not say that."""
+    """Read the description of the run; None if the folder has no valid one."""
     try:
         return Run.of(load_json(_read_start(os.path.join(folder, RUN))))
     except ValueError:
@@ -311,7 +311,7 @@ def _read_run(folder: str) -> Run | None:
 
 
 def _read_start(path: str) -> bytes:
-    """Read an ordinary file that is not larger than a record; nothing of others."""
+    """Read a regular file that is not larger than a record; return no bytes for others."""
     if not os.path.isfile(path) or os.path.getsize(path) > MAX_RECORD:
         return b""
     with open(path, "rb") as stream:
@@ -328,7 +328,7 @@ def _record_name(number: int) -> str:
 
 
 def _remove_parts(folder: str) -> None:
-    """Remove blocks; without `run.json`, which goes first, they do not count."""
+    """Remove blocks; `run.json` goes first, because blocks do not count without it."""
     names = [name for name in os.listdir(folder) if _FINISHED.fullmatch(name) or _TEMPORARY.fullmatch(name)]
     for name in (RUN, *names):
         with suppress(FileNotFoundError):
@@ -342,7 +342,7 @@ def finished(path: str, listing: str | None = None) -> Record | None:
 
     Args:
         path: the result.
-        listing: its list of bad lines, if there is to be one.
+        listing: its list of bad lines, if requested.
 
     Raises:
         ValueError: the result has no record, or has been changed since, or its list is missing.
@@ -414,7 +414,7 @@ def record_of(path: str) -> str:
 
 
 def anew(path: str) -> str:
-    """Return what to do if a file or folder is not what it should be, for messages."""
+    """Return advice for messages about an invalid file or folder."""
     return f"remove {path} to begin anew"
 
 
@@ -437,11 +437,11 @@ def read_record(path: str) -> Record | None:
 
 
 def stamp(name: str) -> Stamp:
-    """Return the name, size and time of an input file; None if it is not an ordinary file."""
+    """Return the name, size and time of an input file; None if it is not a regular file."""
     if name == "-":
         return None
     try:
-        about = os.stat(name)
+        status = os.stat(name)
     except (OSError, ValueError):  # said where it is opened
         return None
-    return [os.path.abspath(name), about.st_size, about.st_mtime_ns] if stat.S_ISREG(about.st_mode) else None
+    return [os.path.abspath(name), status.st_size, status.st_mtime_ns] if stat.S_ISREG(status.st_mode) else None

@@ -1,4 +1,4 @@
-"""What a number or a file of links depends on, as one short line to publish beside it, and as a dict."""
+"""Describe what a score or a file of links depends on, as one short line to publish with it and as a dict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from align.core.settings import Settings
 from align.core.types import Cell, Choice, Place
 
 MERGE = "sum/mean"
-"""How scores of pieces become scores of words: summed over a source word's, the mean over a target word's."""
+"""How scores of pieces are merged into scores of words: summed over a source word, averaged over a target word."""
 
 
 def describe(
@@ -20,14 +20,14 @@ def describe(
     dtype: str,
     more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Everything that the links depend on, by name.
+    """Return everything that the links depend on, by name.
 
     Args:
-        name: the recorder's, with its fingerprint.
-        settings: as they were asked for.
-        choice: what "auto" came to; None as long as that is open.
-        dtype: of the model's arithmetic.
-        more: what was done beyond this.
+        name: name of the recorder, with its fingerprint.
+        settings: as the user set them.
+        choice: the values of "auto"; None if they are not chosen yet.
+        dtype: precision of the model's arithmetic.
+        more: further settings, such as `describe_reverse` returns.
     """
     layer, head, output = _place(settings, choice)
     parts = {
@@ -47,12 +47,12 @@ def describe(
 
 
 def describe_reverse(name: str, settings: Settings, choice: Choice | None, method: str) -> dict[str, str]:
-    """What `describe` takes as `more` where a second model aligns the other way round.
+    """Return the settings of a second model that aligns in the reverse direction, for `more` of `describe`.
 
     Args:
-        name: the reverse model's recorder's.
-        settings: as they were asked for.
-        choice: what "auto" came to in the reverse direction; None as long as that is open.
+        name: name of the reverse model's recorder.
+        settings: as the user set them.
+        choice: the values of "auto" in the reverse direction; None if they are not chosen yet.
         method: how the two directions are symmetrised, with the threshold if it is soft.
     """
     layer, head, output = _place(settings, choice)
@@ -62,53 +62,53 @@ def describe_reverse(name: str, settings: Settings, choice: Choice | None, metho
 
 
 def _place(settings: Settings, choice: Choice | None) -> tuple[str, str, dict[str, str]]:
-    """Layer and head, as asked for and as chosen; those of the output position too where both are read."""
+    """Return layer and head, as set and as chosen, and those of the output position if both positions are read."""
     if choice is None:
-        asked = {"layer": str(settings.output_layer), "head": str(settings.output_head)}
-        return str(settings.layer), str(settings.head), asked if settings.position == "both" else {}
+        output_settings = {"layer": str(settings.output_layer), "head": str(settings.output_head)}
+        return str(settings.layer), str(settings.head), output_settings if settings.position == "both" else {}
     cell, *output = choice.place.cells().values()
-    beside = {}
-    for other in output:
-        beside["layer"] = _asked_and_chosen(settings.output_layer, other.layer)
-        beside["head"] = _asked_and_chosen(settings.output_head, other.head)
-    return _asked_and_chosen(settings.layer, cell.layer), _asked_and_chosen(settings.head, cell.head), beside
+    output_place = {}
+    for output_cell in output:
+        output_place["layer"] = _with_choice(settings.output_layer, output_cell.layer)
+        output_place["head"] = _with_choice(settings.output_head, output_cell.head)
+    return _with_choice(settings.layer, cell.layer), _with_choice(settings.head, cell.head), output_place
 
 
-def _asked_and_chosen(asked: int | str, chosen: int | str) -> str:
-    return f"auto({chosen})" if asked == "auto" else str(asked)
+def _with_choice(setting: int | str, chosen: int | str) -> str:
+    return f"auto({chosen})" if setting == "auto" else str(setting)
 
 
 BARE = frozenset({"method", "merge", "model", "name", "position", "score", "symmetrize", "tool"})
-"""Parts that are shown without their key: nobody takes them for anything else."""
+"""Keys omitted from the signature, because their values are unambiguous."""
 
 UNSAID = {"dtype": "float32"}
-"""Parts that go without saying."""
+"""Default values, which the signature omits."""
 
 Parts = Mapping[str, str | int | Sequence[str] | None]
 
 
 def signature(parts: Parts, word: str = "align", after: Parts | None = None) -> str:
-    """One line, such as `align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:3|input|sum/mean|null:eos|v:0.2.0`.
+    """Return one line, e.g. `align|fairseq:de-en@1f3c9a2|norm|layer:auto(1)|head:3|input|sum/mean|null:eos|v:0.2.0`.
 
     Args:
-        parts: in order: `key:value`, or the value alone where the key is in BARE; of several values each stands by
-            itself, and None is left out.
-        word: what the line begins with, by which it is known what sort of number it stands beside.
-        after: more of them, which stand behind this package's version.
+        parts: in order: each is written as `key:value`, or as the value alone if the key is in BARE; several values are
+            written one after the other, and None is omitted.
+        word: first word of the line, which names the kind of result.
+        after: parts that follow this package's version.
     """
-    shown = [word]
+    fields = [word]
     for key, value in {**parts, "v": __version__, **(after or {})}.items():
         if value is not None and UNSAID.get(key) != value:
             values = (value,) if isinstance(value, (str, int)) else value
-            shown += [str(one) if key in BARE else f"{key}:{one}" for one in values]
-    return "|".join(shown)
+            fields += [str(item) if key in BARE else f"{key}:{item}" for item in values]
+    return "|".join(fields)
 
 
 def read_choice(record: Any) -> Choice:
-    """A choice as it was written to JSON by way of `dataclasses.asdict`.
+    """Read a choice that was written to JSON with `dataclasses.asdict`.
 
     Raises:
-        ValueError, TypeError, KeyError: the record is not one.
+        ValueError, TypeError, KeyError: the record is not a choice.
     """
 
     def read_cell(cell: Any) -> Cell | None:

@@ -1,4 +1,4 @@
-"""Sentences in columns, a word a line and a blank line behind each sentence: CoNLL's files of labels, and CoNLL-U."""
+"""Read and write sentences in columns, one word per line and a blank line after each sentence: CoNLL and CoNLL-U."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from align.io.reader import in_step
 from align.transfer.labels import OUT, read_bio
 
 _ENTITY = "ner="
-"""What stands before a word's label in the last column of CoNLL-U, in either case."""
+"""Prefix of a word's label in the last column of CoNLL-U, in either case."""
 
 
 class Labelled(NamedTuple):
@@ -24,7 +24,7 @@ class Labelled(NamedTuple):
 
 
 def _read_columns(line: str) -> tuple[str, str]:
-    """The first and the last column, between TABs if there are any, else between spaces."""
+    """Return the first and the last column, separated by TABs if there are any, else by spaces."""
     fields = [field.strip(" ") for field in line.split("\t")] if "\t" in line else split_words(line)
     if len(fields) < 2 or not fields[0]:
         raise ValueError("no word and label with a space or TAB between")
@@ -47,7 +47,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _read_conllu(line: str) -> tuple[str, str] | None:
-    """A word and the `NER=` of its last column; None for a comment, a token of several words, and an empty node."""
+    """Return a word and the `NER=` of its last column; None for a comment, a multi-word token and an empty node."""
     if line.startswith("#"):
         return None
     fields = line.split("\t")
@@ -64,21 +64,21 @@ def _read_conllu(line: str) -> tuple[str, str] | None:
 _READERS: dict[str, Callable[[str], tuple[str, str] | None]] = {"bio": _read_columns, "conll": _read_conllu}
 
 COLUMNS = tuple(_READERS)
-"""The kinds of columns that are read."""
+"""Supported kinds of columns."""
 
 
 def read_labelled(lines: Iterable[str], name: str, kind: str) -> Iterator[Labelled]:
-    """The sentences of a file in columns; two blank lines have a sentence without words between them.
+    """Read the sentences of a file in columns; two blank lines have a sentence without words between them.
 
-    In "bio", lines that begin with # and stand before the first word of a sentence are comments, and left out.
+    In "bio", lines that begin with # before the first word of a sentence are comments, and skipped.
 
     Args:
-        lines: of the file, without their ends.
-        name: what to call it in errors.
+        lines: lines of the file, without their ends.
+        name: name of the file in errors.
         kind: "bio", whose first column is the word and whose last is its label, or "conll" for CoNLL-U.
 
     Raises:
-        LineError: a line that is neither; names the file and the line.
+        LineError: a line is invalid; names the file and the line.
     """
     rows: list[tuple[str, str]] = []
     number = begun = 0
@@ -104,27 +104,29 @@ def _sentence(rows: Sequence[tuple[str, str]], kind: str, name: str, line: int) 
     """Return the sentence that ends at a line.
 
     Raises:
-        LineError: the words of columns are a running number.
+        LineError: the first column is a running number.
     """
     if (
         kind == "bio"
         and len(rows) > 1
         and [word for word, _ in rows] in ([str(n) for n in range(first, first + len(rows))] for first in (0, 1))
     ):
-        what = "the first column of the sentence that ends here is a running number, not the word"
-        raise LineError(what, "wrong fields", file=name, line=line, remedy=Remedy("`cut -f 2-` removes the numbers"))
+        message = "the first column of the sentence that ends here is a running number, not the word"
+        raise LineError(message, "wrong fields", file=name, line=line, remedy=Remedy("`cut -f 2-` removes the numbers"))
     return Labelled(tuple(word for word, _ in rows), tuple(label for _, label in rows))
 
 
 def pair_sentences(
     sentences: Iterable[Labelled], targets: Iterable[str], names: tuple[str, str]
 ) -> Iterator[tuple[Labelled, str]]:
-    """Sentences with their translations. One without words has a blank one; any other is a further blank line between.
+    """Pair sentences with their translations.
+
+    A sentence without words pairs with a blank line; if the next line is not blank, the sentence is skipped.
 
     Args:
-        sentences: as `read_labelled` makes them.
-        targets: lines.
-        names: what to call the two in errors.
+        sentences: as from `read_labelled`.
+        targets: lines of the translation.
+        names: names of the two files in errors.
 
     Raises:
         DataError: they differ in number.
@@ -147,7 +149,7 @@ def pair_sentences(
 
 
 def format_labelled(sentence: Labelled, kind: str) -> str:
-    """The lines of a sentence, each with its end, and the blank line behind them."""
+    """Return the lines of a sentence, each with its end, and the blank line after them."""
     rows = enumerate(zip(*sentence, strict=True), 1)
     if kind == "bio":
         lines = [f"{word}\t{label}\n" for _, (word, label) in rows]

@@ -1,4 +1,4 @@
-"""Labels of spans of words, such as names of persons and places, projected onto a translation by links."""
+"""Project labels of spans of words, such as names of persons and places, onto a translation by links."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from align.transfer.tree import words_in
 from align.transfer.windows import OUTSIDE, Scores, Window, place_apart
 
 OUT = "O"
-"""The label of a word that is in no span."""
+"""The label of a word outside any span."""
 
 
 class Span(NamedTuple):
-    """Words with a label; the first of them, and the first behind them."""
+    """A label and its words: the first one, and the one after the last."""
 
     label: str
     words: Window
 
 
 class Projected(NamedTuple):
-    """A span and where it is in the target; None and 0 where no link leads there, or others have all of the room."""
+    """A span and its target words; None and confidence 0 if it has no link, or other spans take all of the room."""
 
     label: str
     source: Window
@@ -37,20 +37,20 @@ def project_labels(
 ) -> list[Projected]:
     """Find the spans of a source sentence in its translation, by the window rule of `align.transfer.windows`.
 
-    Spans that are apart in the source are apart in the target, as far as they lie in one layer: where spans lap over
-    others, those that come later make another layer.
+    Disjoint spans of the source are disjoint in the target if they are in the same layer: spans that overlap earlier
+    ones form another layer.
 
     Args:
-        spans: with their labels.
-        scores: of links (source word, target word), or a set of links.
-        source: how many words the source has.
-        target: how many words the target has.
+        spans: spans with their labels.
+        scores: scores of links (source word, target word), or a set of links.
+        source: number of source words.
+        target: number of target words.
 
     Returns:
-        One for each span, in the order given.
+        One for each span, in order.
 
     Raises:
-        ValueError: a span or a link that reaches beyond the words.
+        ValueError: a span or a link extends beyond the words.
     """
     for span in spans:
         if not 0 <= span.words[0] < span.words[1] <= source:
@@ -58,8 +58,8 @@ def project_labels(
     table = Scores(scores, source, target)
     windows: dict[int, Window | None] = {}
     for layer in _layers(spans):
-        found, _ = place_apart(table, [spans[n].words for n in layer], (0, target), outside=OUTSIDE)
-        windows |= zip(layer, found, strict=True)
+        layer_windows, _ = place_apart(table, [spans[n].words for n in layer], (0, target), outside=OUTSIDE)
+        windows |= zip(layer, layer_windows, strict=True)
     return [
         Projected(label, words, window, table.confidence(words, [window]) if window else 0.0)
         for (label, words), (_, window) in zip(spans, sorted(windows.items()), strict=True)
@@ -67,10 +67,10 @@ def project_labels(
 
 
 def _layers(spans: Sequence[Span]) -> list[list[int]]:
-    """Numbers of spans in as few groups as it takes for those of each to be apart."""
+    """Divide spans, by number, into as few groups as possible, so that the spans of each are disjoint."""
     layers: list[list[int]] = []
     for n in sorted(range(len(spans)), key=lambda n: spans[n].words):
-        layer = next((one for one in layers if spans[one[-1]].words[1] <= spans[n].words[0]), None)
+        layer = next((layer for layer in layers if spans[layer[-1]].words[1] <= spans[n].words[0]), None)
         if layer is None:
             layers.append([n])
         else:
@@ -79,10 +79,10 @@ def _layers(spans: Sequence[Span]) -> list[list[int]]:
 
 
 def read_bio(labels: Iterable[str]) -> list[Span]:
-    """The spans of a sentence out of its words' labels: BIO, in either form, or BIOES.
+    """Return the spans of a sentence from its words' labels: BIO, in either form, or BIOES.
 
     Raises:
-        ValueError: a label that is none of `O`, `B-X`, `I-X`, `E-X` and `S-X`.
+        ValueError: a label is not `O`, `B-X`, `I-X`, `E-X` or `S-X`.
     """
     spans: list[Span] = []
     going = False
@@ -102,26 +102,26 @@ def read_bio(labels: Iterable[str]) -> list[Span]:
 
 
 def write_bio(spans: Iterable[Span], words: int) -> list[str]:
-    """The labels of a sentence's words, `B-X` at the first of each span; the spans are apart."""
+    """Return the labels of a sentence's words, `B-X` at the first of each span; the spans are disjoint."""
     labels = [OUT] * words
-    for label, (first, behind) in spans:
-        labels[first:behind] = [f"B-{label}", *[f"I-{label}"] * (behind - first - 1)]
+    for label, (first, end) in spans:
+        labels[first:end] = [f"B-{label}", *[f"I-{label}"] * (end - first - 1)]
     return labels
 
 
 def words_of_range(text: str, start: int, end: int) -> Window:
-    """The words that a range of characters reaches into.
+    """Return the words that a range of characters overlaps.
 
     Raises:
-        ValueError: it reaches into none.
+        ValueError: it overlaps none.
     """
-    inside = [n for n, (first, behind) in enumerate(words_in(text)) if first < end and start < behind]
+    inside = [n for n, (first, after) in enumerate(words_in(text)) if first < end and start < after]
     if not inside or end <= start:
         raise ValueError(f"no word at characters {start} to {end}")
     return inside[0], inside[-1] + 1
 
 
 def range_of_words(text: str, words: Window) -> tuple[int, int]:
-    """The characters of a window of words, from the first word's first to behind the last word's last."""
+    """Return the characters of a window of words, from the start of the first word to the end of the last."""
     places = words_in(text)
     return places[words[0]][0], places[words[1] - 1][1]

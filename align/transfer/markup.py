@@ -1,8 +1,8 @@
-"""Tags of a source sentence, put into its translation where links say.
+"""Put the tags of a source sentence into its translation along word links.
 
-What is inside an element comes into one window of target words, as `align.transfer.windows` finds it; tags without
-content stand where the fewest links are crossed, and punctuation counts, as in SIL's machine.py. Elements stay in one
-another as they were, and none laps over another.
+The content of an element goes into one window of target words, as `align.transfer.windows` finds it; tags without
+content go where the fewest links are crossed, and punctuation counts, as in SIL's machine.py. Elements stay nested
+as they were, and none overlaps another.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from align.transfer.windows import FREE, OUTSIDE, Scores, Window, place_apart, p
 from align.transfer.write import write_tags
 
 PUNCTUATION = 1.0
-"""By how much a place between two words is better for a point if like punctuation ends on both sides."""
+"""Bonus of a place between two words for a point if similar punctuation ends on both sides."""
 
 UNLINKED, NO_ROOM = "no link", "no room"
-"""What there may be to say of a tag that is placed."""
+"""Remarks on a tag that is placed."""
 
 
 class Placement(NamedTuple):
-    """Where a tag was put.
+    """The position of a tag in the target.
 
     Attributes:
-        tag: an opening tag, or a tag or placeholder without content, or several that touch.
+        tag: an opening tag, or a tag or placeholder without content, or several adjacent ones.
         source: its words, twice the same number for a place between two.
-        target: the windows of target words it was put around, one unless it was split; likewise for places.
-        confidence: from 0 to 1; for windows see `Scores.confidence`, for places the share of scores that no link
-            across it has.
-        remarks: what is odd: "no link", "no room" beside others, "inside a word", "without its other half".
+        target: the windows of target words that it encloses, one unless it was split; places as for the source.
+        confidence: from 0 to 1; for windows see `Scores.confidence`, for places the share of scores whose links do not
+            cross it.
+        remarks: "no link", "no room" next to other elements, "inside a word", "without its other half".
     """
 
     tag: str
@@ -41,14 +41,14 @@ class Placement(NamedTuple):
     remarks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as strings, numbers and lists of them, which `json.dumps` takes; confidence has four digits."""
+        """Return strings, numbers and lists of them for `json.dumps`, with the confidence rounded to four digits."""
         windows = [[*window] for window in self.target]
         values = {"source": [*self.source], "target": windows, "confidence": round(self.confidence, 4)}
         return {"tag": self.tag, **values, "remarks": [*self.remarks]}
 
 
 class Transferred(NamedTuple):
-    """A target sentence with tags, and where each of them was put, in the source's order."""
+    """A target sentence with tags, and the position of each, in the source's order."""
 
     text: str
     report: tuple[Placement, ...]
@@ -66,18 +66,18 @@ def transfer_markup(
 
         transfer_markup("Das <b>Haus</b> ist alt.", "The house is old.", parse_pharaoh("0-0 1-1 2-2 3-3"))
 
-    Each tag comes once, as it is written; the target's text stays as it is, but for a space beside a tag that stood
-    between spaces. Words are those of the lines without tags.
+    Each tag appears once, as it is written; the target's text stays unchanged, except for a space next to a tag that
+    stood between spaces. Words are those of the lines without tags.
 
     Args:
         source: the sentence with its tags.
-        target: its translation, without tags; where tags are XML or HTML, `&` and `<` are written as entities.
-        scores: of links (source word, target word), or a set of links.
+        target: its translation, without tags; if tags are XML or HTML, `&` and `<` are written as entities.
+        scores: scores of links (source word, target word), or a set of links.
         tags: "xml", "html" or "placeholders".
-        split: whether a tag may come more than once, around all target words that are linked with its own.
+        split: whether a tag may appear more than once, around all target words that are linked with its own.
 
     Raises:
-        ValueError: other tags, a source that is not of that kind, or a link to a word that is not there.
+        ValueError: the kind of tags is unknown, the source is invalid, or a link is to a word that does not exist.
     """
     return place_markup(read_markup(source, tags), target, scores, split=split)
 
@@ -91,7 +91,7 @@ def place_markup(
     outside: float = OUTSIDE,
     punctuation: float = PUNCTUATION,
 ) -> Transferred:
-    """Put the tags of a sentence that was read into its translation; see `transfer_markup`."""
+    """Put the tags of a parsed sentence into its translation; see `transfer_markup`."""
     table = Scores(scores, len(markup.words), len(words_in(target)))
     placing = _Placing(markup, target, table, split, outside, punctuation)
     placing.place()
@@ -100,7 +100,7 @@ def place_markup(
 
 
 class _Placing:
-    """Where the tags of one sentence come to stand: windows and places, by the numbers of elements' first tokens."""
+    """Finds the windows and places of one sentence's tags, by the numbers of elements' first tokens."""
 
     def __init__(
         self, markup: Markup, target: str, scores: Scores, split: bool, outside: float, punctuation: float
@@ -123,17 +123,17 @@ class _Placing:
             regions = self.windows[parent.tokens[0]]
             spans = [child for child in parent.children if child.words[0] < child.words[1]]
             windows, taken = self._find(parent, spans, regions)
-            for child, found in zip(spans, windows, strict=True):
-                if found:
-                    self.windows[child.tokens[0]] = found
-                    self._note(child, found, self._scores.confidence(child.words, found))
+            for child, child_windows in zip(spans, windows, strict=True):
+                if child_windows:
+                    self.windows[child.tokens[0]] = child_windows
+                    self._note(child, child_windows, self._scores.confidence(child.words, child_windows))
                     waiting.append(child)
             for child in parent.children:
                 if child.tokens[0] not in self.windows:
                     self._place_whole(child, parent, regions, taken)
 
     def _note(self, element: Element, windows: Sequence[Window], confidence: float, *remarks: str) -> None:
-        """Put into the report where an element is."""
+        """Add the position of an element to the report."""
         first = element.tokens[0]
         tag = self._markup.tokens[first].text if first in self.windows else self._markup.tags(element)
         placement = Placement(tag, element.words, tuple(windows), confidence, (*element.remarks, *remarks))
@@ -142,7 +142,7 @@ class _Placing:
     def _find(
         self, parent: Element, spans: Sequence[Element], regions: Sequence[Window]
     ) -> tuple[list[list[Window]], list[int]]:
-        """The windows of the elements with words in another one, and which of them has which target word."""
+        """Return the windows of the elements with words in another one, and the element of each target word."""
         if len(spans) == 1 and spans[0].words == parent.words and self._words:
             return [[*regions]], [0] * len(self._words)
         words = [child.words for child in spans]
@@ -150,11 +150,11 @@ class _Placing:
             return place_split(self._scores, words, regions, self._outside)
         (region,) = regions
         ends = [self._ends | {*region} if child.block else None for child in spans]
-        found, taken = place_apart(self._scores, words, region, ends, self._outside)
-        return [[window] if window else [] for window in found], taken
+        placed, taken = place_apart(self._scores, words, region, ends, self._outside)
+        return [[window] if window else [] for window in placed], taken
 
     def _place_whole(self, element: Element, parent: Element, regions: Sequence[Window], taken: Sequence[int]) -> None:
-        """Put down as it is what has no words, or none with a link: where the fewest links are crossed."""
+        """Place an element without words, or without a link, in one piece where the fewest links are crossed."""
         at = element.words[0]
         costs = self._scores.crossings(at)
         place = self._cheapest(element, parent, regions, taken, costs)
@@ -162,10 +162,10 @@ class _Placing:
         all_scores = costs[0] + costs[-1]
         confidence = 1 - costs[place] / all_scores if all_scores else 0.0
         if element.words[0] < element.words[1]:
-            odd = NO_ROOM if self._scores.linked(element.words) else UNLINKED
+            remark = NO_ROOM if self._scores.linked(element.words) else UNLINKED
         else:
-            odd = "" if at in parent.words or self._scores.linked((max(0, at - 1), at + 1)) else UNLINKED
-        self._note(element, [(place, place)], confidence, *filter(None, [odd]))
+            remark = "" if at in parent.words or self._scores.linked((max(0, at - 1), at + 1)) else UNLINKED
+        self._note(element, [(place, place)], confidence, *filter(None, [remark]))
 
     def _cheapest(
         self,
@@ -175,7 +175,7 @@ class _Placing:
         taken: Sequence[int],
         costs: Sequence[float],
     ) -> int:
-        """The place that the fewest links cross; at the edges of an element for what stands at its edges."""
+        """Return the place that the fewest links cross; an element at the edge of its parent stays at that edge."""
         at = element.words[0]
         if at <= parent.words[0]:
             return regions[0][0]
@@ -194,5 +194,5 @@ class _Placing:
 
 
 def _between(taken: Sequence[int], k: int) -> bool:
-    """Whether a place is not within a window."""
+    """Check that a place is not within a window."""
     return taken[k] == FREE or taken[k - 1] != taken[k]

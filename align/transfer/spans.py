@@ -1,4 +1,4 @@
-"""Texts with labels of character ranges, as annotation tools write them: JSON lines, brought to a translation."""
+"""Project labels of character ranges, as annotation tools write them in JSON lines, onto a translation."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from align.transfer.labels import Projected, Span, range_of_words, words_of_rang
 from align.transfer.tree import words_in
 
 SPANS = "spans"
-"""The kind of labels that these are."""
+"""Name of this kind of labels."""
 
 LISTS = ("labels", "label", "entities", "spans")
-"""What annotation tools call the list of labels."""
+"""Keys of the list of labels in annotation tools."""
 
 EDGES = (("start_offset", "end_offset"), ("start", "end"))
-"""What doccano, and spaCy and Prodigy, call begin and end of a label that is an object."""
+"""Keys of begin and end of a label that is an object, in doccano, and in spaCy and Prodigy."""
 
 _OF_TOKENS = ("tokens", "token_start", "token_end")
-"""What Prodigy says of the words of a text, which a translation does not have."""
+"""Prodigy's keys for the words of a text, which do not apply to a translation."""
 
 TARGET = "target"
-"""What the translation is called, beside its source."""
+"""Key of the translation in the record of its source."""
 
 _BREAKS = str.maketrans("\n\r", "  ")
 
@@ -34,10 +34,10 @@ class Annotated(NamedTuple):
     """A text and its labels.
 
     Attributes:
-        text: as it was given.
-        labels: (begin, end, label) in characters, from 0, the end left out; in the order given.
-        target: its translation, where that is given.
-        record: all that the line has; nothing for a blank one.
+        text: as it was read.
+        labels: (begin, end, label) in characters, from 0, the end excluded; in the order of the line.
+        target: its translation, if the line has it.
+        record: the whole JSON object of the line; empty for a blank one.
     """
 
     text: str
@@ -47,22 +47,22 @@ class Annotated(NamedTuple):
 
     @property
     def plain(self) -> str:
-        """The text in one line; each word stands where it stood."""
+        """The text in one line; each word stays at its offset."""
         return self.text.translate(_BREAKS)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Cut at spaces and ends of lines."""
+        """The words, split at spaces and line ends."""
         return split_text(self.text)
 
     @property
     def spans(self) -> list[Span]:
-        """Which words the labels reach into."""
+        """The words that each label overlaps."""
         return [Span(label, words_of_range(self.plain, begin, end)) for begin, end, label in self.labels]
 
 
 def split_text(text: str) -> tuple[str, ...]:
-    """The words of a text of one line or more."""
+    """Return the words of a text of one line or more."""
     plain = text.translate(_BREAKS)
     return tuple(plain[begin:end] for begin, end in words_in(plain))
 
@@ -73,7 +73,7 @@ def read_annotated(line: str) -> Annotated:
     A label may also be an object, with the keys `label` and those of EDGES.
 
     Raises:
-        ValueError: the line is anything else, or a label is of no word.
+        ValueError: the line is anything else, or a label covers no word.
     """
     if not line.strip(" \t"):
         return Annotated("", (), "", {})
@@ -88,21 +88,21 @@ def read_annotated(line: str) -> Annotated:
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise ValueError('not a JSON object with "text" and "labels": [[0, 4, "PER"], ...]')
     name = _name_of_list(record)
-    text, given, target = record["text"], record[name], record.get(TARGET)
-    if not isinstance(given, list) or not all(isinstance(one, list | dict) for one in given):
+    text, labels, target = record["text"], record[name], record.get(TARGET)
+    if not isinstance(labels, list) or not all(isinstance(label, list | dict) for label in labels):
         raise ValueError(f'"{name}" is not a list of labels such as [0, 4, "PER"]')
     if target is not None and not isinstance(target, str):
         raise ValueError(f'"{TARGET}" is not a text')
-    for one in (text, target or ""):
-        if any("\ud800" <= character <= "\udfff" for character in one):
+    for side in (text, target or ""):
+        if any("\ud800" <= character <= "\udfff" for character in side):
             raise ValueError("a text has half of a character, an escape from \\ud800 to \\udfff")
-    found = Annotated(text, [_read_label(one, text) for one in given], target, record)
-    assert len(found.spans) == len(given)  # each has a word
-    return found
+    annotated = Annotated(text, [_read_label(label, text) for label in labels], target, record)
+    assert len(annotated.spans) == len(labels)  # each has a word
+    return annotated
 
 
 def _name_of_list(record: Mapping[str, Any]) -> str:
-    """Find the name of the list of labels; a "label" that is not a list may stand next to it, as in Prodigy.
+    """Return the key of the list of labels; a "label" that is not a list may occur in addition, as in Prodigy.
 
     Raises:
         ValueError: there is none, or more than one.
@@ -116,77 +116,79 @@ def _name_of_list(record: Mapping[str, Any]) -> str:
 
 
 def _edges_of(label: Mapping[str, Any]) -> tuple[str, str]:
-    """Find the keys of begin and end in a label that is an object."""
+    """Return the keys of begin and end in a label that is an object."""
     return next((edges for edges in EDGES if edges[0] in label), EDGES[0])
 
 
-def _read_label(given: Sequence[Any] | Mapping[str, Any], text: str) -> tuple[int, int, str]:
+def _read_label(label_record: Sequence[Any] | Mapping[str, Any], text: str) -> tuple[int, int, str]:
     example = '[0, 4, "PER"]'
-    if isinstance(given, Mapping):
-        edges = _edges_of(given)
+    if isinstance(label_record, Mapping):
+        edges = _edges_of(label_record)
         example = json.dumps({edges[0]: 0, edges[1]: 4, "label": "PER"})
-        given = [given.get(key) for key in (*edges, "label")]
-    if len(given) != 3 or [type(one) for one in given] != [int, int, str]:
-        raise ValueError(f"a label is not like {example}: {', '.join(map(show_value, given[:3]))}")
-    begin, end, label = given
+        label_record = [label_record.get(key) for key in (*edges, "label")]
+    if len(label_record) != 3 or [type(value) for value in label_record] != [int, int, str]:
+        raise ValueError(f"a label is not like {example}: {', '.join(map(show_value, label_record[:3]))}")
+    begin, end, label = label_record
     if not 0 <= begin < end <= len(text):
         raise ValueError(f"a label of characters {show_value(begin)} to {show_value(end)}, and there are {len(text):,}")
     return begin, end, label
 
 
 def write_annotated(source: Annotated, target: str, found: Sequence[Projected]) -> str:
-    """Return the line of a translation: all of its source's but text, labels, `target`, and what counts tokens.
+    """Return the line of a translation: the record of its source, without text, labels, `target` and token counts.
 
-    Of relations those stay that name two labels of the translation by their ids.
+    Relations are preserved if they join two labels of the translation by their ids.
 
     Args:
-        source: with its labels.
+        source: the source with its labels.
         target: the translation.
-        found: where its words have these labels; what is nowhere is left out.
+        found: the projected labels; labels without a target are left out.
     """
     if not source.record:
         return ""
     name = _name_of_list(source.record)
     labels = [
-        _with_edges(given, *_edges(source.text[begin:end], target, one.target), source.text[begin:end], target)
-        for given, (begin, end, _), one in zip(source.record[name], source.labels, found, strict=True)
-        if one.target
+        _with_edges(
+            label_record, *_edges(source.text[begin:end], target, projected.target), source.text[begin:end], target
+        )
+        for label_record, (begin, end, _), projected in zip(source.record[name], source.labels, found, strict=True)
+        if projected.target
     ]
     left_out = (TARGET, *(_OF_TOKENS if name == "spans" else ()))
     rest = {key: value for key, value in source.record.items() if key not in left_out}
     if isinstance(relations := rest.get("relations"), list):
         ids = {label["id"] for label in labels if isinstance(label, dict) and isinstance(label.get("id"), int | str)}
-        rest["relations"] = [one for one in relations if _joins(one, ids)]
+        rest["relations"] = [relation for relation in relations if _joins(relation, ids)]
     return to_json({**rest, "text": target, name: labels})
 
 
 def _joins(relation: Any, ids: Collection[int | str]) -> bool:
-    """Tell whether a relation, such as doccano's, is one between labels that are there."""
+    """Check whether a relation, such as doccano's, is between labels that exist."""
     if not isinstance(relation, dict):
         return False
     ends = [relation.get(name) for name in ("from_id", "to_id")]
     return all(isinstance(end, int | str) and end in ids for end in ends)
 
 
-def _with_edges(given: list[Any] | Mapping[str, Any], begin: int, end: int, labelled: str, target: str) -> Any:
-    """A label as it was given, but for its place in the translation, and the words there if it has the source's."""
-    if isinstance(given, list):
-        return [begin, end, given[2]]
-    rest = {key: value for key, value in given.items() if key not in _OF_TOKENS}
+def _with_edges(label: list[Any] | Mapping[str, Any], begin: int, end: int, labelled: str, target: str) -> Any:
+    """Return a label with its range in the translation, and the text of that range if it has the source's."""
+    if isinstance(label, list):
+        return [begin, end, label[2]]
+    rest = {key: value for key, value in label.items() if key not in _OF_TOKENS}
     if rest.get("text") == labelled:
         rest["text"] = target[begin:end]
-    return {**rest, **dict(zip(_edges_of(given), (begin, end), strict=True))}
+    return {**rest, **dict(zip(_edges_of(label), (begin, end), strict=True))}
 
 
 def _edges(labelled: str, target: str, words: tuple[int, int]) -> tuple[int, int]:
-    """The characters of a window of words: punctuation at its edges only where the source's label has such."""
+    """Return the characters of a window of words: punctuation at its edges only if the source's label has it too."""
     plain = target.translate(_BREAKS)
     begin, end = range_of_words(plain, words)
     places = words_in(plain)
     first, last = (plain[slice(*places[n])] for n in (words[0], words[1] - 1))
-    before, behind = visible_edges(labelled)
+    before, after = visible_edges(labelled)
     if not opens(before):
         begin += leading(first)
-    if not closes(behind):
+    if not closes(after):
         end -= trailing(last, words[1] == len(places))
     return begin, end

@@ -1,6 +1,6 @@
-"""Tags and placeholders in a line: the line cut into tokens, whose texts joined are the line again.
+"""Split a line into tags, placeholders and text; the tokens' texts joined are the line again.
 
-Python's own parsers do it, since they say where in the line each tag stands: what they find is cut out of the line, so
+Python's own parsers find the tags, since they give the position of each in the line: tokens are slices of the line, so
 that attributes, quotes and entities come back as they were written.
 """
 
@@ -24,26 +24,26 @@ _BLOCK = """address article aside blockquote body caption center col colgroup dd
 figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link main menu meta nav
 noframes ol optgroup option p pre search section summary table tbody td tfoot th thead title tr ul"""
 BLOCK = frozenset(_BLOCK.split())
-"""Elements that stand around sentences or between them, never within one; in XML they are taken by their names too."""
+"""Elements that contain sentences or stand between them, never within one; XML elements of these names count too."""
 
 _UNREAD = ("script", "style")
-"""HTML elements whose content is no text."""
+"""HTML elements whose content is not text."""
 
 _PLACEHOLDER = re.compile(
     r"\{\{[^{}]{1,80}\}\}|\$?\{[\w.:,!#-]{0,80}\}"  # {{name}}, ${name}, {0}, {:.2f}, {}
     r"|(?<![0-9%])%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?[-+#0]*[0-9]{0,3}(?:\.[0-9]{1,3})?(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGc@]"
 )
 _ROOT = b'<!DOCTYPE a SYSTEM ""><a>', b"</a>"
-"""What makes a document of a line; a document type that nothing reads lets entities stand that the line's own has."""
+"""Prefix and suffix that make a document of a line; a document type that is never read permits any entity."""
 
 
 class Token(NamedTuple):
     """A part of a line: a tag or a placeholder, or the text between two of them.
 
     Attributes:
-        kind: what it is; "point" for what has no content: void elements, comments, placeholders.
+        kind: "point" means a tag without content: void elements, comments, placeholders.
         text: as it is written.
-        name: of the element.
+        name: name of the element.
     """
 
     kind: Kind
@@ -52,20 +52,20 @@ class Token(NamedTuple):
 
 
 Event = tuple[int, Kind, str]
-"""Where a token begins, its kind and its name."""
+"""Offset of a token's begin, its kind and its name."""
 
 
 def _cut(text: str, events: Sequence[Event]) -> list[Token]:
-    """A line cut where tokens begin; what stands before the first is text."""
+    """Split a line at the begins of tokens; anything before the first is text."""
     bounds: list[Event] = [(0, "text", ""), *events, (len(text), "text", "")]
     return [Token(kind, text[start:end], name) for (start, kind, name), (end, *_) in pairwise(bounds) if end > start]
 
 
 def parse_xml(text: str) -> list[Token]:
-    """The tokens of a line of XML, which must be well-formed; entities may be any.
+    """Return the tokens of a line of XML, which must be well-formed but may have any entities.
 
     Raises:
-        ValueError: it is not well-formed.
+        ValueError: the line is not well-formed.
     """
     data = text.encode()
     parser = expat.ParserCreate("utf-8")
@@ -97,15 +97,13 @@ def parse_xml(text: str) -> list[Token]:
 
 
 class _Html(HTMLParser):
-    """Notes where what begins."""
+    """Records the begin of each token."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)
         self.events: list[Event] = []
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
-        end = (
-            text.rfind(">") + 1
-        )  # no tag ends behind it, and Python's parser looks for an end from each `<`, all the way
+        end = text.rfind(">") + 1  # no tag ends after it, and Python's parser searches for an end from each `<`
         self.feed(text[:end])
         self.close()
         self.events.append((end, "point" if self.cdata_elem in _UNREAD else "text", ""))
@@ -146,10 +144,10 @@ class _Html(HTMLParser):
 
 
 def parse_html(text: str) -> list[Token]:
-    """The tokens of a line of HTML, which may be anything.
+    """Return the tokens of a line of HTML, which may be anything.
 
     Raises:
-        ValueError: a declaration that Python's parser gives up at.
+        ValueError: Python's parser fails at a declaration.
     """
     try:
         return _cut(text, _Html(text).events)
@@ -158,7 +156,7 @@ def parse_html(text: str) -> list[Token]:
 
 
 def parse_placeholders(text: str) -> list[Token]:
-    """The tokens of a line with placeholders: `{0}`, `{name}`, `{{name}}`, `${name}`, `%s`, `%1$d`, `%(name)s`."""
+    """Return the tokens of a line with placeholders, e.g. `{0}`, `{name}`, `{{name}}`, `${name}`, `%s`, `%(name)s`."""
     events: list[Event] = []
     for match in _PLACEHOLDER.finditer(text):
         events += [(match.start(), "point", ""), (match.end(), "text", "")]
@@ -170,16 +168,16 @@ PARSERS: dict[str, Callable[[str], list[Token]]] = {
     "html": parse_html,
     "placeholders": parse_placeholders,
 }
-"""The kinds of tags, each with what cuts a line of them into tokens."""
+"""Tokenizers by kind of tags."""
 
 ESCAPED = ("xml", "html")
-"""Those whose text has entities."""
+"""Kinds of tags whose text has entities."""
 
 
 def halves(tokens: Sequence[Token]) -> dict[int, int]:
-    """Which tags belong together: the number of the closing token by that of the opening one.
+    """Match opening and closing tags: return the number of the closing token by that of the opening one.
 
-    A closing tag ends the last element of its name that is open, and what was opened after that has no other half.
+    A closing tag ends the last open element of its name; elements opened after that stay unmatched.
     """
     pairs: dict[int, int] = {}
     opened: list[int] = []

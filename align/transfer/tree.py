@@ -1,4 +1,4 @@
-"""A line with tags as a tree of elements, each of which knows the words that it stands around."""
+"""Parse a line with tags into a tree of elements, each with the words that it contains."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from align.transfer.tags import BLOCK, ESCAPED, PARSERS, Token, halves
 _WORD = re.compile(r"[^ \t]+")
 _SPACE = re.compile(r"[ \t\n]")
 _BREAKS = BLOCK | {"br"}
-"""Elements that end a word even where no space stands beside them."""
+"""Elements that end a word even without a space."""
 
 INSIDE, UNMATCHED = "inside a word", "without its other half"
-"""What there may be to say of a tag before it is placed."""
+"""Remarks on a tag before it is placed."""
 
 
 @dataclass(slots=True)
 class Element:
-    """An element, or a point: a tag or placeholder without content, or several that touch.
+    """An element, or a point: a tag or placeholder without content, or several adjacent ones.
 
     Attributes:
-        tokens: numbers of the first and the last of its tokens; the first tells it from all others.
-        start: where in the plain text it begins.
-        end: where it ends.
+        tokens: numbers of the first and the last of its tokens; the first identifies it.
+        start: offset of its begin in the plain text.
+        end: offset of its end.
         point: whether it has no content.
-        block: whether it stands around sentences, or an element in it does.
-        children: what is in it, in order.
-        words: its words, the first of them and the first behind them; of a point, twice the one behind it.
-        before: what touches it on its left, up to the next space.
-        behind: what touches it on its right.
-        remarks: what is odd about it.
+        block: whether it contains whole sentences, or an element in it does.
+        children: the elements in it, in order.
+        words: its words, the first one and the one after the last; of a point, twice the word after it.
+        before: text that touches it on its left, up to the next space.
+        behind: text that touches it on its right.
+        remarks: anything unusual about it.
     """
 
     tokens: tuple[int, int]
@@ -55,10 +55,10 @@ class Markup:
     """A line with tags.
 
     Attributes:
-        tokens: of the line.
-        plain: the line without its tags; block tags and `<br>` leave a space between words that they part.
-        words: where each of its words begins and ends.
-        root: an element around all of it, without tags of its own.
+        tokens: tokens of the line.
+        plain: the line without its tags; block tags and `<br>` leave a space between words that they separate.
+        words: begin and end of each of its words.
+        root: an element that contains all of it and has no tags itself.
         escaped: whether its text has entities.
     """
 
@@ -69,30 +69,30 @@ class Markup:
     escaped: bool
 
     def readable(self) -> tuple[str, ...]:
-        """The words as a model is to read them: without entities."""
+        """Return the words as a model reads them: without entities."""
         return readable((self.plain[start:end] for start, end in self.words), self.escaped)
 
     def tags(self, element: Element) -> str:
-        """All tags of an element and of those in it, without the text between them."""
+        """Return all tags of an element and of those in it, without the text between them."""
         first, last = element.tokens
         return "".join(token.text for token in self.tokens[first : last + 1] if token.kind != "text")
 
 
 def readable(words: Iterable[str], escaped: bool) -> tuple[str, ...]:
-    """Words without entities, where they have any; one that would have a space in it stays as it is."""
+    """Replace entities in words, if `escaped`; a word that would get a space stays unchanged."""
     if not escaped:
         return tuple(words)
-    shown = ((word, unescape(word) if "&" in word else word) for word in words)
-    return tuple(plain if plain and not _SPACE.search(plain) else word for word, plain in shown)
+    decoded = ((word, unescape(word) if "&" in word else word) for word in words)
+    return tuple(plain if plain and not _SPACE.search(plain) else word for word, plain in decoded)
 
 
 def words_in(text: str) -> list[tuple[int, int]]:
-    """Where each word of a text begins and ends."""
+    """Return the begin and end of each word of a text."""
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def has_letters(text: str) -> bool:
-    """Whether a text has a letter or a digit in it, or anything that is no punctuation."""
+    """Check whether a text has a letter, a digit or anything else that is not punctuation."""
     return any(not unicodedata.category(character).startswith("P") for character in normalize(text))
 
 
@@ -104,7 +104,7 @@ def read_markup(text: str, tags: str) -> Markup:
         tags: a key of `align.transfer.tags.PARSERS`.
 
     Raises:
-        ValueError: another key, or a line that cannot be read as that.
+        ValueError: the key is unknown, or the line cannot be parsed.
     """
     if tags not in PARSERS:
         raise ValueError(f"tags are one of {', '.join(PARSERS)}; not {tags!r}")
@@ -117,7 +117,7 @@ def read_markup(text: str, tags: str) -> Markup:
 
 
 def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:
-    """The plain text, and an element around all of it."""
+    """Return the plain text, and an element that contains all of it."""
     pairs = halves(tokens)
     ends = set(pairs.values())
     root = Element((-1, len(tokens)), 0, 0, point=False, block=False)
@@ -151,7 +151,7 @@ def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:
 
 
 def _find_words(root: Element, plain: str, words: Sequence[tuple[int, int]]) -> None:
-    """Find the words of all elements in a tree, and what touches them."""
+    """Set the words of all elements in a tree, and the text that touches them."""
     ends = [end for _, end in words]
     waiting = list(root.children)
     while waiting:
@@ -176,7 +176,7 @@ def _find_words(root: Element, plain: str, words: Sequence[tuple[int, int]]) -> 
 
 
 def _around(at: int, plain: str, words: Sequence[tuple[int, int]], ends: Sequence[int]) -> tuple[int, str, str]:
-    """Return how many words end up to a place in a text, and the visible text that touches it on its left and right."""
+    """Return how many words end up to an offset of a text, and the visible text on its left and right."""
     n = bisect_right(ends, at)
     if n < len(words) and words[n][0] <= at:
         return n, normalize(plain[words[n][0] : at]), normalize(plain[at : words[n][1]])

@@ -1,6 +1,6 @@
-"""Where words of the source are in the target: the window of a span, and the place between two words.
+"""Find source words in the target: the window of a span, and the place between two words.
 
-Both are found by the scores that link words of the two sides: 1 for each of a set of links, or soft scores.
+Both use the scores that link words of the two sides: 1 for each of a set of links, or soft scores.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 OUTSIDE = 1.0
-"""How much a score of a word outside the span counts against the window. research/choices.md says how it was chosen."""
+"""Weight of the scores of words outside the span against the window; see research/choices.md."""
 
 FLOOR = 0.01
-"""Soft scores up to this are left out where a whole text is to be done: they are many, and change next to nothing."""
+"""Soft scores up to this are skipped in whole texts: they are many, and change next to nothing."""
 
 Window = tuple[int, int]
-"""Words of a sentence: the first of them, and the first behind them."""
+"""Range of words in a sentence: the first word, and the one after the last."""
 
 FREE = -1
-"""What a target word is taken by where no span has it."""
+"""Span number of a target word that is in no window."""
 
 
 class Scores:
     """The scores of a sentence pair, by source word.
 
     Args:
-        scores: of links (source word, target word); of a set of links, 1 each.
-        source: how many words the source has.
-        target: how many words the target has.
+        scores: scores of links (source word, target word); a set of links counts 1 each.
+        source: number of source words.
+        target: number of target words.
 
     Raises:
-        ValueError: a link to a word that its side does not have.
+        ValueError: a link to a word that does not exist.
     """
 
     def __init__(self, scores: Mapping[Window, float] | Collection[Window], source: int, target: int) -> None:
@@ -44,7 +44,7 @@ class Scores:
             self._totals[j] += score
 
     def inside(self, span: Window) -> list[float]:
-        """For each target word, the sum of its scores with the words of a span."""
+        """Return, for each target word, the sum of its scores with the words of a span."""
         sums = [0.0] * self.target
         for row in self._rows[span[0] : span[1]]:
             for j, score in row:
@@ -52,7 +52,7 @@ class Scores:
         return sums
 
     def gains(self, span: Window, outside: float = OUTSIDE) -> list[float]:
-        """For each target word, its scores with the words of a span minus those with others."""
+        """Return, for each target word, its scores with the words of a span minus those with other words."""
         inside = self.inside(span)
         return [
             within - outside * (total - within) if total else 0.0
@@ -60,14 +60,14 @@ class Scores:
         ]
 
     def linked(self, span: Window) -> bool:
-        """Whether a word of a span has a score with any word."""
+        """Check whether a word of a span has a score with any word."""
         return any(self._rows[span[0] : span[1]])
 
     def crossings(self, at: int) -> list[float]:
-        """For each place in the target `[J+1]`, the scores of the links that cross one place of the source.
+        """Return, for each place in the target `[J+1]`, the scores of the links that cross one place of the source.
 
         Args:
-            at: the source word behind the place.
+            at: the source word after the place.
         """
         left = self.inside((0, at))
         costs = [sum(left)]
@@ -76,7 +76,7 @@ class Scores:
         return costs
 
     def confidence(self, span: Window, windows: Sequence[Window]) -> float:
-        """How well windows are a span's, from 0 to 1: twice the scores between them, of all that either has."""
+        """Return how well windows match a span, from 0 to 1: twice the scores between them by all scores of either."""
         inside = self.inside(span)
         between = sum(sum(inside[slice(*window)]) for window in windows)
         either = sum(inside) + sum(sum(self._totals[slice(*window)]) for window in windows)
@@ -84,7 +84,7 @@ class Scores:
 
 
 class Best(NamedTuple):
-    """The best window, and what it gains."""
+    """The best window and its gain."""
 
     gain: float
     window: Window
@@ -93,16 +93,16 @@ class Best(NamedTuple):
 def best_window(
     gains: Sequence[float], region: Window, taken: Sequence[int] = (), ends: Collection[int] | None = None
 ) -> Best | None:
-    """The window with the largest sum of gains, in one pass; of equals the shortest, then the first.
+    """Return the window with the largest sum of gains, in one pass; among equals the shortest, then the first.
 
     Args:
-        gains: of each target word.
-        region: where to look.
-        taken: for each target word what has it; windows do not reach into what is taken.
-        ends: where windows may begin and end; None for anywhere.
+        gains: gain of each target word.
+        region: words to search.
+        taken: span number of each target word, or FREE; windows exclude taken words.
+        ends: allowed ends of windows; None for any.
 
     Returns:
-        None where there is no room.
+        None if there is no room.
     """
     best: Best | None = None
     low: tuple[float, int] | None = None
@@ -128,15 +128,15 @@ def place_apart(
     ends: Sequence[Collection[int] | None] = (),
     outside: float = OUTSIDE,
 ) -> tuple[list[Window | None], list[int]]:
-    """A window for each of several spans that are apart, so that the windows are apart too.
+    """Return a window for each of several disjoint spans, so that the windows are disjoint too.
 
-    The span that gains most comes first; each of the others gets the best of what is left.
+    The span with the largest gain comes first; each of the others gets the best of the remaining words.
 
     Args:
-        scores: of the pair.
-        spans: of source words; none is in another or laps over it.
+        scores: scores of the pair.
+        spans: disjoint ranges of source words.
         region: the target words that may be used.
-        ends: for each span, where its window may begin and end; those that are bound so come first.
+        ends: for each span, the allowed ends of its window; spans with such limits come first.
         outside: see `OUTSIDE`.
 
     Returns:
@@ -151,8 +151,8 @@ def place_apart(
     for n, span in enumerate(spans):
         if any(scores.inside(span)[slice(*region)]):
             gains[n] = scores.gains(span, outside)
-            if found := best_window(gains[n], region, (), bounds[n]):
-                firsts[n] = found
+            if window := best_window(gains[n], region, (), bounds[n]):
+                firsts[n] = window
     for n in sorted(firsts, key=lambda n: (bounds[n] is None, -firsts[n].gain, n)):
         best: Best | None = firsts[n]
         if len(firsts) > 1:
@@ -166,18 +166,18 @@ def place_apart(
 def place_split(
     scores: Scores, spans: Sequence[Window], regions: Sequence[Window], outside: float = OUTSIDE
 ) -> tuple[list[list[Window]], list[int]]:
-    """All target words of each of several spans that are apart, as windows: a span may have several, or none.
+    """Return all target words of each of several disjoint spans, as windows: a span may have several, or none.
 
-    Each target word is of the span for which it gains most, if it gains at all.
+    Each target word belongs to the span for which its gain is largest, if that is positive.
 
     Args:
-        scores: of the pair.
-        spans: of source words, apart.
-        regions: the target words that may be used; no window reaches beyond one of them.
+        scores: scores of the pair.
+        spans: disjoint ranges of source words.
+        regions: the target words that may be used; no window extends beyond one of them.
         outside: see `OUTSIDE`.
 
     Returns:
-        As `place_apart`, with all windows of each span.
+        All windows of each span, and the spans of the target words, as in `place_apart`.
     """
     owner, best = [FREE] * scores.target, [0.0] * scores.target
     for n, span in enumerate(spans):

@@ -1,4 +1,4 @@
-"""Tags written into a text, at the characters that belong to their windows of words."""
+"""Write tags into a text, at the characters that belong to their windows of words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from align.transfer.windows import Window
 
 
 class _Item(NamedTuple):
-    """What is to be written in a window, or at a place, which begins where it ends."""
+    """An element to write in a window, or at a place, which begins where it ends."""
 
     window: Window
     element: Element
@@ -23,9 +23,9 @@ def write_tags(markup: Markup, target: str, windows: Mapping[int, Sequence[Windo
 
     Args:
         markup: the line.
-        target: the text, which comes out as it is, but for a space beside what stands between spaces in the line.
-        windows: of target words, for elements that are written around them, by the number of their first token.
-        places: the target word behind what is written as it is, likewise.
+        target: the text, which stays unchanged, except for a space next to tags that stand between spaces in the line.
+        windows: windows of target words for the elements that enclose words, by the number of their first token.
+        places: target word after each element that is written in one piece, by the number of its first token.
     """
     return _Writer(markup, target, windows, places).write()
 
@@ -41,46 +41,46 @@ class _Writer:
         self._items: dict[int, list[_Item]] = {}
 
     def write(self) -> str:
-        """The text with all tags."""
+        """Return the text with all tags."""
         tokens = self._markup.tokens
         waiting: list[tuple[_Item, int] | tuple[str, int]] = []
         self._enter(_Item((0, len(self._words)), self._markup.root), len(self._target), waiting)
         while waiting:
-            what, limit = waiting.pop()
-            if isinstance(what, str):
+            entry, limit = waiting.pop()
+            if isinstance(entry, str):
                 self._copy(limit)
-                self._done.append(what)
-            elif what.element.tokens[0] in self._windows:
-                start, end = self._edges(what)
+                self._done.append(entry)
+            elif entry.element.tokens[0] in self._windows:
+                start, end = self._edges(entry)
                 self._copy(min(start, limit))
-                self._done.append(tokens[what.element.tokens[0]].text)
+                self._done.append(tokens[entry.element.tokens[0]].text)
                 end = max(self._at, min(end, limit))
-                waiting.append((tokens[what.element.tokens[1]].text, end))
-                self._enter(what, end, waiting)
+                waiting.append((tokens[entry.element.tokens[1]].text, end))
+                self._enter(entry, end, waiting)
             else:
-                self._write_whole(what, limit)
+                self._write_whole(entry, limit)
         self._copy(len(self._target))
         return "".join(self._done)
 
     def _copy(self, end: int) -> None:
-        """Write the text up to here, if it is not yet written."""
+        """Write the text up to this offset, if it is not yet written."""
         if end > self._at:
             self._done.append(self._target[self._at : end])
             self._at = end
 
     def _enter(self, item: _Item, limit: int, waiting: list[tuple[_Item, int] | tuple[str, int]]) -> None:
-        """Have what is in an element written next, none of it beyond a limit."""
+        """Push the content of an element, to be written next, none of it beyond a limit."""
         element, (low, high) = item.element, item.window
         key = element.tokens[0]
         if key not in self._items:
-            self._items[key] = sorted(self._inside(element), key=lambda one: (one.window, one.element.tokens))
+            self._items[key] = sorted(self._inside(element), key=lambda child: (child.window, child.element.tokens))
         items = self._items[key]
-        first = bisect_left(items, (low, low), key=lambda one: one.window)
+        first = bisect_left(items, (low, low), key=lambda child: child.window)
         here = []
-        for one in items[first:]:
-            if one.window[0] > high:
+        for child in items[first:]:
+            if child.window[0] > high:
                 break
-            here.append((one, limit))
+            here.append((child, limit))
         waiting.extend(reversed(here))
 
     def _inside(self, element: Element) -> list[_Item]:
@@ -94,7 +94,7 @@ class _Writer:
         return items
 
     def _edges(self, item: _Item) -> tuple[int, int]:
-        """The characters that an element goes around: punctuation only where it does so in the line."""
+        """Return the characters that an element encloses: punctuation only if it does so in the line."""
         (low, high), element = item.window, item.element
         (start, _), (_, end) = self._words[low], self._words[high - 1]
         first, last = visible_edges(self._markup.plain[element.start : element.end])
@@ -109,7 +109,7 @@ class _Writer:
         return self._target[slice(*self._words[k])]
 
     def _write_whole(self, item: _Item, limit: int) -> None:
-        """Write tags without words in one piece: beside the word they touch, or between spaces."""
+        """Write tags without words in one piece: next to the word they touch, or between spaces."""
         element, k = item.element, item.window[0]
         wordless = element.words[0] == element.words[1]
         free = not element.before and not element.behind
@@ -129,7 +129,7 @@ class _Writer:
         self._done.append(tags)
 
     def _beside(self, k: int, element: Element, on_left: bool) -> int:
-        """Where a tag stands beside a word: behind the one on the left, or before the one on the right."""
+        """Return the offset of a tag next to a word: after the one on the left, or before the one on the right."""
         if not self._words:
             return 0
         if on_left:
