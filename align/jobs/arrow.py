@@ -1,4 +1,4 @@
-"""Columns of Arrow's: what is read of them as sentence pairs, and what links are written as."""
+"""Read sentence pairs from Arrow columns, and build columns of links."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 LinksAs = Literal["structs", "pharaoh"]
 
 RESULTS = ("links", "status")
-"""Columns that come out."""
+"""Columns of the result."""
 
 TEXT = ("string", "large_string", "string_view", "null")
-"""Types of columns that are read, and of the values of those that are dictionaries; all of `null` is null."""
+"""Types of columns that are read, and of the values of dictionary columns; all values of `null` are null."""
 
 
 class Named(NamedTuple):
@@ -29,14 +29,14 @@ class Named(NamedTuple):
 
 
 BATCH_BYTES = 1 << 26
-"""Bytes of rows that are made Python's objects at one time, but for a single row."""
+"""Maximum number of bytes of rows that are Python objects at a time, unless one row has more."""
 
 
 def check_columns(schema: pa.Schema, source: Named, target: Named, id: Named | None) -> None:
-    """Check that a table has columns, each of them once, strings in the first two, and room for what comes out.
+    """Check that a table has each column once, strings in the first two, and no name conflict with the result.
 
     Raises:
-        DataError: it has not; says which there are.
+        DataError: a check failed; the message lists the columns.
     """
     _check_text(schema, *source)
     _check_text(schema, *target)
@@ -47,16 +47,16 @@ def check_columns(schema: pa.Schema, source: Named, target: Named, id: Named | N
 
 
 def _check_column(schema: pa.Schema, name: str, argument: str) -> None:
-    """Check that there is a column, and only one of this name."""
+    """Check that there is exactly one column of this name."""
     count = len(_find(schema, name))
     if count != 1:
-        what = f"{count} columns {name!r}" if count else f"no column {name!r}"
+        message = f"{count} columns {name!r}" if count else f"no column {name!r}"
         there = shorten(", ".join(map(repr, islice(_names(schema), 80)))) or "none"
-        raise DataError(f"{what}: the table has {there}", remedy=Remedy("name one with {}", (Argument(argument),)))
+        raise DataError(f"{message}: the table has {there}", remedy=Remedy("name one with {}", (Argument(argument),)))
 
 
 def _find(fields: pa.Schema | pa.StructType, name: str) -> Sequence[tuple[tuple[int, ...], pa.Field]]:
-    """Columns of a name, each with the way to it: `a.b` is a column of that name, or else the field b of a struct a."""
+    """Return columns of a name with their paths: `a.b` is a column of that name, or else the field b of a struct a."""
     import pyarrow as pa
 
     numbered = list(enumerate(fields))
@@ -73,7 +73,7 @@ def _find(fields: pa.Schema | pa.StructType, name: str) -> Sequence[tuple[tuple[
 
 
 def _names(fields: pa.Schema | pa.StructType, before: str = "") -> Iterator[str]:
-    """The names of columns, and in place of a struct's name those of its fields, unless they are deep inside."""
+    """Yield the names of columns, with those of its fields instead of a struct's, unless they are deeply nested."""
     import pyarrow as pa
 
     for field in fields:
@@ -85,13 +85,13 @@ def _names(fields: pa.Schema | pa.StructType, before: str = "") -> Iterator[str]
 
 
 def field_of(schema: pa.Schema, name: str) -> pa.Field:
-    """The field of a column; one within structs has its whole name, and may be null, as the structs may be."""
+    """Return the field of a column; one within structs has its full name, and is nullable, as the structs may be."""
     way, field = _find(schema, name)[0]
     return field if len(way) == 1 else field.with_name(name).with_nullable(True)
 
 
 def column_of(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray:
-    """The values of a column, one within structs among them: null where a struct is."""
+    """Return the values of a column, also of one within structs: null where a struct is null."""
     import pyarrow.compute as pc
 
     (column, *way), _ = _find(table.schema, name)[0]
@@ -99,23 +99,23 @@ def column_of(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.Chun
 
 
 def _check_text(schema: pa.Schema, name: str, argument: str) -> None:
-    """Check that there is a column, and that strings are in it, not numbers or the like."""
+    """Check that a column exists and holds strings."""
     import pyarrow as pa
 
     _check_column(schema, name, argument)
     kind = field_of(schema, name).type
     if str(kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:
         fields = ", ".join(map(repr, islice(_names(kind, f"{name}."), 9))) if pa.types.is_struct(kind) else ""
-        other = f"name one of its fields ({shorten(fields)})" if fields else "cast it, or name another"
-        advice = other.replace("{", "{{").replace("}", "}}")
+        advice_text = f"name one of its fields ({shorten(fields)})" if fields else "cast it, or name another"
+        advice = advice_text.replace("{", "{{").replace("}", "}}")
         remedy = Remedy(f"{advice} with {{}}", (Argument(argument),))
         raise DataError(f"column {name!r} is of type {shorten(str(kind))}, where strings are expected", remedy=remedy)
 
 
 def rows_of(columns: Sequence[pa.Array]) -> Iterator[tuple[bytes | None, ...]]:
-    """Strings of columns as bytes, row by row: Arrow itself does not look whether what a file calls strings is UTF-8.
+    """Yield strings of columns as bytes, row by row: Arrow itself does not check that a file's strings are UTF-8.
 
-    A dictionary may hold one long string that all rows have: as many rows at a time are read as fit into BATCH_BYTES.
+    A dictionary may hold one long string that all rows share: rows are read in groups that fit into BATCH_BYTES.
     """
     import pyarrow.compute as pc
 
@@ -133,7 +133,7 @@ def rows_of(columns: Sequence[pa.Array]) -> Iterator[tuple[bytes | None, ...]]:
 
 
 def _sizes(column: pa.Array) -> pa.Array:
-    """The bytes of each string."""
+    """Return the number of bytes of each string."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -151,7 +151,7 @@ def _bytes_of(column: pa.Array) -> list[bytes | None]:
 
 
 def read_sides(row: tuple[bytes | None, ...]) -> tuple[str, str, str]:
-    """Source and target of a row, and why they cannot be read if they cannot, in which case they are blank."""
+    """Return source and target of a row, and why they cannot be read, in which case they are blank."""
     source, target = row
     if source is None or target is None:
         return "", "", "null"
@@ -162,12 +162,12 @@ def read_sides(row: tuple[bytes | None, ...]) -> tuple[str, str, str]:
 
 
 def status_of(alignment: Alignment, unread: str) -> str:
-    """Why a row has no links: that it could not be read, or what became of it; nothing if it was aligned."""
+    """Return why a row has no links; "" if it was aligned."""
     return unread or alignment.skipped or ("blank" if alignment.pair.blank else "")
 
 
 def schema_of(links: str) -> pa.Schema:
-    """What comes out for each row."""
+    """Return the schema of the result."""
     import pyarrow as pa
 
     struct = pa.struct({"source": pa.int32(), "target": pa.int32(), "score": pa.float32()})
@@ -176,16 +176,16 @@ def schema_of(links: str) -> pa.Schema:
 
 
 def batch_of(alignments: Sequence[Alignment], status: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
-    """Alignments in Arrow's form.
+    """Convert alignments to an Arrow batch.
 
     Args:
-        alignments: of some rows.
-        status: of each of them.
-        schema: as `schema_of` makes it.
+        alignments: alignments of some rows.
+        status: status of each row.
+        schema: as returned by `schema_of`.
     """
     import pyarrow as pa
 
-    rows: list[Any] = [str(one) for one in alignments]
+    rows: list[Any] = [str(alignment) for alignment in alignments]
     if pa.types.is_list(schema.field("links").type):
-        rows = [[(*link, one.scores[link]) for link in one] for one in alignments]
+        rows = [[(*link, alignment.scores[link]) for link in alignment] for alignment in alignments]
     return pa.record_batch([rows, status], schema=schema)

@@ -1,7 +1,7 @@
-"""Files of a job, on this machine or in an object store: which there are, reading them, writing them whole.
+"""Files of a job, on this machine or in an object store: find, read and atomically write them.
 
-Everything goes through the file systems of Apache Arrow. What only a disk of this machine can do is in `whole_file`
-and in `align.jobs.locks`.
+All access uses the file systems of Apache Arrow. What only a local disk can do is in `whole_file` and in
+`align.jobs.locks`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from align.io import manifest
 from align.io.output import NamedFile, beside, cannot_write, open_locked, packed, whole
 
 RUN = "_run"
-"""The folder of a job's own files. Spark, Hadoop and Arrow pass over names that begin with an underscore."""
+"""The folder of a job's own files. Spark, Hadoop and Arrow skip names that begin with an underscore."""
 
 _WILD = frozenset("*?[")
 
@@ -35,7 +35,7 @@ class InputFile(NamedTuple):
     Attributes:
         place: its path, or its URI.
         size: in bytes.
-        modified: when it was last changed, in nanoseconds.
+        modified: time of the last change, in nanoseconds.
     """
 
     place: str
@@ -44,20 +44,20 @@ class InputFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name without its folder; what comes of it gets the same."""
+        """Its name without its folder, and the name of its output."""
         return self.place.rpartition("/")[2]
 
 
 def join(folder: str, *names: str) -> str:
-    """A place in a folder, which is a path or a URI."""
+    """Return a place in a folder, which is a path or a URI."""
     return "/".join((folder.rstrip("/") or folder, *names))
 
 
 def locate(place: str) -> tuple[Any, str]:
-    """The file system of a path or a URI, and the path in it.
+    """Return the file system of a path or a URI, and the path in it.
 
     Raises:
-        DataError: no file system of Arrow's is of that kind, the address is not one, or it tells a secret.
+        DataError: Arrow has no file system of this kind, the URI is invalid, or it contains a secret.
     """
     if "://" not in place:
         return _local(), os.path.abspath(place)
@@ -73,7 +73,7 @@ def locate(place: str) -> tuple[Any, str]:
 
 
 def is_local(place: str) -> bool:
-    """Whether a place is on this machine."""
+    """Check whether a place is on this machine."""
     return "://" not in place or place.startswith("file://")
 
 
@@ -83,13 +83,13 @@ def _local() -> Any:
 
 
 def can_be_forked() -> bool:
-    """Whether this process may be forked: not if it has been at an object store, whose client has threads."""
+    """Check that this process has not connected to an object store, whose client's threads do not survive a fork."""
     return not _remote.cache_info().currsize
 
 
 @cache
 def _remote(root: str, process: int) -> tuple[Any, str]:
-    """A file system of this process's own: one that was made before a fork has threads that stayed in the parent."""
+    """Return a file system of this process: the threads of one that was made before a fork stay in the parent."""
     try:
         filesystem, path = fs.FileSystem.from_uri(root)
     except (OSError, ValueError) as error:
@@ -98,62 +98,62 @@ def _remote(root: str, process: int) -> tuple[Any, str]:
 
 
 def stat(place: str) -> InputFile:
-    """A file as it is now.
+    """Return the current size and time of a file.
 
     Raises:
-        DataError: there is none.
+        DataError: the file does not exist.
     """
     filesystem, path = locate(place)
     with cannot_read(place):
-        about = filesystem.get_file_info(path)
-    if about.type != fs.FileType.File:
-        kind = "is a folder" if about.type == fs.FileType.Directory else "no such file"
+        status = filesystem.get_file_info(path)
+    if status.type != fs.FileType.File:
+        kind = "is a folder" if status.type == fs.FileType.Directory else "no such file"
         raise DataError(kind, file=place)
-    return InputFile(place, about.size, about.mtime_ns or 0)
+    return InputFile(place, status.size, status.mtime_ns or 0)
 
 
 def exists(place: str) -> bool:
-    """Whether there is a file."""
+    """Check that a file exists."""
     filesystem, path = locate(place)
     with cannot_read(place):
         return bool(filesystem.get_file_info(path).type == fs.FileType.File)
 
 
 def find(patterns: Sequence[str]) -> list[InputFile]:
-    """The files that patterns name, by name, each of them once.
+    """Return the files that match patterns, sorted by name, without duplicates.
 
-    In each part between slashes `*`, `?` and `[abc]` stand for what they do in a shell. A name without them is that
-    of a file, and so is one with them if there is such a file.
+    In each part between slashes `*`, `?` and `[abc]` have the same meaning as in a shell. A name without them is that
+    of a file, and so is one with them if the file exists.
 
     Raises:
-        DataError: a pattern names no file.
+        DataError: a pattern matches no file.
     """
-    found: dict[str, InputFile] = {}
+    files: dict[str, InputFile] = {}
     for pattern in patterns:
         matching = [stat(pattern)] if not _WILD & {*pattern} or exists(pattern) else _match(pattern)
         if not matching:
             raise DataError("no file is named so", file=pattern)
-        found |= {file.place: file for file in matching}
-    return [found[place] for place in sorted(found)]
+        files |= {file.place: file for file in matching}
+    return [files[place] for place in sorted(files)]
 
 
 def _match(pattern: str) -> list[InputFile]:
-    """The files that a pattern names, folder by folder: links in a circle are followed no further than it says."""
+    """Return the files that match a pattern, folder by folder: circular links are followed to its depth only."""
     parts = pattern.split("/")
     first = next(n for n, part in enumerate(parts) if _WILD & {*part})
     folders = ["".join(f"{part}/" for part in parts[:first])]
     for part in parts[first:-1]:
-        folders = [f"{place}/" for place, about in _named(part, folders) if about.type == fs.FileType.Directory]
-    found = [(place, about) for place, about in _named(parts[-1], folders) if about.type == fs.FileType.File]
-    return [InputFile(place, about.size, about.mtime_ns or 0) for place, about in found]
+        folders = [f"{place}/" for place, status in _named(part, folders) if status.type == fs.FileType.Directory]
+    matching = [(place, status) for place, status in _named(parts[-1], folders) if status.type == fs.FileType.File]
+    return [InputFile(place, status.size, status.mtime_ns or 0) for place, status in matching]
 
 
 def _named(pattern: str, folders: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """What is in folders under names that fit: its place, and what it is."""
+    """Yield the entries of folders whose names match: the place of each, and its status."""
     for folder in folders:
-        shown = folder[:-1] or folder or "."
-        filesystem, path = locate(shown)
-        with cannot_read(shown):
+        folder_name = folder[:-1] or folder or "."
+        filesystem, path = locate(folder_name)
+        with cannot_read(folder_name):
             entries = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
             names = [entry.base_name for entry in entries]
         yield from ((folder + name, entry) for name, entry in zip(names, entries, strict=True) if _fits(name, pattern))
@@ -165,25 +165,25 @@ def _fits(name: str, pattern: str) -> bool:
 
 @contextmanager
 def cannot_read(place: str) -> Iterator[None]:
-    """Say in an error which file cannot be read."""
+    """Add the name of the file to an error."""
     try:
         yield
     except DataError:
         raise
     except UnicodeError:  # Arrow has no others
-        what = "cannot be read: it has a name that is not UTF-8, or there is one in it"
-        raise DataError(what, file=place) from None
+        message = "cannot be read: it has a name that is not UTF-8, or there is one in it"
+        raise DataError(message, file=place) from None
     except OSError as error:
-        what = os.strerror(error.errno) if error.errno else one_line(error)
-        raise DataError(f"cannot be read: {what}", file=place) from None
+        message = os.strerror(error.errno) if error.errno else one_line(error)
+        raise DataError(f"cannot be read: {message}", file=place) from None
 
 
 @contextmanager
 def open_file(place: str) -> Iterator[Any]:
-    """A file to read from any position.
+    """Open a file for reading from any position.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: the file cannot be read.
     """
     filesystem, path = locate(place)
     with cannot_read(place):
@@ -193,17 +193,17 @@ def open_file(place: str) -> Iterator[Any]:
 
 
 def digest_of(place: str) -> str:
-    """The digest of a file's bytes.
+    """Return the digest of a file's bytes.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: the file cannot be read.
     """
     with open_file(place) as stream, cannot_read(place):
         return manifest.digest_of(stream)
 
 
 def read_small(place: str, most: int) -> bytes | None:
-    """The bytes of a small file, of which no more are read; None if there is none."""
+    """Read up to this number of bytes of a file; return None if it does not exist."""
     if not exists(place):
         return None
     with open_file(place) as stream, cannot_read(place):
@@ -212,10 +212,10 @@ def read_small(place: str, most: int) -> bytes | None:
 
 
 def make_folder(place: str) -> None:
-    """Make a folder, and those above it; a store without folders needs none.
+    """Make a folder and its parents; a store without folders needs none.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be made.
     """
     filesystem, path = locate(place)
     with cannot_write(place):
@@ -226,7 +226,7 @@ def make_folder(place: str) -> None:
 
 
 def remove(place: str) -> None:
-    """Remove a file if it is there."""
+    """Remove a file if it exists."""
     if exists(place):
         filesystem, path = locate(place)
         with cannot_write(place):
@@ -235,18 +235,18 @@ def remove(place: str) -> None:
 
 @contextmanager
 def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
-    """A file in the folder of a job that appears only when it is complete, in place of an earlier one.
+    """Open a file in the folder of a job that appears only when it is complete, and replaces an earlier one.
 
-    On this machine it is written under another name in `_run`, and gets its own at the end. Names of results end in a
-    kind of file, so that none is like `NAME.own`. An object store shows an object when all of it has arrived: it is
-    written here first, and then sent.
+    On this machine it is written under another name in `_run`, and renamed at the end. Names of results end in a
+    file type, so that none is like `NAME.own`. An object store shows an object when all of it has arrived: it is
+    written locally first, and then uploaded.
 
     Args:
-        folder: of the job.
-        name: in it; packed as that says.
+        folder: folder of the job.
+        name: name in it, whose suffix sets the compression.
 
     Raises:
-        OSError: it cannot be written, or another run is writing it.
+        OSError: the file cannot be written, or another run is writing it.
     """
     place = join(folder, name)
     filesystem, path = locate(place)
@@ -271,7 +271,7 @@ class _Beneath(io.RawIOBase):
         self._stream = stream
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> int:
@@ -281,7 +281,7 @@ class _Beneath(io.RawIOBase):
 
 @contextmanager
 def _packed(name: str, raw: BinaryIO) -> Iterator[BinaryIO]:
-    """A stream that writes into another one, packed if the file's name says so, which may be .zst here."""
+    """Open a stream that writes into another one, compressed if the file's name ends in .gz, .xz or .zst."""
     if not name.endswith(".zst"):
         with packed(name, raw) as out:
             yield out

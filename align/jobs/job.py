@@ -1,4 +1,4 @@
-"""One file of a job: in, aligned, out, and its record; the same whoever does it, wherever, however often."""
+"""Align one file of a job, and write its output and its record, independently of the worker and of earlier attempts."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from align.jobs.records import bad_rows_name, begun_name, check_record, read_rec
 from align.jobs.writers import WRITERS, Head, Result
 
 OnRows: TypeAlias = Callable[[int, float], None]
-"""Is told now and then how many rows of a file are done, and what share of it that is."""
+"""Callback that receives the number of finished rows of a file, and their share of it."""
 
 TELL_EVERY = 500
-"""Rows between two calls of that."""
+"""Rows between two calls of the callback."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to become of each file.
+    """What to do with each file.
 
     Attributes:
-        aligner: reads all files at one place, and stops at no row that is too long.
-        signature: of it.
+        aligner: reads all files at one place, and skips rows that are too long.
+        signature: signature of the aligner.
         output: the folder of the results, a path or a URI.
-        columns: of source, target and id.
-        links: "structs" or "pharaoh", where a file may hold either.
-        blank: whether a row that cannot be read is listed and left without links; else it stops its file.
+        columns: columns of source, target and id.
+        links: "structs" or "pharaoh", for files that may hold either.
+        blank: whether an unreadable row is listed and left without links; else it stops its file.
     """
 
     aligner: Aligner
@@ -48,10 +48,10 @@ class Job:
 
 
 def finished(job: Job, file: InputFile) -> Record | None:
-    """The record of a file that is done already; None if it is not.
+    """Return the record of a finished file; None if it is not finished.
 
     Raises:
-        DataError: it is done, but the input or the output has changed since.
+        DataError: the file is finished, but the input or the output has changed since.
     """
     record = read_record(job.output, file.name)
     if record:
@@ -60,12 +60,12 @@ def finished(job: Job, file: InputFile) -> Record | None:
 
 
 def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Record:
-    """Align a file, whatever is left of an earlier attempt; its output appears whole, and then its record.
+    """Align a file, overwriting remains of an earlier attempt; its output appears atomically, and then its record.
 
     Args:
-        job: what is to become of it.
-        file: to align.
-        on_rows: is told how far it is.
+        job: what to do with the file.
+        file: file to align.
+        on_rows: callback for the progress.
 
     Raises:
         DataError: the file or a row of it cannot be read, or has changed in the meantime.
@@ -103,20 +103,20 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
 
 
 def _head(job: Job, file: InputFile, digest: str) -> Head:
-    """What the output says of itself where it has room for that."""
-    about = {"signature": job.signature, "input": file.place, "input-size": str(file.size), "input-digest": digest}
+    """Return the description of the output, for formats that store one."""
+    metadata = {"signature": job.signature, "input": file.place, "input-size": str(file.size), "input-digest": digest}
     if kind_of(file.name) != ".parquet":
-        return Head(job.links, None, about)
+        return Head(job.links, None, metadata)
     field, rows = table_head(file, job.columns)
-    return Head(job.links, field, {**about, "rows": str(rows)})
+    return Head(job.links, field, {**metadata, "rows": str(rows)})
 
 
 class _Rejects(ExitStack):
-    """The list of rows that cannot be read, in `_run`; there is none where all can be.
+    """The list of unreadable rows, in `_run`; it is not written if there are none.
 
     Args:
-        folder: of the results.
-        name: of the file.
+        folder: folder of the results.
+        name: name of the file.
     """
 
     def __init__(self, folder: str, name: str) -> None:
@@ -136,7 +136,7 @@ class _Rejects(ExitStack):
 def _results(
     job: Job, rows: Rows, pairs: Iterator[Pair], counts: Counter[str], on_rows: OnRows | None
 ) -> Iterator[Result]:
-    """What comes of each row; counts them."""
+    """Yield the result of each row, and count them by status."""
     try:
         with closing(job.aligner(pairs)) as alignments:
             for alignment in alignments:

@@ -16,11 +16,11 @@ from align.jobs.files import InputFile, can_be_forked
 from align.jobs.job import Job, align_file, finished
 
 ATTEMPTS = 3
-"""Workers that begin a file before it counts as failed."""
+"""Attempts per file after worker crashes."""
 
 
 class Going(NamedTuple):
-    """Progress of a file: rows that are done, and their share of the file."""
+    """Progress of a file: finished rows, and their share of the file."""
 
     file: InputFile
     rows: int
@@ -36,7 +36,7 @@ class Done(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A file that is not done, and why."""
+    """A file that could not be finished, and why."""
 
     file: InputFile
     error: Exception
@@ -46,12 +46,12 @@ Event: TypeAlias = Going | Done | Failed
 
 
 def run_local(job: Job, files: Sequence[InputFile], workers: int) -> Generator[Event, None, None]:
-    """Align files in worker processes, the largest first; where a worker dies, another one repeats its file.
+    """Align files in worker processes, the largest first; if a worker dies, another one repeats its file.
 
     Args:
         job: what to do with each file.
-        files: to align.
-        workers: processes.
+        files: files to align.
+        workers: number of processes.
 
     Yields:
         The progress of each file, and in the end that it is done, or why not.
@@ -90,11 +90,11 @@ def _largest_first(files: Sequence[InputFile]) -> list[InputFile]:
 
 
 def share_of(files: Sequence[InputFile], number: int, count: int) -> list[InputFile]:
-    """Return one part of a job's files, of about as many bytes as any other, dealt out in turn, the largest first.
+    """Return one part of a job's files, about equal to the others in bytes, dealt out in turn, the largest first.
 
     Args:
-        files: of the job.
-        number: of the part, from 1.
-        count: of parts.
+        files: files of the job.
+        number: number of the part, from 1.
+        count: number of parts.
     """
     return _largest_first(files)[number - 1 :: count]

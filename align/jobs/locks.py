@@ -1,4 +1,4 @@
-"""Keep two jobs from writing into one folder of results, except parts of the same job."""
+"""Lock folders of results against other jobs, but not against parts of the same job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 5.0
 """Seconds to wait for a lock: the workers of a killed job end a moment after it."""
 
 Part = tuple[int, int]
-"""Which part of how many."""
+"""Number of a part, from 1, and the number of parts."""
 
 _PARTS = re.compile(r"parts-of-([0-9]+)\.lock")
 
@@ -25,11 +25,11 @@ _PARTS = re.compile(r"parts-of-([0-9]+)\.lock")
 def running(folder: str, part: Part | None) -> Iterator[None]:
     """Keep other jobs out of a folder of results until the context ends, but not other parts of the same job.
 
-    A store that is not on this machine has no locks: there nobody is kept out.
+    A remote store has no locks: there the context does nothing.
 
     Args:
-        folder: on this machine, with its `_run`.
-        part: which this one does; None for all of it.
+        folder: folder with its `_run`.
+        part: the part that this job does; None for all of it.
 
     Raises:
         DataError: another job is running there, or the same part, or parts of another number.
@@ -73,7 +73,7 @@ def one_at_a_time(folder: str) -> Iterator[None]:
 
 
 def _hold(path: str, shared: bool, folder: str, why: str) -> int:
-    """Lock a file, for as long as it is open here and in the processes that inherit it."""
+    """Lock a file for as long as it is open here and in the processes that inherit it."""
     descriptor = _open(path, folder)
     if not lock(descriptor, shared=shared, wait=PATIENCE):
         os.close(descriptor)

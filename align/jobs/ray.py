@@ -1,6 +1,6 @@
-"""The engine for a cluster: Ray Data hands the files to actors, each with the models, one CPU or GPU, a file at a time.
+"""Run a job on a Ray cluster: Ray Data hands files to actors, each with the models and one CPU or GPU, one at a time.
 
-A file's output does not depend on who made it or how often it was begun, so that Ray may do again whatever is lost.
+A file's output does not depend on the actor or on earlier attempts, so that Ray may repeat lost work.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from ray.data import ActorPoolStrategy, DataContext
 
 
 def run_ray(job: Job, files: Sequence[InputFile], workers: int | None) -> Generator[Event, None, None]:
-    """Do files in actors of a Ray cluster, the largest first; what is lost with an actor or a node is done again.
+    """Align files in actors of a Ray cluster, the largest first; work lost with an actor or a node is repeated.
 
-    The cluster is the one that this process is connected to, else the one of `RAY_ADDRESS`, else one that was begun on
-    this machine with `ray start`, else one of this machine alone, which ends with the job.
+    The cluster is the one that this process is connected to, else the one of `RAY_ADDRESS`, else one that was started
+    on this machine with `ray start`, else a new one on this machine, which ends with the job.
 
     Args:
-        job: what is to become of each file; its model is found in the same folder on all machines.
-        files: to do.
-        workers: actors; None for one a CPU of the cluster, or one a GPU where the model is on one.
+        job: what to do with each file; its model is in the same folder on all machines.
+        files: files to align.
+        workers: number of actors; None for one per CPU of the cluster, or one per GPU if the model is on one.
 
     Yields:
         For each file that it is done, or why not.
@@ -53,14 +53,14 @@ def run_ray(job: Job, files: Sequence[InputFile], workers: int | None) -> Genera
     Raises:
         ChildProcessError: there is no such cluster, or it has ended.
     """
-    on_cpu = all(one.recorder.device == "cpu" for one in job.aligner.directions)
+    on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
     waiting = {file.place: file for file in sorted(files, key=lambda file: (-file.size, file.place))}
     if not waiting:
         return
     with _cluster():
         try:
-            most = int(ray.cluster_resources().get("CPU" if on_cpu else "GPU", 1))
-            size = max(1, min(workers or most, len(files)))
+            available = int(ray.cluster_resources().get("CPU" if on_cpu else "GPU", 1))
+            size = max(1, min(workers or available, len(files)))
             for place, outcome in _outcomes(job, list(waiting), size, on_cpu):
                 file = waiting.pop(place)
                 yield Failed(file, outcome) if isinstance(outcome, Exception) else Done(file, *outcome)
@@ -71,7 +71,7 @@ def run_ray(job: Job, files: Sequence[InputFile], workers: int | None) -> Genera
 
 
 def _outcomes(job: Job, places: Sequence[str], size: int, on_cpu: bool) -> Iterator[tuple[str, Any]]:
-    """What becomes of each file, as they are done; files that no actor survives are left out."""
+    """Yield the result of each file as it finishes; files that no actor survives are left out."""
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.max_errored_blocks = -1  # a file without an outcome is named at the end
@@ -92,11 +92,11 @@ def _outcomes(job: Job, places: Sequence[str], size: int, on_cpu: bool) -> Itera
 
 
 class FileAligner:
-    """An actor: aligns the files that it gets.
+    """An actor that aligns files.
 
     Args:
-        job: what is to become of each.
-        folder: that names of files begin from, if this machine has it.
+        job: what to do with each file.
+        folder: current folder for relative file names, if this machine has it.
     """
 
     def __init__(self, job: Job, folder: str) -> None:
@@ -108,7 +108,7 @@ class FileAligner:
         self._job = job
 
     def __call__(self, batch: Any) -> Any:
-        """A row for each file: where it is, and its record and whether it was there before, or an error, pickled."""
+        """Return a row per file: its place, and pickled its record and whether it was finished before, or an error."""
         places = batch["place"].to_pylist()
         return pa.table({"place": places, "outcome": [pickle.dumps(self._do(place)) for place in places]})
 
@@ -129,7 +129,7 @@ class FileAligner:
 
 @contextmanager
 def _cluster() -> Iterator[None]:
-    """A connection to a cluster, or to a new one of this machine; what Ray has to say stays in its log files."""
+    """Connect to a cluster, or start one on this machine; Ray's messages stay in its log files."""
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # where it tells of workers that have died
         if ray.is_initialized():
             yield
@@ -139,7 +139,7 @@ def _cluster() -> Iterator[None]:
         try:
             with _beginning(nowhere):
                 ray.init(include_dashboard=False, logging_level=logging.CRITICAL, log_to_driver=False)
-        except Exception as error:  # Ray has no class of its own for a node that does not begin within half a minute
+        except Exception as error:  # Ray has no separate class for a node that does not start within half a minute
             raise ChildProcessError(f"there is no Ray cluster to work on: {one_line(error)}") from None
         try:
             for number, handler in handlers.items():
@@ -152,9 +152,9 @@ def _cluster() -> Iterator[None]:
 
 @contextmanager
 def _beginning(nowhere: TextIO) -> Iterator[None]:
-    """As long as Ray is being started: nothing on stderr, and another current folder.
+    """Silence stderr and change the current folder while Ray starts.
 
-    Ray's own code writes to stderr that it will write nothing there, and has its workers look for modules in the
+    Ray's own code writes to stderr that it will write nothing there, and has its workers search for modules in the
     current folder before all others, where anything may lie.
     """
     folder, stderr = os.getcwd(), os.dup(2)

@@ -1,4 +1,4 @@
-"""Rows of a file as sentence pairs: lines of bitext, lines of JSON, and Parquet."""
+"""Read rows of a file as sentence pairs: lines of bitext, JSON lines, and Parquet."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from align.jobs.arrow import TEXT, Named, check_columns, column_of, field_of, re
 from align.jobs.files import InputFile, cannot_read, open_file
 
 PACKED = (*OPENERS, ".zst")
-"""What the names of packed files end in."""
+"""Suffixes of compressed files."""
 
 
 class Columns(NamedTuple):
-    """Where source and target of a row are, and what tells it from others; None where that goes without saying.
+    """Columns of source, target and id; None for the default columns.
 
-    Lines of text have numbers, from 1, in place of names.
+    Lines of text have column numbers, from 1, instead of names.
     """
 
     source: str | None = None
@@ -39,16 +39,16 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowPair(Pair):
-    """A pair of a row that has an id of its own.
+    """A pair of a row that has an id.
 
     Attributes:
-        id_bytes: of that id, which is kept until the links are written.
+        id_bytes: size of the id, which is in memory until the links are written.
     """
 
     id_bytes: int
 
     def memory(self) -> int:
-        """Bytes that it takes, about."""
+        """Return the approximate number of bytes in memory."""
         return Pair.memory(self) + self.id_bytes
 
 
@@ -56,15 +56,15 @@ class Rows:
     """The rows of a file as they are read.
 
     Args:
-        file: to be read.
-        columns: of its source and its target.
-        blank: whether a row that cannot be read becomes a blank one.
+        file: file to read.
+        columns: columns of source, target and id.
+        blank: whether an unreadable row becomes a blank one.
 
     Attributes:
         read: number of rows read so far.
         share: their share of the file.
-        bad: the policy for rows that cannot be read, and those that became blank.
-        ids: what identifies rows, by number, until the writer removes it.
+        bad: the policy for unreadable rows, and the rows that became blank.
+        ids: ids of rows, by number, until the writer removes them.
     """
 
     def __init__(self, file: InputFile, columns: Columns, blank: bool) -> None:
@@ -72,19 +72,19 @@ class Rows:
         self.read, self.share = 0, 0.0
         self.ids: dict[int, Any] = {}
 
-    def refuse(self, number: int, reason: str, what: str, raw: Any) -> None:
-        """Stop at a row that cannot be read, or note it."""
-        self.bad(LineError(what, reason, file=self.file.place, line=number), raw=raw)
+    def refuse(self, number: int, reason: str, message: str, raw: Any) -> None:
+        """Raise on an unreadable row, or note it."""
+        self.bad(LineError(message, reason, file=self.file.place, line=number), raw=raw)
 
     def pairs(self, lines: Iterator[Pair]) -> Iterator[Pair]:
-        """The pairs, which are counted."""
+        """Yield the pairs, and count them."""
         for pair in lines:
             self.read += 1
             yield pair
 
 
 def kind_of(name: str) -> str:
-    """What a file holds, by its name: a key of `READERS`, or nothing."""
+    """Return the type of a file by its name: a key of `READERS`, or ""."""
     plain = next((name.removesuffix(end) for end in PACKED if name.endswith(end)), name)
     kind = next((kind for kind in READERS if plain.endswith(kind)), "")
     return "" if kind == ".parquet" and plain != name else kind
@@ -92,15 +92,15 @@ def kind_of(name: str) -> str:
 
 @contextmanager
 def open_rows(file: InputFile, columns: Columns, blank: bool) -> Iterator[tuple[Rows, Iterator[Pair]]]:
-    """The rows of a file, and an iterator over their pairs, which are read as it goes on.
+    """Open the rows of a file, and an iterator over their pairs, which reads them one by one.
 
     Args:
-        file: of a kind that `READERS` has.
-        columns: of its source and its target.
-        blank: whether a row that cannot be read becomes a blank one.
+        file: of a type in `READERS`.
+        columns: columns of source, target and id.
+        blank: whether an unreadable row becomes a blank one.
 
     Raises:
-        DataError: now or as they are read: the file cannot be read, or a row; names file and row.
+        DataError: now or while reading: the file or a row cannot be read; names file and row.
     """
     rows = Rows(file, columns, blank)
     with open_file(file.place) as stream:
@@ -109,18 +109,18 @@ def open_rows(file: InputFile, columns: Columns, blank: bool) -> Iterator[tuple[
 
 
 def _named_errors(pairs: Iterator[Pair], rows: Rows) -> Iterator[Pair]:
-    """The same pairs; errors of Arrow's and of the file system name file and row."""
+    """Pass pairs on, and add file and row to errors of Arrow and of the file system."""
     try:
         yield from pairs
     except DataError:
         raise
     except (OSError, EOFError, pa.ArrowException) as error:
-        what = f"cannot be read: {one_line(error)}"
-        raise DataError(what, file=rows.file.place, line=rows.read + 1) from None
+        message = f"cannot be read: {one_line(error)}"
+        raise DataError(message, file=rows.file.place, line=rows.read + 1) from None
 
 
 class _Lines:
-    """Lines of a file, unpacked; knows the one that came last, as it is."""
+    """Decompressed lines of a file; stores the last one unchanged."""
 
     def __init__(self, raw: Any, rows: Rows) -> None:
         self._raw, self._rows, self.last = raw, rows, b""
@@ -140,12 +140,12 @@ class _Lines:
 
     @property
     def shown(self) -> str:
-        """The last line as text, whatever it holds."""
+        """The last line as text, with invalid bytes escaped."""
         return self.last.removesuffix(b"\n").decode(errors="backslashreplace")
 
 
 def read_text(stream: Any, rows: Rows) -> Iterator[Pair]:
-    """Lines `source ||| target` or `source TAB target`, or with two of several columns."""
+    """Read lines `source ||| target` or `source TAB target`, or with two of several columns."""
     lines, columns = _Lines(stream, rows), rows.columns
 
     def on_bad(error: LineError) -> None:
@@ -157,7 +157,7 @@ def read_text(stream: Any, rows: Rows) -> Iterator[Pair]:
 
 
 def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
-    """Lines of JSON objects; a blank line is a blank row."""
+    """Read lines of JSON objects; a blank line is a blank row."""
     lines = _Lines(stream, rows)
 
     def on_bad(error: LineError) -> None:
@@ -171,21 +171,21 @@ def read_json(stream: Any, rows: Rows) -> Iterator[Pair]:
             try:
                 source, target = _sides(line, rows, number)
             except ValueError as error:
-                reason, what = error.args
-                without += what.startswith("no field")
-                rows.refuse(number, reason, what, lines.shown)
+                reason, message = error.args
+                without += message.startswith("no field")
+                rows.refuse(number, reason, message, lines.shown)
         id_bytes = len(line) if number in rows.ids else 0
         yield RowPair(split_words(source), split_words(target), number, id_bytes)
     if without and without == objects:
         remedy = Remedy("name them with {} and {}", (Argument("source_column"), Argument("target_column")))
-        raise DataError(f"no row has both fields; in the last: {what}", file=rows.file.place, remedy=remedy)
+        raise DataError(f"no row has both fields; in the last: {message}", file=rows.file.place, remedy=remedy)
 
 
 def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
-    """Source and target of an object.
+    """Return source and target of an object.
 
     Raises:
-        ValueError: it has none; with the reason in two words, and in more.
+        ValueError: it has none; its arguments are the reason in two words, and a full message.
     """
     try:
         record = json.loads(line)
@@ -198,8 +198,8 @@ def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
         try:
             to_json(id)
         except ValueError:
-            what = f"{rows.columns.id!r} has a number that is NaN or infinite, which JSON has no form for"
-            raise ValueError("wrong fields", what) from None
+            message = f"{rows.columns.id!r} has a number that is NaN or infinite, which JSON has no form for"
+            raise ValueError("wrong fields", message) from None
         rows.ids[number] = id
     sides = []
     for name in filter(None, rows.columns[:2]):
@@ -208,23 +208,23 @@ def _sides(line: str, rows: Rows, number: int) -> tuple[str, str]:
 
 
 def _value(record: dict[str, Any], name: str) -> Any:
-    """The value of a field: `a.b` is a field of that name, or else b of the object a, and null where a is.
+    """Return the value of a field: `a.b` is a field of that name, or else b of the object a, and null if a is null.
 
     Raises:
-        ValueError: there is none, or more than one; with the reason in two words, and in more.
+        ValueError: there is none, or more than one; its arguments are the reason in two words, and a full message.
     """
     values = _find(record, name)
     if len(values) > 1:
         values = [value for value in values if value is not None] or [None]
     if len(values) != 1:
-        what = f"{len(values)} fields {name!r}" if values else f"no field {name!r}"
+        message = f"{len(values)} fields {name!r}" if values else f"no field {name!r}"
         there = shorten(", ".join(map(repr, islice(_names(record), 80)))) or "none"
-        raise ValueError("wrong fields", f"{what}: the object has {there}")
+        raise ValueError("wrong fields", f"{message}: the object has {there}")
     return values[0]
 
 
 def _find(record: dict[str, Any], name: str) -> list[Any]:
-    """The values that a name may mean."""
+    """Return the values that a name may refer to."""
     if name in record:
         return [record[name]]
     values: list[Any] = []
@@ -238,7 +238,7 @@ def _find(record: dict[str, Any], name: str) -> list[Any]:
 
 
 def _names(record: dict[str, Any]) -> Iterator[str]:
-    """The names in an object, and in place of an inner object's name those in it."""
+    """Yield the names in an object, with those in an inner object instead of that object's name."""
     for name, value in record.items():
         if isinstance(value, dict) and value:
             yield from (f"{name}.{inner}" for inner in value)
@@ -247,10 +247,10 @@ def _names(record: dict[str, Any]) -> Iterator[str]:
 
 
 def _text(value: Any, name: str) -> str:
-    """A value that is to be text.
+    """Return a value that must be text.
 
     Raises:
-        ValueError: it is not; with the reason in two words, and in more.
+        ValueError: it is not; its arguments are the reason in two words, and a full message.
     """
     if value is None:
         raise ValueError("null", f"{name!r} is null")
@@ -264,7 +264,7 @@ def _text(value: Any, name: str) -> str:
 
 
 def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
-    """Two columns of strings, a batch of rows at a time."""
+    """Read two columns of strings, a batch of rows at a time."""
     names = [name for name in rows.columns if name is not None]
     table = _open_table(stream, rows.file, rows.columns)
     total = max(1, table.metadata.num_rows)
@@ -278,8 +278,8 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
                 rows.ids[number] = id = next(ids)
                 id_bytes = 0 if pa.types.is_dictionary(id.type) else id.nbytes
             if why:
-                shown = [side if side is None else side.decode(errors="backslashreplace") for side in row]
-                rows.refuse(number, why, f"{names[0]!r} or {names[1]!r} is {why}", shown)
+                raw = [side if side is None else side.decode(errors="backslashreplace") for side in row]
+                rows.refuse(number, why, f"{names[0]!r} or {names[1]!r} is {why}", raw)
             yield RowPair(split_words(source), split_words(target), number, id_bytes)
         before += batch.num_rows
         rows.share = before / total
@@ -288,11 +288,11 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
 
 
 def _batches(table: Any, stream: Any, names: list[str]) -> Iterator[Any]:
-    """Columns, some rows at a time.
+    """Yield columns, some rows at a time.
 
-    Strings stay dictionaries where they are such in the file, which may hold one long string that all rows have. Ids of
-    types without a bound are read a row at a time, and so are strings within structs, which Arrow may not read as
-    dictionaries.
+    Strings stay dictionaries if they are in the file, which may hold one long string that all rows share. Ids of
+    types without a size limit are read one row at a time, and so are strings within structs, which Arrow may not read
+    as dictionaries.
     """
     schema = table.schema_arrow
     bounded = all(_is_small(field_of(schema, name).type) for name in names[2:])
@@ -304,22 +304,22 @@ def _batches(table: Any, stream: Any, names: list[str]) -> Iterator[Any]:
 
 
 def _is_small(kind: Any) -> bool:
-    """Whether the values of a type have few bytes, all of them, or are shared by their rows."""
+    """Check that all values of a type have few bytes, or are shared by their rows."""
     types = pa.types
     return any((types.is_primitive(kind), types.is_null(kind), types.is_decimal(kind), types.is_dictionary(kind)))
 
 
 def _ids(column: Any, rows: Rows) -> Any:
-    """What tells rows from others, each an array of one: Python has no values for some of Arrow's, such as late dates.
+    """Return ids of rows, each an array of one: Python has no values for some of Arrow's, such as late dates.
 
     Raises:
-        DataError: it calls itself strings, and is not UTF-8, or the like.
+        DataError: the values are invalid, for example strings that are not UTF-8.
     """
     try:
         column.validate(full=True)
     except pa.ArrowException as error:
-        what = f"column {rows.columns.id!r} cannot be read: {one_line(error)}"
-        raise DataError(what, file=rows.file.place) from None
+        message = f"column {rows.columns.id!r} cannot be read: {one_line(error)}"
+        raise DataError(message, file=rows.file.place) from None
     return (column.slice(n, 1) for n in range(len(column)))
 
 
@@ -327,21 +327,21 @@ EXTENSION_TYPES = (
     *(f"ray.data.arrow_{name}" for name in ("tensor", "tensor_v2", "variable_shaped_tensor", "pickled_object")),
     "arrow.py_extension_type",
 )
-"""Types that Arrow may know of in this process, and whose metadata Ray or Arrow may unpickle when a schema is read."""
+"""Extension types that may be registered with Arrow, and whose metadata Ray or Arrow may unpickle with the schema."""
 
 
 def _forget_extension_types() -> None:
-    """Let Arrow read columns of extension types as what they are stored as."""
+    """Make Arrow read columns of extension types as their storage types."""
     for name in EXTENSION_TYPES:
         with suppress(KeyError):  # nothing has registered it
             pa.unregister_extension_type(name)
 
 
 def _open_table(stream: Any, file: InputFile, columns: Columns) -> Any:
-    """A Parquet file that has these columns.
+    """Open a Parquet file, and check that it has these columns.
 
     Raises:
-        DataError: it has not, or is no Parquet file.
+        DataError: a column is missing, or it is not a Parquet file.
     """
     _forget_extension_types()
     with cannot_read(file.place):
@@ -349,7 +349,7 @@ def _open_table(stream: Any, file: InputFile, columns: Columns) -> Any:
             table = pq.ParquetFile(stream)
         except pa.ArrowException as error:
             raise DataError(f"no Parquet file: {one_line(error)}", file=file.place) from None
-    source, target, id = (name and Named(name, f"{what}_column") for what, name in columns._asdict().items())
+    source, target, id = (name and Named(name, f"{role}_column") for role, name in columns._asdict().items())
     try:
         check_columns(table.schema_arrow, source, target, id)
     except DataError as error:
@@ -358,10 +358,10 @@ def _open_table(stream: Any, file: InputFile, columns: Columns) -> Any:
 
 
 def table_head(file: InputFile, columns: Columns) -> tuple[Any, int]:
-    """The field of a Parquet file's column of ids, if one is named, and how many rows the file has.
+    """Return the Arrow field of a Parquet file's id column, if one is named, and its number of rows.
 
     Raises:
-        DataError: it has no such columns, or is no Parquet file.
+        DataError: a column is missing, or it is not a Parquet file.
     """
     with open_file(file.place) as stream:
         table = _open_table(stream, file, columns)
@@ -374,4 +374,4 @@ READERS: dict[str, Callable[[Any, Rows], Iterator[Pair]]] = {
     ".tsv": read_text,
     ".txt": read_text,
 }
-"""By what names end in, where they are not packed."""
+"""Readers by the suffix of the file's name, without that of its compression."""

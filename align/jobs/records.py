@@ -1,4 +1,4 @@
-"""What a job knows of itself, in `_run`: what is run and where it is read, and a record for each finished file."""
+"""Records of a job in `_run`: its settings and where it is read, and a record for each finished file."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from align.jobs.files import RUN, InputFile, digest_of, exists, join, read_small
 T = TypeVar("T")
 
 NOTE = f"{RUN}/run.json"
-"""What is run, in a folder of results."""
+"""Description of the run, in a folder of results."""
 
 
 def record_name(name: str) -> str:
-    """Where the record of a file is, in the folder of results."""
+    """Return the path of a file's record in the folder of results."""
     return f"{RUN}/{name}.json"
 
 
 def begun_name(name: str) -> str:
-    """Return the name of the note that this job has begun to write the output of a file."""
+    """Return the name of the marker that this job has begun to write the output of a file."""
     return f"{RUN}/{name}.begun"
 
 
 def bad_rows_name(name: str) -> str:
-    """Where the list of a file's rows that cannot be read is, in the folder of results."""
+    """Return the path of the list of a file's unreadable rows in the folder of results."""
     return f"{RUN}/{name}.bad.jsonl"
 
 
 def write_record(folder: str, name: str, record: Record) -> None:
-    """Write the record of a file: from here on it is finished."""
+    """Write the record of a file, which marks it as finished."""
     _write(folder, record_name(name), asdict(record))
 
 
 def read_record(folder: str, name: str) -> Record | None:
-    """The record of a file; None if it is not finished.
+    """Read the record of a file; return None if it is not finished.
 
     Raises:
-        DataError: it cannot be read, or is no record.
+        DataError: the record cannot be read, or is invalid.
     """
 
     def read(content: Any) -> Record:
@@ -54,16 +54,16 @@ def read_record(folder: str, name: str) -> Record | None:
 
 
 def check_record(folder: str, file: InputFile, record: Record, signature: str) -> None:
-    """Check that a finished file is what the same job would make of the input today.
+    """Check that a finished file is the same as this job would produce from the current input.
 
     Raises:
-        DataError: the input or the output has changed since, or it was made otherwise; says what to remove.
+        DataError: the input or the output has changed, or another run made the output; says what to remove.
     """
     output = join(folder, file.name)
-    anew = f"remove {output} and {join(folder, record_name(file.name))} to have it done again"
+    advice = f"remove {output} and {join(folder, record_name(file.name))} to have it done again"
 
-    def refuse(place: str, what: str) -> DataError:
-        return DataError(what, file=place, remedy=Remedy(anew.replace("{", "{{").replace("}", "}}")))
+    def refuse(place: str, message: str) -> DataError:
+        return DataError(message, file=place, remedy=Remedy(advice.replace("{", "{{").replace("}", "}}")))
 
     if changes := differences(record.run, {"signature": signature}):
         raise refuse(output, f"made by another run ({changes})")
@@ -85,17 +85,17 @@ def open_run(
     sign: Callable[[Sequence[Choice]], str],
     names: Sequence[str],
 ) -> Run:
-    """What is run in a folder: what an earlier job has noted there, or else a choice that is made and noted now.
+    """Read the description of the run in a folder, or choose where to read and write it.
 
     Args:
-        folder: of the results.
-        settings: what is to be run.
-        choose: where each direction is read, which takes a while.
-        sign: the signature at these choices.
-        names: of all the files that are to come there.
+        folder: folder of the results.
+        settings: settings of this run.
+        choose: chooses where each direction is read, which takes a while.
+        sign: returns the signature at these choices.
+        names: names of all output files.
 
     Raises:
-        DataError: the folder is of other settings, or has files of these names that are not of a job.
+        DataError: the folder has other settings, or has files of these names that are not of a job.
     """
     run = _read(folder, NOTE, Run.of, f"remove {folder} to begin anew")
     if run is None:
@@ -112,7 +112,7 @@ def open_run(
 
 
 def _read(folder: str, name: str, read: Callable[[Any], T], advice: str) -> T | None:
-    """What a file in `_run` says; None if there is none."""
+    """Read a file in `_run`; return None if there is none."""
     data = read_small(join(folder, name), MAX_RECORD)
     if data is None:
         return None

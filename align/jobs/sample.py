@@ -1,4 +1,4 @@
-"""Where all files of a job are read: chosen once, by rows from all over them."""
+"""Choose where all files of a job are read, once, by sampling rows from all over them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from align.jobs.files import InputFile
 from align.jobs.readers import Columns, open_rows
 
 FILES = 50
-"""Files that the rows come from at most."""
+"""Maximum number of files to sample from."""
 
 LONGEST = 1_000_000
-"""Bytes of a row that may be in the sample: reading its pieces takes many times as much memory."""
+"""Maximum number of bytes of a sampled row: reading its pieces takes many times as much memory."""
 
 
 def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
-    """The first rows of files from all over a job: 1,000 rows or fewer, of 50 files or fewer.
+    """Yield the first rows of files from all over a job: 1,000 rows or fewer, of 50 files or fewer.
 
     The files are taken at equal distances, in the order of their places, and give the same number of rows each. Blank
-    rows, very long ones, those that cannot be read, and what is behind an unreadable part of a file are passed over.
+    rows, very long ones, unreadable ones, and all after an unreadable part of a file are skipped.
 
     Args:
-        files: all of the job's, in order.
-        columns: of source and target.
+        files: all files of the job, in order.
+        columns: columns of source and target.
     """
     count = min(FILES, len(files))
     for n in range(count):
@@ -46,14 +46,14 @@ def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
 
 
 def choose(aligner: Aligner, pairs: Iterator[Pair]) -> tuple[Choice, ...]:
-    """Where a text like these pairs is read, in each direction.
+    """Choose where the text of these pairs is read, in each direction.
 
     Args:
-        aligner: of one model or two.
-        pairs: of the text.
+        aligner: an aligner of one model or two.
+        pairs: pairs of the text.
 
     Warns:
-        TextWarning: they do not look like what the model was trained on.
+        TextWarning: they do not look like the text that the model was trained on.
     """
     steps = aligner.steps
     first = next(chunks(pairs, BUFFER, lambda pair: pair.memory()), [])

@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from align.core.aligner import Aligner
 
 MOST_LOADED = 4
-"""Aligners that a process keeps for the `TableAligner`s that come to it."""
+"""Maximum number of aligners that a process caches."""
 
 
 class TableAligner:
-    """`align_table` for engines that send functions to other processes: its arguments, and no model until it is called.
+    """`align_table` for engines that send functions to other processes: holds arguments, and loads models when called.
 
         aligner = TableAligner("de-en", source="de", target="en", reverse="en-de")
         aligner(table)
 
-    The first call in a process loads the models; other calls there use them again, those of copies with the same
-    arguments too. Pickled it is its arguments.
+    The first call in a process loads the models; other calls there reuse them, including those of copies with the same
+    arguments. Only its arguments are pickled.
 
     Args:
         model: as for `load`; a path must lead to the same model on every machine.
         source: column of the source sentences.
         target: column of their translations.
-        id: column to repeat in what comes out.
+        id: column to copy to the result.
         links: "structs" or "pharaoh".
         reverse: model that translates target to source, for `two_way`; None for one direction.
-        method: of `two_way`.
+        method: method of `two_way`.
         options: other arguments of `load`, for both models; but `options` itself is for the first one only.
 
     Raises:
-        ValueError: another word for `links`, or no threshold for the method "soft". The first call checks all else, as
-            `load` and `align_table` do.
+        ValueError: `links` is unknown, or there is no threshold for the method "soft". The first call checks all else,
+            as `load` and `align_table` do.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class TableAligner:
 
 
 class _Models(NamedTuple):
-    """What a `TableAligner` loads."""
+    """The models of a `TableAligner`."""
 
     model: str
     reverse: str | None
@@ -90,13 +90,13 @@ class _Models(NamedTuple):
 
 
 _loaded: deque[tuple[_Models, Aligner]] = deque(maxlen=MOST_LOADED)
-"""Of the process, not of a `TableAligner`: Spark and datasets send a new copy with each task."""
+"""Cache per process, not per `TableAligner`: Spark and datasets send a new copy with each task."""
 
 _loading = Lock()
 
 
 def _loaded_once(models: _Models) -> Aligner:
-    """The aligner that this process has of the same models, or a new one."""
+    """Return the cached aligner of these models, or load it."""
     with _loading:
         for known, aligner in _loaded:
             if known == models:

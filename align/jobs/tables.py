@@ -1,4 +1,4 @@
-"""Tables of sentence pairs in, tables of their links out: Arrow's, which pandas, datasets, Ray and Spark all take."""
+"""Align Arrow tables of sentence pairs, which pandas, datasets, Ray and Spark can convert to and from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS = 2000
-"""Rows whose links are Python's objects at one time, which take several times the room of Arrow's."""
+"""Rows whose links are Python objects at a time, which take several times the memory of Arrow's."""
 
 
 def align_table(
@@ -43,27 +43,27 @@ def align_table(
         table = pyarrow.table({"source": ["Das Haus"], "target": ["The house"]})
         align_table(table, load("de-en"), links="pharaoh")
 
-    Each row is read at one place, wherever it stands, so that its links do not depend on how rows are cut into tables:
-    an aligner that is not `fixed` yet is fixed where its model's calibration says.
+    All rows are read at the same place, so that links do not depend on how rows are split into tables:
+    an aligner that is not `fixed` yet is fixed at its model's calibration.
 
     Args:
         table: has the sentences in two columns of strings.
-        aligner: of one model or two.
-        source: column of the source sentences; "translation.de" is the field de of a column of structs, too.
-        target: column of their translations, likewise.
-        id: column to repeat in what comes out, likewise; None for none.
+        aligner: an aligner of one model or two.
+        source: column of the source sentences; "translation.de" is the field de of a column of structs.
+        target: column of their translations, in the same form.
+        id: column to copy to the result, in the same form; None for none.
         links: "structs", or "pharaoh" for strings such as "0-0 1-1".
 
     Returns:
-        The column `id`, as it was; `links`, of type `list<struct<source: int32, target: int32, score: float>>` or
-        string, without nulls; and `status`, a string: "" for what was aligned, else why there are no links, which is
+        The column `id`, unchanged; `links`, of type `list<struct<source: int32, target: int32, score: float>>` or
+        string, without nulls; and `status`, a string: "" for an aligned row, else why there are no links:
         "blank", "null", "not UTF-8", or "too long" for the model.
 
     Raises:
         ModuleNotFoundError: pyarrow is not installed.
-        ValueError: another word for `links`.
-        TypeError: something else than a table.
-        DataError: there is no such column, or more than one, or it is not of strings.
+        ValueError: `links` is unknown.
+        TypeError: `table` is not a table.
+        DataError: a column is missing or ambiguous, or does not hold strings.
 
     Warns:
         TextWarning: the text does not look like what the model was trained on.
@@ -82,41 +82,41 @@ def align_table(
     aligned = for_rows(aligner)(_pairs(sides, unread))
     schema = schema_of(links)
     batches = []
-    for some in chunks(aligned, ROWS, lambda one: one.pair.memory()):
-        status = [status_of(one, unread.pop(one.pair.id, "")) for one in some]
-        batches.append(batch_of(some, status, schema))
-    found = pa.Table.from_batches(batches, schema)
-    return found if id is None else found.add_column(0, field_of(table.schema, id), column_of(table, id))
+    for chunk in chunks(aligned, ROWS, lambda alignment: alignment.pair.memory()):
+        status = [status_of(alignment, unread.pop(alignment.pair.id, "")) for alignment in chunk]
+        batches.append(batch_of(chunk, status, schema))
+    results = pa.Table.from_batches(batches, schema)
+    return results if id is None else results.add_column(0, field_of(table.schema, id), column_of(table, id))
 
 
 def for_rows(aligner: Aligner) -> Aligner:
-    """Return the same aligner, but one that reads every text at the same layer and head, and stops at no row."""
+    """Return an aligner that reads every text at the same layer and head, and skips rows that are too long."""
     if aligner.choices and aligner.too_long == "blank":
         return aligner
     return replace(aligner, too_long="blank").fixed()
 
 
 def check_links(links: str) -> None:
-    """Check that there are links of this kind.
+    """Check that a form of links is known.
 
     Raises:
-        ValueError: there are none.
+        ValueError: it is unknown.
     """
     if links not in get_args(LinksAs):
         raise ValueError(f"links is one of {', '.join(get_args(LinksAs))}; not {links!r}")
 
 
 def _pairs(table: pa.Table, unread: dict[int, str]) -> Iterator[Pair]:
-    """The rows of two columns as pairs with their row's number, from 1; blank ones for those that cannot be read.
+    """Yield the rows of two columns as pairs numbered from 1; unreadable rows become blank.
 
     Args:
-        table: of two columns.
-        unread: is told why, by number.
+        table: a table of two columns.
+        unread: receives the reasons, by number.
     """
     for number, row in enumerate(_rows(table), 1):
-        source, target, why = read_sides(row)
-        if why:
-            unread[number] = why
+        source, target, reason = read_sides(row)
+        if reason:
+            unread[number] = reason
         yield make_pair(source, target, number)
 
 

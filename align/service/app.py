@@ -1,4 +1,4 @@
-"""The application: its addresses, what they take and what they answer."""
+"""The application: its routes, requests and replies."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from align.service.work import Work
 ABOUT = "Word alignments of translated sentences, and tags put into translations along them."
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Refusal, "description": what}
-    for code, what in {
+    code: {"model": Refusal, "description": description}
+    for code, description in {
         400: "A body that is no JSON",
         401: "No token, or another one",
         408: "A body that takes too long",
@@ -55,9 +55,9 @@ class Service:
     """Answers requests.
 
     Args:
-        work: what it does.
-        limits: how much of it.
-        metrics: where it is counted.
+        work: aligns pairs.
+        limits: limits of requests.
+        metrics: counts requests.
     """
 
     def __init__(self, work: Work, limits: Limits, metrics: Metrics) -> None:
@@ -68,74 +68,76 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Run the model's rounds as long as the server does."""
+        """Run the model's thread as long as the server runs."""
         self._running = asyncio.create_task(self._rounds.run())
         yield
         self._running.cancel()
         self._tags.shutdown(wait=False, cancel_futures=True)
 
     async def health(self) -> Response:
-        """Whether pairs are taken, and by which models; needs no token."""
+        """Tell whether pairs are accepted, and by which models; needs no token."""
         ready = self._running is not None and not self._running.done()
         about = Health(ready=ready, models=[*self._work.models], signature=self._work.signature)
         return reply(about.model_dump(), 200 if ready else 503)
 
     async def metrics(self) -> Response:
-        """Counts since the start, for Prometheus."""
+        """Return counts since the start, for Prometheus."""
         self._metrics.queued.set(self._rounds.queued)
         return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def align(self, request: Request, body: AlignRequest) -> Response:
-        """Links of each pair; they depend on nothing but the pair."""
+        """Return the links of each pair, which depend only on the pair."""
         self._check(body.pairs)
-        pairs = [make_pair(one.source, one.target, n) for n, one in enumerate(body.pairs, 1)]
+        pairs = [make_pair(pair.source, pair.target, n) for n, pair in enumerate(body.pairs, 1)]
         return await unless_left(request, self._links(pairs, body))
 
     async def transfer(self, request: Request, body: TransferRequest) -> Response:
-        """Each target with the tags of its source, and where they were put."""
+        """Return each target with the tags of its source, and the positions of the tags."""
         self._check(body.pairs)
         return await unless_left(request, self._transferred(body))
 
-    async def _links(self, pairs: Sequence[Pair], asked: AlignRequest) -> Response:
+    async def _links(self, pairs: Sequence[Pair], body: AlignRequest) -> Response:
         replies = []
-        for found in await self._rounds.align(self._work.align, pairs):
-            links = [*found] if found else []
-            aligned: dict[str, Any] = {"status": self._status(found)}
-            if asked.format == "pharaoh":
-                aligned["links"] = format_pharaoh(found) if found else ""
+        for alignment in await self._rounds.align(self._work.align, pairs):
+            links = [*alignment] if alignment else []
+            aligned: dict[str, Any] = {"status": self._status(alignment)}
+            if body.format == "pharaoh":
+                aligned["links"] = format_pharaoh(alignment) if alignment else ""
             else:
                 aligned["links"] = links
-            if asked.scores:
-                aligned["scores"] = [round(found.scores[link], 4) for link in links] if found else []
+            if body.scores:
+                aligned["scores"] = [round(alignment.scores[link], 4) for link in links] if alignment else []
             replies.append(aligned)
         return reply({"pairs": replies})
 
-    async def _transferred(self, asked: TransferRequest) -> Response:
-        """A pair at a time in a thread of its own: others get their turn, and one whose client has left is the last."""
+    async def _transferred(self, body: TransferRequest) -> Response:
+        """Place tags one pair at a time in a separate thread, so that requests take turns and can be cancelled."""
         loop = asyncio.get_running_loop()
         items = [
-            await loop.run_in_executor(self._tags, read_tagged, one.source, one.target, asked.tags, n)
-            for n, one in enumerate(asked.pairs, 1)
+            await loop.run_in_executor(self._tags, read_tagged, pair.source, pair.target, body.tags, n)
+            for n, pair in enumerate(body.pairs, 1)
         ]
-        found = await self._rounds.align(self._work.align_for_tags, [item.pair for item in items])
+        alignments = await self._rounds.align(self._work.align_for_tags, [item.pair for item in items])
         replies = [
-            await loop.run_in_executor(self._tags, write_tagged, item, alignment, status, asked.split)
-            for item, alignment in zip(items, found, strict=True)
+            await loop.run_in_executor(self._tags, write_tagged, item, alignment, status, body.split)
+            for item, alignment in zip(items, alignments, strict=True)
             for status in [self._status(alignment, "" if item.markup else "bad tags")]
         ]
         return reply({"pairs": replies})
 
-    def _status(self, found: Alignment | None, before: str = "") -> str:
-        """What became of a pair, or had before it was aligned; it is counted."""
-        status = before or ("failed" if found is None else found.skipped or ("blank" if found.pair.blank else "ok"))
+    def _status(self, alignment: Alignment | None, before: str = "") -> str:
+        """Return and count the status of a pair; `before` is one from before it was aligned."""
+        status = before or (
+            "failed" if alignment is None else alignment.skipped or ("blank" if alignment.pair.blank else "ok")
+        )
         self._metrics.pairs.labels(status).inc()
         return status
 
     def _check(self, pairs: Sequence[SentencePair]) -> None:
-        """Refuse a request that has too much in it, or what is not a line of text.
+        """Refuse a request that is too large, or whose sentences are not lines of text.
 
         Raises:
-            HTTPException: says where, with status 413 or 422.
+            HTTPException: status 413 or 422; names the position.
         """
         limits = self._limits
         if len(pairs) > limits.request_pairs:
@@ -143,8 +145,8 @@ class Service:
         for n, pair in enumerate(pairs):
             for side, line in (("source", pair.source), ("target", pair.target)):
                 if len(line) > LINE_CHARACTERS:
-                    most = f"and a sentence has {LINE_CHARACTERS:,} at most"
-                    raise HTTPException(413, f"pairs.{n}.{side}: {len(line):,} characters, {most}")
+                    limit = f"and a sentence has {LINE_CHARACTERS:,} at most"
+                    raise HTTPException(413, f"pairs.{n}.{side}: {len(line):,} characters, {limit}")
                 if "\n" in line:
                     raise HTTPException(422, f"pairs.{n}.{side}: a line feed; a sentence is one line")
                 try:
@@ -154,12 +156,12 @@ class Service:
 
 
 def reply(content: Any, code: int = 200) -> Response:
-    """An answer in JSON, with all escaped that acts on a terminal."""
+    """Return an answer in JSON, with all terminal control characters escaped."""
     return Response(to_json(content, separators=(",", ":")), code, media_type="application/json")
 
 
 async def unless_left(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
-    """An answer, or none where the client leaves before: its work is cancelled, and its pairs leave the queue."""
+    """Await an answer; if the client disconnects first, cancel its work and remove its pairs from the queue."""
 
     async def left() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -179,12 +181,12 @@ async def unless_left(request: Request, work: Coroutine[Any, Any, Response]) -> 
 
 
 def build_app(work: Work, limits: Limits, token: str = "") -> Door:
-    """The whole application, for any ASGI server.
+    """Return the whole application, for any ASGI server.
 
     Args:
-        work: what it does.
-        limits: how much of it.
-        token: what requests must name, but those for /health; empty where anyone may ask.
+        work: aligns pairs.
+        limits: limits of requests.
+        token: token that requests must carry, except those for /health; empty for none.
     """
     metrics = Metrics(limits.queue_pairs)
     service = Service(work, limits, metrics)
@@ -219,7 +221,7 @@ def build_app(work: Work, limits: Limits, token: str = "") -> Door:
 
 
 def _first_of(error: RequestValidationError) -> str:
-    """Where the first thing is that is not as described, and what is wrong; values are never quoted."""
+    """Return the location of the first invalid value and the error; values are never quoted."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return f"the body is no JSON: {first['ctx']['error']} at character {first['loc'][-1]}"

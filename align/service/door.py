@@ -1,4 +1,4 @@
-"""What every request passes: who asks, how much comes in, and that all that goes out is an answer."""
+"""Checks of every request: token, size of the body, and an answer even on errors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from align.service.limits import BODY_BYTES
 from align.service.metrics import Metrics
 
 OPEN = "/health"
-"""The path that needs no token, for whoever watches over processes."""
+"""The path that needs no token, for process monitors."""
 
 CLIENT_LEFT = 499
-"""What is counted for a request whose client did not wait; nobody gets it."""
+"""Status code counted for a request whose client disconnected; it is never sent."""
 
 OURS = "an error of the service's own"
-"""What is said of an error that nobody asked for."""
+"""Message for an internal error."""
 
 HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
@@ -31,22 +31,22 @@ _log = logging.getLogger("align.service")
 
 
 def refusal(code: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer that says why there is none; in ASCII, since what it quotes may be anything."""
+    """Return an answer with the reason of a refusal, in ASCII, since it may quote anything."""
     return Response(json.dumps({"error": why}), code, headers, "application/json")
 
 
 class Door:
-    """An ASGI application around another one.
+    """ASGI middleware that checks requests.
 
     Args:
-        app: answers the requests that are let in.
+        app: answers the accepted requests.
         timeout: seconds for a body to arrive.
-        token: what a request must name; empty where anyone may ask.
-        metrics: where requests are counted.
-        paths: those that are counted by name.
+        token: token that requests must carry; empty for none.
+        metrics: counts requests.
+        paths: paths that are counted by name.
 
     Attributes:
-        app: the same.
+        app: as the argument.
     """
 
     def __init__(self, app: ASGIApp, timeout: float, token: str, metrics: Metrics, paths: frozenset[str]) -> None:
@@ -54,7 +54,7 @@ class Door:
         self._expected = f"Bearer {token}".encode() if token else b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it; what is no request, such as the start and the end, is the application's."""
+        """Answer a request, or refuse it; other events, such as startup and shutdown, go to the application."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -82,17 +82,19 @@ class Door:
             self._metrics.seconds.observe(time.monotonic() - start)
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or say why not; without its body where it needs no token, which anyone could make slow."""
+        """Check the token, then forward; /health needs none, and ignores the body, which could arrive slowly."""
         if scope["path"] == OPEN:
             return await self.app(scope, _again(b"", receive), send)
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        if self._expected and not hmac.compare_digest(given, self._expected):
-            why = refusal(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
-            return await why(scope, receive, send)
+        authorization = dict(scope["headers"]).get(b"authorization", b"")
+        if self._expected and not hmac.compare_digest(authorization, self._expected):
+            unauthorized = refusal(
+                401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+            )
+            return await unauthorized(scope, receive, send)
         return await self._with_body(scope, receive, send)
 
     async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in with the whole of its body, or say why not."""
+        """Forward a request with its complete body, or refuse it."""
         too_large = refusal(413, f"a body has {BODY_BYTES:,} bytes at most")
         length = dict(scope["headers"]).get(b"content-length", b"0")
         if int(length) > BODY_BYTES:  # which the server has checked
@@ -110,7 +112,7 @@ class Door:
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """A request's body, or as much of it as shows that it is too large; None if the client has left."""
+    """Read a request's body, or enough of it to show that it is too large; return None if the client has left."""
     body = bytearray()
     more = True
     while more and len(body) <= BODY_BYTES:
@@ -123,7 +125,7 @@ async def _read(receive: Receive) -> bytes | None:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """What gives out a body that has been read, and then what else comes in."""
+    """Return a receive function that replays a body, and then receives further messages."""
     parts: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_part() -> Message:

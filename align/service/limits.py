@@ -1,20 +1,20 @@
-"""How much the service takes on, of one request and of all of them."""
+"""Limits of the service, per request and for all requests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 BODY_BYTES = 1 << 20
-"""The most bytes in the body of a request."""
+"""Maximum number of bytes in the body of a request."""
 
 LINE_CHARACTERS = 5000
-"""The most characters in a sentence, with its tags."""
+"""Maximum number of characters in a sentence, with its tags."""
 
 ROUND_PAIRS = 64
-"""The most pairs that go through the model together."""
+"""Maximum number of pairs in a batch of the model."""
 
 ROUND_WAIT = 0.002
-"""Seconds that the first pair of a round waits for others."""
+"""Seconds that the first pair of a batch waits for others."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Limits:
     """Limits that depend on the model and the machine.
 
     Attributes:
-        request_pairs: the most pairs in a request.
-        queue_pairs: the most pairs of all requests that wait for links.
-        timeout: seconds for a body to arrive, for a connection to stay idle, and at the end for requests in work.
+        request_pairs: maximum number of pairs in a request.
+        queue_pairs: maximum number of pairs of all requests in the queue.
+        timeout: seconds for a body to arrive, for a connection to stay idle, and at shutdown for running requests.
     """
 
     request_pairs: int = 1000

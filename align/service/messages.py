@@ -1,4 +1,4 @@
-"""What requests and replies hold, which is what /openapi.json shows."""
+"""Data types of requests and replies, as /openapi.json shows them."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from pydantic_core import PydanticCustomError
 from align.core.errors import shorten
 
 Status = Literal["ok", "blank", "too long", "failed"]
-"""What became of a pair: links; none since a side has no word, or since the model takes no pair so long; an error."""
+"""Result of a pair: aligned; without links, as a side has no words or the pair is too long; or an error."""
 
 
 class _Request(BaseModel):
-    """Types are not converted, and unknown names are refused."""
+    """A request whose types are not converted, and whose unknown names are refused."""
 
     model_config = ConfigDict(strict=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, given: Any) -> Any:
-        """Refuse the first unknown name; pydantic itself would make an error of each, and a body has room for many."""
-        unknown = [name for name in given if name not in cls.model_fields] if isinstance(given, dict) else []
+    def _known(cls, content: Any) -> Any:
+        """Refuse the first unknown name; pydantic itself would report each, and a body has room for many."""
+        unknown = [name for name in content if name not in cls.model_fields] if isinstance(content, dict) else []
         if unknown:
             raise PydanticCustomError("unknown", "unknown name {name}", {"name": repr(shorten(unknown[0], 40))})
-        return given
+        return content
 
 
 class SentencePair(_Request):
-    """A sentence and its translation; words stand between spaces."""
+    """A sentence and its translation; words are separated by spaces."""
 
     source: str
     target: str
 
 
 Pairs = Annotated[list[SentencePair], FailFast()]
-"""The first that is wrong is enough: a body has room for very many, each with an error of its own."""
+"""Pairs of a request. Validation stops at the first invalid one: a body has room for very many errors."""
 
 
 class AlignRequest(_Request):
@@ -56,7 +56,7 @@ class AlignedPair(BaseModel):
 
 
 class AlignReply(BaseModel):
-    """One for each pair, in order."""
+    """Links of each pair, in order."""
 
     pairs: list[AlignedPair]
 
@@ -70,7 +70,7 @@ class TransferRequest(_Request):
 
 
 class TagReport(BaseModel):
-    """Where a tag was put; words are counted from 0, and the end of a window is left out."""
+    """The position of a tag; words are counted from 0, and the end of a window is excluded."""
 
     tag: str
     source: tuple[int, int]
@@ -89,13 +89,13 @@ class TransferredPair(BaseModel):
 
 
 class TransferReply(BaseModel):
-    """One for each pair, in order."""
+    """Targets with tags for each pair, in order."""
 
     pairs: list[TransferredPair]
 
 
 class Health(BaseModel):
-    """Whether pairs are taken, and what aligns them."""
+    """State of the service, and its models."""
 
     ready: bool
     models: list[str]
@@ -103,6 +103,6 @@ class Health(BaseModel):
 
 
 class Refusal(BaseModel):
-    """Why there is no answer."""
+    """Reason for a refused request."""
 
     error: str

@@ -1,4 +1,4 @@
-"""What the service counts since its start, in the format of Prometheus."""
+"""Counters of the service since its start, in the format of Prometheus."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from prometheus_client import (
     generate_latest,
 )
 
-disable_created_metrics()  # a time of creation beside each counter, which nothing reads
+disable_created_metrics()  # a time of creation for each counter, which nothing reads
 
 
 class Metrics:
     """Counters since the start.
 
     Args:
-        queue_pairs: how many pairs may wait.
+        queue_pairs: maximum number of pairs in the queue.
 
     Attributes:
-        requests: answered, by path and status code; a path is one of few, or each that is asked for would be counted.
+        requests: answered requests, by path and status code; unknown paths share one label, which bounds their number.
         seconds: from a request's head to its answer.
-        pairs: by what became of them.
-        rounds: of the model.
+        pairs: answered pairs, by status.
+        rounds: batches of the model.
         round_pairs: pairs in them.
-        queued: pairs that wait.
+        queued: pairs in the queue.
     """
 
     def __init__(self, queue_pairs: int) -> None:
         self._registry = registry = CollectorRegistry()
-        what = "Requests answered; code 499: the client had left."
-        self.requests = Counter("extract_align_requests", what, ["path", "code"], registry=registry)
-        what = "Seconds from a request's head to its answer."
-        self.seconds = Histogram("extract_align_request_seconds", what, registry=registry)
+        description = "Requests answered; code 499: the client had left."
+        self.requests = Counter("extract_align_requests", description, ["path", "code"], registry=registry)
+        description = "Seconds from a request's head to its answer."
+        self.seconds = Histogram("extract_align_request_seconds", description, registry=registry)
         self.pairs = Counter("extract_align_pairs", "Pairs answered, by status.", ["status"], registry=registry)
         self.rounds = Counter("extract_align_rounds", "Rounds of the model.", registry=registry)
         self.round_pairs = Counter("extract_align_round_pairs", "Pairs in them.", registry=registry)
@@ -45,6 +45,6 @@ class Metrics:
         ProcessCollector(registry=registry)
 
     def text(self) -> str:
-        """Return all of it in the text format 0.0.4."""
+        """Return all counters in the text format 0.0.4."""
         text: str = generate_latest(self._registry).decode()
         return text

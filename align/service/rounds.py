@@ -1,4 +1,4 @@
-"""Pairs of many requests through one model, some at a time, in turn."""
+"""Queue pairs of many requests, and run them through the models in batches, in turn."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from align.service.limits import ROUND_PAIRS, ROUND_WAIT
 from align.service.metrics import Metrics
 
 Align = Callable[[Sequence[Pair]], Sequence[Alignment]]
-"""Aligns pairs, each as if it were alone."""
+"""Aligns pairs, each independently of the others."""
 
 ROUND_CHARACTERS = 32_000
-"""A round is full with so many characters, too: otherwise long lines would keep short ones waiting for seconds."""
+"""Characters that fill a batch, too: otherwise long lines would delay short ones for seconds."""
 
 TURN = 16
-"""Pairs of a request before it is the others' turn: small ones are done at once, and large ones keep nobody waiting."""
+"""Pairs of a request before the next request's turn: small requests finish at once, and large ones block none."""
 
 _log = logging.getLogger("align.service")
 
 
 class QueueFullError(Exception):
-    """There is no room for so many pairs now."""
+    """The queue has no room for the pairs of a request."""
 
 
 class RoundsEndedError(Exception):
-    """No pairs are aligned any more."""
+    """The worker has stopped, and no more pairs are aligned."""
 
 
 @dataclass(eq=False)
@@ -38,12 +38,12 @@ class _Job:
     """The pairs of one request.
 
     Attributes:
-        align: what is done to them.
-        pairs: of the request.
-        reply: what the request waits for; done already where its client has left.
-        found: what came out for each; None for those that failed.
-        begun: how many have been handed to the model.
-        left: how many of all are still to come out.
+        align: function that aligns them.
+        pairs: pairs of the request.
+        reply: future of the result; done already if its client has left.
+        found: alignment of each pair; None for failed ones.
+        begun: number of pairs that have been handed to the model.
+        left: number of pairs without a result yet.
     """
 
     align: Align
@@ -58,11 +58,11 @@ class Rounds:
     """A queue of bounded length, and the one thread in which models run.
 
     Args:
-        most: pairs of all requests that may wait.
-        metrics: where rounds are counted.
+        most: maximum number of pairs of all requests in the queue.
+        metrics: counts batches.
 
     Attributes:
-        queued: pairs of requests that wait.
+        queued: number of pairs in the queue.
     """
 
     def __init__(self, most: int, metrics: Metrics) -> None:
@@ -74,11 +74,11 @@ class Rounds:
         self.queued = 0
 
     async def align(self, align: Align, pairs: Sequence[Pair]) -> list[Alignment | None]:
-        """Alignments of pairs, in order; None for a pair over which `align` failed. Cancelled, it leaves the queue.
+        """Return alignments of pairs, in order; None where `align` failed. A cancelled request leaves the queue.
 
         Raises:
-            QueueFullError: there are too many before it.
-            RoundsEndedError: nothing is aligned any more.
+            QueueFullError: the queue has no room for the pairs.
+            RoundsEndedError: the worker has stopped.
         """
         if not pairs:
             return []
@@ -97,7 +97,7 @@ class Rounds:
             self.queued -= len(pairs)
 
     async def run(self) -> None:
-        """Align what is in the queue, until this is cancelled or aligning raises what is no Exception."""
+        """Align the pairs in the queue, until this is cancelled or aligning raises anything but an Exception."""
         loop = asyncio.get_running_loop()
         taken: list[tuple[_Job, int]] = []
         try:
@@ -106,8 +106,8 @@ class Rounds:
                 if self.queued < ROUND_PAIRS:
                     await asyncio.sleep(ROUND_WAIT)
                 if taken := self._take():
-                    found = await loop.run_in_executor(self._thread, _align_all, taken)
-                    self._hand_out(taken, found)
+                    alignments = await loop.run_in_executor(self._thread, _align_all, taken)
+                    self._hand_out(taken, alignments)
                 else:
                     self._some.clear()
         except asyncio.CancelledError:
@@ -122,7 +122,7 @@ class Rounds:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _take(self) -> list[tuple[_Job, int]]:
-        """The next round: some pairs of each job in turn, until it is full; jobs that nobody waits for are dropped."""
+        """Return the next batch: some pairs of each job in turn, until it is full; abandoned jobs are dropped."""
         taken: list[tuple[_Job, int]] = []
         characters = 0
         while self._waiting and len(taken) < ROUND_PAIRS and characters < ROUND_CHARACTERS:
@@ -141,11 +141,11 @@ class Rounds:
                 self._waiting.append(job)
         return taken
 
-    def _hand_out(self, taken: Sequence[tuple[_Job, int]], found: Sequence[Alignment | None]) -> None:
-        """Put what came out of a round where it is waited for."""
+    def _hand_out(self, taken: Sequence[tuple[_Job, int]], alignments: Sequence[Alignment | None]) -> None:
+        """Store the alignments of a batch in their jobs, and reply to finished ones."""
         self._metrics.rounds.inc()
         self._metrics.round_pairs.inc(len(taken))
-        for (job, n), alignment in zip(taken, found, strict=True):
+        for (job, n), alignment in zip(taken, alignments, strict=True):
             job.found[n] = alignment
             job.left -= 1
             if not job.left and not job.reply.done():
@@ -153,18 +153,18 @@ class Rounds:
 
 
 def _align_all(taken: Sequence[tuple[_Job, int]]) -> list[Alignment | None]:
-    """What comes out of a round; pairs to which the same is done go through the model together."""
-    found: list[Alignment | None] = [None] * len(taken)
+    """Align a batch; pairs with the same `align` go through the model together."""
+    alignments: list[Alignment | None] = [None] * len(taken)
     for align in {job.align for job, _ in taken}:
         numbers = [n for n, (job, _) in enumerate(taken) if job.align is align]
         pairs = [taken[n][0].pairs[taken[n][1]] for n in numbers]
         for n, alignment in zip(numbers, _attempt(align, pairs), strict=True):
-            found[n] = alignment
-    return found
+            alignments[n] = alignment
+    return alignments
 
 
 def _attempt(align: Align, pairs: Sequence[Pair]) -> list[Alignment | None]:
-    """Alignments; where that fails, of either half by itself, so that a pair's error is its own."""
+    """Align pairs; on an error align each half separately, so that only the pair that causes it fails."""
     try:
         return [*align(pairs)]
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The server: a socket, and an end that leaves no request without its answer."""
+"""The server: its socket, and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import uvicorn
 from align.core.errors import Argument, DataError, Remedy
 
 HEADERS_BYTES = 16_384
-"""Of the head of a request, as far as it may come without its end."""
+"""Maximum number of bytes in an unfinished head of a request."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that has its address, and does not listen yet: until then clients are told that nobody is there.
+    """Return a socket that has its address, and does not listen yet: until then connections are refused.
 
     Args:
         host: a name or an address.
         port: 0 for one that the system chooses.
 
     Raises:
-        DataError: there is no such address here, or it is taken.
+        DataError: there is no such address on this machine, or it is in use.
     """
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -47,13 +47,13 @@ def _taken(host: str, port: int, error: OSError) -> DataError:
 
 
 def address_of(listener: socket.socket) -> str:
-    """Where a socket is reached, as clients write it."""
+    """Return the URL of a socket, as clients write it."""
     host, port, *_ = listener.getsockname()
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class _Server(uvicorn.Server):
-    """A server that ends well at a signal, and at once at a second one; uvicorn's own ends by the signal itself."""
+    """Shuts down gracefully at a signal, and exits at a second one; uvicorn's own server re-raises the signal."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -79,13 +79,13 @@ class _Server(uvicorn.Server):
 
 
 def serve(app: Any, listener: socket.socket, timeout: int, on_ready: Callable[[], None]) -> None:
-    """Answer requests until SIGTERM or Ctrl-C, and then those that are in work.
+    """Answer requests until SIGTERM or Ctrl-C, and then finish the running ones.
 
     Args:
         app: an ASGI application.
-        listener: of `bind`.
-        timeout: seconds until an idle connection is closed, and at the end until requests in work are dropped.
-        on_ready: is called when clients can connect.
+        listener: as returned by `bind`.
+        timeout: seconds until an idle connection is closed, and at shutdown until running requests are dropped.
+        on_ready: callback for when clients can connect.
 
     Raises:
         DataError: another process has begun to listen at the same address since `bind`.

@@ -1,4 +1,4 @@
-"""Tags of a source sentence on their way into its translation, for one pair of a request."""
+"""Put the tags of a source sentence into its translation, for one pair of a request."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from align.transfer.markup import place_markup
 from align.transfer.tree import Markup, read_markup, readable
 
 MOST_TAGS = 100
-"""Of a sentence: what placing costs grows with their number times the words', to a third of a second for so many."""
+"""Maximum number of tags per sentence: placing them takes time that grows with tags times words, up to 1/3 s."""
 
 
 class Tagged(NamedTuple):
     """A pair and the tags of its source.
 
     Attributes:
-        pair: its words, as a model is to read them; none where the tags are bad.
-        markup: the source; None where its tags are bad.
-        target: as it was given.
-        error: what is wrong with the tags.
+        pair: its words, as a model reads them; empty if the tags are invalid.
+        markup: the source; None if its tags are invalid.
+        target: as in the request.
+        error: why the tags are invalid.
     """
 
     pair: Pair
@@ -30,7 +30,7 @@ class Tagged(NamedTuple):
 
 
 def read_tagged(source: str, target: str, tags: str, id: int) -> Tagged:
-    """Read a pair; bad tags are its own error, and no other's."""
+    """Read a pair; invalid tags are an error of this pair only."""
     try:
         markup = read_markup(source, tags)
     except ValueError as error:
@@ -42,10 +42,10 @@ def read_tagged(source: str, target: str, tags: str, id: int) -> Tagged:
 
 
 def write_tagged(tagged: Tagged, alignment: Alignment | None, status: str, split: bool) -> dict[str, Any]:
-    """What is answered for a pair: see `align.service.messages.TransferredPair`."""
+    """Return the reply for a pair: see `align.service.messages.TransferredPair`."""
     if tagged.markup is None:
         return {"status": status, "target": None, "tags": [], "error": tagged.error}
     if alignment is None or alignment.skipped:
         return {"status": status, "target": None, "tags": []}
     placed = place_markup(tagged.markup, tagged.target, alignment.scores, split=split)
-    return {"status": status, "target": placed.text, "tags": [one.to_dict() for one in placed.report]}
+    return {"status": status, "target": placed.text, "tags": [placement.to_dict() for placement in placed.report]}

@@ -1,4 +1,4 @@
-"""What the service does to pairs, with an aligner whose place is fixed: links then depend on nothing but the pair."""
+"""Align pairs of requests with a fixed layer and head, so that links depend only on the pair."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from align.transfer.windows import FLOOR
 
 @dataclass(frozen=True)
 class Work:
-    """What the service does, and what it says of itself.
+    """Functions of the service, and its description.
 
     Attributes:
-        align: pairs, for their links.
-        align_for_tags: the same with all that tags are placed by, links of low scores too.
-        models: their names.
+        align: aligns pairs.
+        align_for_tags: aligns pairs for placing tags, with links of low scores too.
+        models: names of the models.
         signature: what links depend on.
     """
 
@@ -32,18 +32,18 @@ class Work:
 
 
 def work_of(aligner: Aligner, signature: str) -> Work:
-    """The work of an aligner.
+    """Return the work of an aligner.
 
     Args:
-        aligner: whose `fixed` has been called, and that leaves pairs blank that are too long.
-        signature: of it.
+        aligner: an aligner whose `fixed` has been called, and that leaves too long pairs blank.
+        signature: signature of the aligner.
     """
-    models = [one.recorder.name for one in aligner.directions]
+    models = [direction.recorder.name for direction in aligner.directions]
     return Work(_align(aligner), _align(for_tags(aligner)), models, signature)
 
 
 def for_tags(aligner: Aligner) -> Aligner:
-    """The same models, read at the same places, with the links that `transfer-align` places tags by."""
+    """Return an aligner of the same models, read at the same places, whose links `transfer-align` places tags by."""
     threshold = None if aligner.reverse else FLOOR  # of one direction; `aligner.threshold` is that of both
     forward, *reverse = (
         replace(direction, settings=replace(direction.settings, threshold=threshold))
@@ -53,15 +53,15 @@ def for_tags(aligner: Aligner) -> Aligner:
 
 
 def _align(aligner: Aligner) -> Align:
-    """What aligns pairs, and says nothing of texts: a round is none."""
+    """Return a function that aligns pairs without the checks of a whole text, which a batch is not."""
     task, choices = aligning(aligner.steps), aligner.choices
 
     def align(pairs: Sequence[Pair]) -> list[Alignment]:
         alignments = []
-        for pair, found in zip(pairs, task(pairs, choices, None), strict=True):
-            if isinstance(found, PairError):
-                raise found
-            alignments.append(Alignment(pair, *found))
+        for pair, outcome in zip(pairs, task(pairs, choices, None), strict=True):
+            if isinstance(outcome, PairError):
+                raise outcome
+            alignments.append(Alignment(pair, *outcome))
         return alignments
 
     return align
