@@ -1,4 +1,4 @@
-"""Two files of links, one for each direction: reading them in step, and whether they look right together."""
+"""Read two files of links, one for each direction, together, and check that they match."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Better(NamedTuple):
 def read_two(
     forward: Iterable[str], reverse: Iterable[str], names: tuple[str, str], *, swapped: bool = False
 ) -> Iterator[tuple[Links, Links]]:
-    """The links of both directions of each pair, as (source, target); possible links count as links.
+    """Read the links of both directions of each pair, as (source, target); possible links count as links.
 
     Args:
         forward: lines of Pharaoh, talp or JSON.
         reverse: the same for the reverse direction.
-        names: what to call the two in errors.
+        names: names of the two files in errors.
         swapped: whether `reverse` has the target side first.
 
     Raises:
-        DataError: files of different length; says how many lines each has.
+        DataError: the files differ in length; gives the number of lines of each.
         LinksError: a line does not hold links; names file and line.
     """
     for line, texts in enumerate(in_step((forward, reverse), names), 1):
@@ -46,7 +46,7 @@ def read_two(
 
 
 def better_readings(pairs: Sequence[tuple[Links, Links]], factor: float = 1.5, more: int = 10) -> list[Better]:
-    """How else the reverse file may have been meant.
+    """Return other readings of the reverse file that have clearly more links in common with the forward file.
 
     Args:
         pairs: forward and reverse links of some sentence pairs.

@@ -1,7 +1,7 @@
-"""The symmetrisation heuristics of other programs, which go by nearly the same names and give different links.
+"""Symmetrisation heuristics of other programs, which have nearly the same names but give different links.
 
-- `moses-` are those of Moses' `symal`: links are taken in another order than by fast_align's `atools`, whose heuristics
-  are in `align.core.symmetrize`.
+- `moses-` are those of Moses' `symal`: links are processed in another order than by fast_align's `atools`, whose
+  heuristics are in `align.core.symmetrize`.
 - `lilt-` are those of lilt's alignment-scripts (Zenkel et al. 2019), which many papers on neural aligners report as
   "grow-diagonal(-final)": *both* words must be free, throughout.
 """
@@ -15,11 +15,12 @@ from align.core.symmetrize import METHODS, Growing, heuristic
 from align.core.types import Links
 
 _LILT_NEIGHBOURS = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, 0), (1, -1), (1, 1))
-"""The order decides where diagonal neighbours compete for a word. lilt's program keeps them in a Python set: this is
-the order of such a set in CPython before 3.8, which the published files follow."""
+"""The order decides which of several diagonal neighbours gets a word. lilt's program keeps them in a Python set: this
+is the order of that set in CPython before 3.8, which the published files follow.
+"""
 
 _MOSES_NEIGHBOURS = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1), (1, 1))
-"""As (source, target), straight neighbours first."""
+"""Neighbours as (source, target), straight ones first."""
 
 
 def _grow_by_seed(
@@ -35,11 +36,11 @@ def _grow_by_seed(
     neighbours is free, and no word becomes free again: each seed needs only its first turn, by pass and place.
 
     Args:
-        grown: the links to begin with, which grow.
+        grown: the initial links, to which links are added.
         union: the links that may be added.
-        neighbours: of a seed, in the order in which they are tried.
+        neighbours: neighbours of a seed, in the order in which they are tried.
         free: tells whether a link may still be added.
-        place: the order in which a pass takes the seeds.
+        place: the order of the seeds in a pass.
     """
     candidates = {link for link in union if free(link)}
     turns = sorted((0, place(link), link) for link in grown.links) if candidates else []  # sorted, it is a heap

@@ -1,4 +1,4 @@
-"""Gold links and hypotheses: whole files, read without guessing and checked against their text, or refused."""
+"""Read files of gold links and hypotheses without guessing, and check them against their text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EMPTY = Gold(frozenset(), frozenset())
 
 
 class LinksWarning(TextWarning):
-    """Links that seem to be of another text, or read the wrong way; the remedy names what to set."""
+    """Links that seem to be of another text, or read the wrong way; the remedy names the argument to set."""
 
     def __init__(self, what: str, *, file: str = "", remedy: Remedy | None = None) -> None:
         super().__init__(what)
@@ -31,7 +31,7 @@ class LinksWarning(TextWarning):
         self.remedy = remedy
 
     def told(self, spell: Callable[[Argument], str] = as_argument) -> str:
-        """The whole message, with each argument of the remedy as `spell` writes it."""
+        """Return the whole message, with each argument of the remedy as `spell` formats it."""
         return compose(self.what, self.file, 0, self.remedy, spell)
 
     def __str__(self) -> str:
@@ -40,17 +40,17 @@ class LinksWarning(TextWarning):
 
 @dataclass(frozen=True)
 class LinkOptions:
-    """What a file of links may leave open.
+    """Options that a file of links may leave open.
 
     Attributes:
-        format: a key of LINK_FORMATS; None to tell it by the looks of the file.
-        base: where it starts to count, 0 or 1; None for what its indices or its format prove.
+        format: a key of LINK_FORMATS; None to detect it.
+        base: lowest index, 0 or 1; None to infer it from the indices or the format.
         swapped: whether it has the target side first.
-        out_of_range: at a link to a word that its sentence does not have: "stop", or "ignore" it, which leaves it out
-            of gold, and keeps it in a hypothesis as a wrong link.
+        out_of_range: policy for a link to a word that its sentence does not have: "stop", or "ignore", which removes it
+            from gold, and keeps it in a hypothesis as a wrong link.
 
     Raises:
-        ValueError: a value is not one of these.
+        ValueError: a value is unknown.
     """
 
     format: str | None = None
@@ -69,15 +69,15 @@ class LinkOptions:
 
 @dataclass(frozen=True)
 class NumberedLinks:
-    """A file's links by sentence pair, source first and from 0, with what the file was taken for.
+    """A file's links by sentence pair, source first and from 0, with the options they were read by.
 
     Attributes:
         file: the links in the file's own numbers.
-        base: where those start to count.
+        base: lowest index of those, 0 or 1.
         swapped: whether the file has the target side first.
         pairs: the links of each sentence pair.
-        dropped: how many links were left out.
-        scores: of the links of each sentence pair that have one; nothing where they were not asked for.
+        dropped: number of removed links.
+        scores: scores of each sentence pair's links, for links that have one; empty if not requested.
     """
 
     file: LinkFile
@@ -89,18 +89,18 @@ class NumberedLinks:
 
     @property
     def kind(self) -> str:
-        """Format, base, order, and links left out, for the signature: `naacl-1`, `pharaoh-0-swapped`."""
+        """Format, base, order, and removed links, for the signature: `naacl-1`, `pharaoh-0-swapped`."""
         swapped = "-swapped" if self.swapped else ""
         return f"{self.file.format}-{self.base}{swapped}" + (f"-without-{self.dropped}" if self.dropped else "")
 
     @property
     def links(self) -> list[Links]:
-        """All links of each sentence pair, sure or possible: what a hypothesis is judged by."""
+        """All links of each sentence pair, sure or possible, by which a hypothesis is scored."""
         return [pair.possible for pair in self.pairs]
 
     @property
     def has_possible_links(self) -> bool:
-        """Whether any link is possible but not sure."""
+        """True if any link is possible but not sure."""
         return any(pair.sure != pair.possible for pair in self.pairs)
 
 
@@ -113,19 +113,19 @@ def read_gold(
     out_of_range: OutOfRange = "stop",
     text: Sequence[Pair] | None = None,
 ) -> NumberedLinks:
-    """Read gold links; what the file leaves in doubt is asked for, never guessed.
+    """Read gold links; raise an error where the file is ambiguous.
 
     Args:
-        path: the file; `.gz` and `.xz` are unpacked, `-` is stdin.
-        format: "pharaoh", "talp", "question", "naacl", "giza" or "jsonl"; None to tell it by the looks of the file.
-        base: where the file starts to count, 0 or 1; None for what its indices or its format prove.
+        path: the file; `.gz` and `.xz` are decompressed, `-` is stdin.
+        format: "pharaoh", "talp", "question", "naacl", "giza" or "jsonl"; None to detect it.
+        base: lowest index of the file, 0 or 1; None to infer it from the indices or the format.
         swapped: whether it has the target side first.
-        out_of_range: at a link to a word that its sentence does not have: "stop", or "ignore" it, which leaves it out.
+        out_of_range: policy for a link to a word that its sentence does not have: "stop", or "ignore" to remove it.
         text: the sentence pairs, to check the links against; with them the result has as many pairs.
 
     Raises:
         OSError: the file cannot be opened.
-        LinksError: the file is ambiguous or contradicts the text or itself; the remedy names what to set.
+        LinksError: the file is ambiguous or contradicts the text or itself; the remedy names the argument to set.
         DataError: the file is not text.
     """
     return read_as("gold", os.fspath(path), LinkOptions(format, base, swapped, out_of_range), text)
@@ -140,7 +140,7 @@ def read_hypotheses(
     out_of_range: OutOfRange = "stop",
     text: Sequence[Pair] | None = None,
 ) -> NumberedLinks:
-    """Read links that are to be judged, as `read_gold` does; out of range, "ignore" keeps a link as a wrong one.
+    """Read links to be scored, as `read_gold` does; "ignore" keeps a link out of range as a wrong one.
 
     Raises:
         OSError, LinksError, DataError: as `read_gold`.
@@ -156,15 +156,15 @@ def read_as(
     name: str | None = None,
     scored: bool = False,
 ) -> NumberedLinks:
-    """Read a file of links, find out where it starts to count, and check it against the text.
+    """Read a file of links, find its index base, and check it against the text.
 
     Args:
         role: "gold" or "hyp", a hypothesis.
         path: the file; `-` is stdin.
-        options: what the file may leave open.
-        text: the sentence pairs, where they are known.
-        name: what to call the file in messages, if not by its path.
-        scored: whether to keep the scores that links carry.
+        options: options that the file may leave open.
+        text: the sentence pairs, if they are known.
+        name: name of the file in messages, if not its path.
+        scored: whether to keep the scores of links.
 
     Raises:
         OSError: the file cannot be opened.
@@ -189,7 +189,7 @@ def read_as(
 
 
 def match_lengths(files: Sequence[NumberedLinks]) -> list[NumberedLinks]:
-    """Bring files of one text to the same number of pairs: NAACL files need not show their last sentences.
+    """Bring files of one text to the same number of pairs: NAACL files may omit their last sentences.
 
     Raises:
         LinksError: they differ in length, and no format explains it.
@@ -203,7 +203,7 @@ def match_lengths(files: Sequence[NumberedLinks]) -> list[NumberedLinks]:
 
 
 def warn_if_exchanged(gold: NumberedLinks, hypotheses: Sequence[NumberedLinks]) -> None:
-    """Warn where a hypothesis tells sure from possible links and the gold does not."""
+    """Warn if a hypothesis distinguishes sure from possible links and the gold does not."""
     for file in hypotheses:
         if file.has_possible_links and not gold.has_possible_links:
             message = f"{file.file.name} tells sure from possible links, and the gold does not: are they exchanged?"
@@ -211,7 +211,7 @@ def warn_if_exchanged(gold: NumberedLinks, hypotheses: Sequence[NumberedLinks]) 
 
 
 def _pad(links: NumberedLinks, length: int) -> NumberedLinks:
-    """Add the empty pairs at the end that the format leaves out."""
+    """Add the empty pairs at the end that the format omits."""
     silent = length - sum(1 for line in links.file.lines if line)
     if silent and links.file.open_ended:
         message = f"{links.file.name} names no link in {silent:,} of {length:,} sentences: they are taken to have none"
@@ -220,9 +220,9 @@ def _pad(links: NumberedLinks, length: int) -> NumberedLinks:
 
 
 def _check_number(file: LinkFile, length: int, longest: str, is_text: bool) -> None:
-    """Refuse another number of sentence pairs than the text or the longest file has, with both numbers.
+    """Refuse another number of sentence pairs than the text or the longest file has; name both numbers.
 
-    A format that leaves out sentences without links may end early, but only the text itself proves that it does.
+    A format that omits sentences without links may end early, but only the text itself proves that it does.
     """
     missing = length - len(file.pairs)
     if not missing or (file.open_ended and missing > 0 and is_text):
@@ -235,32 +235,34 @@ def _check_number(file: LinkFile, length: int, longest: str, is_text: bool) -> N
 
 
 def _literal(name: str) -> str:
-    """A name as a part of a remedy's advice, where braces stand for arguments."""
+    """Escape a name in a remedy's advice, where braces stand for arguments."""
     return name.replace("{", "{{").replace("}", "}}")
 
 
 def _check_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role: Role, ignore: bool) -> NumberedLinks:
-    """Stop at a link to a word that does not exist; or leave it out of gold, and keep it as wrong in a hypothesis."""
-    file, kept, dropped = links.file, [], 0
+    """Stop at a link to a word that does not exist; or remove it from gold, and keep it as wrong in a hypothesis."""
+    file, in_range, dropped = links.file, [], 0
     for n, (pair, (source, target)) in enumerate(zip(links.pairs, lengths, strict=False)):
         outside = {(i, j) for i, j in pair.possible if i >= source or j >= target}
         if outside and not ignore:
             (first, second), *_ = sorted(number(outside, links.base, links.swapped))
-            what = f"link {first}-{second} (counted from {links.base})"
-            what += f", where the sentences have {source} and {target} words"
-            raise LinksError(what, file=file.name, line=file.lines[n], remedy=_bring_into_range(links, lengths, role))
+            description = f"link {first}-{second} (counted from {links.base})"
+            description += f", where the sentences have {source} and {target} words"
+            raise LinksError(
+                description, file=file.name, line=file.lines[n], remedy=_bring_into_range(links, lengths, role)
+            )
         dropped += len(outside)
-        kept.append(Gold(pair.sure - outside, pair.possible - outside))
+        in_range.append(Gold(pair.sure - outside, pair.possible - outside))
     if not dropped:
         return links
     fate = "left out" if role == "gold" else "counted as wrong"
     message = f"{file.name}: links to words that their sentences do not have: {dropped:,}; they are {fate}"
     warnings.warn(message, TextWarning, stacklevel=4)
-    return replace(links, pairs=kept, dropped=dropped) if role == "gold" else links
+    return replace(links, pairs=in_range, dropped=dropped) if role == "gold" else links
 
 
 def _bring_into_range(links: NumberedLinks, lengths: Sequence[tuple[int, int]], role: Role) -> Remedy:
-    """What to set where a link is out of range: the other order of the sides, if then all are within it."""
+    """Return a remedy for a link out of range: the other order of the sides, if then all are within it."""
     both = zip(links.pairs, lengths, strict=False)
     if all(i < target and j < source for pair, (source, target) in both for i, j in pair.possible):
         advice = (

@@ -1,7 +1,7 @@
-"""Whole files of links, gold or not: which format, where does counting start, which side is first.
+"""Read whole files of links, gold or not: detect the format, and find the index base and the order of the sides.
 
-What a file does not say beyond doubt is asked for, never guessed: gold that counts from 1, read as if it counted
-from 0, gives a wrong error rate in silence.
+Anything that a file leaves ambiguous must be set, and is never guessed: gold that counts from 1, read as if it counted
+from 0, silently gives a wrong error rate.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from align.evaluation.link_formats import (
 )
 
 MOST_SILENT = 100_000
-"""Sentences without links that a NAACL file may skip: a higher sentence number is taken for a mistake, since each
-skipped sentence takes memory."""
+"""Maximum number of sentences without links that a NAACL file may skip: a higher sentence number is an error,
+since each skipped sentence takes memory.
+"""
 
 _LOOKS = {
     "giza": re.compile(r"# Sentence pair \("),
@@ -40,10 +41,10 @@ class LinkFile:
     """Links of a whole file, in the file's own numbers.
 
     Attributes:
-        name: what to call it in messages.
+        name: name of the file in messages.
         format: a key of LINK_FORMATS.
-        pairs: sentence pairs in order; those that a NAACL file leaves out are empty.
-        lines: where each pair stands in the file; 0 for one that a NAACL file leaves out.
+        pairs: sentence pairs in order; those that a NAACL file skips are empty.
+        lines: line number of each pair; 0 for one that a NAACL file skips.
         open_ended: whether there may be more pairs, without links, than the file shows (NAACL).
     """
 
@@ -54,12 +55,12 @@ class LinkFile:
     open_ended: bool = False
 
     def indices(self) -> Iterator[int]:
-        """Every number of every link."""
+        """Yield every number of every link."""
         return (number for pair in self.pairs for link in pair.possible for number in link)
 
 
 def detect_format(lines: Sequence[str]) -> str:
-    """The format of the first line that is not blank; for Pharaoh-like lines, by the marks in all of them.
+    """Return the format of the first line that is not blank; for Pharaoh-like lines, by the marks in all of them.
 
     Raises:
         LinksError: both `3p4` and `3?4` are among the links.
@@ -75,15 +76,15 @@ def detect_format(lines: Sequence[str]) -> str:
 
 
 def read_links(lines: Iterable[str], name: str, format: str | None = None) -> LinkFile:
-    """Read a file of links, in a given format or the one that it looks like.
+    """Read a file of links, in the format named or detected.
 
     Args:
-        lines: without their ends.
-        name: what to call the file in errors.
+        lines: lines without their ends.
+        name: name of the file in errors.
         format: a key of LINK_FORMATS; None to detect it.
 
     Raises:
-        LinksError: something is not of the format; names file and line.
+        LinksError: a line does not match the format; names file and line.
     """
     lines = list(lines)
     if format is None:
@@ -95,10 +96,10 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None) -> Li
 
 
 def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> Gold:
-    """Parse a line, and put file and line into the error if it cannot be parsed.
+    """Parse a line, and add file and line to the error if it is invalid.
 
     Raises:
-        LinksError: the line is not what `parse` reads; says why, and where.
+        LinksError: `parse` cannot read the line.
     """
     try:
         return parse(*line)
@@ -107,7 +108,7 @@ def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> G
 
 
 def _by_line(format: str, parse: Callable[[str], Gold]) -> Callable[[Sequence[str], str], LinkFile]:
-    """A reader of files that have a line for each pair."""
+    """Return a reader of files that have a line for each pair."""
 
     def read(lines: Sequence[str], name: str) -> LinkFile:
         pairs = [at_line(name, number, parse, line) for number, line in enumerate(lines, 1)]
@@ -126,7 +127,7 @@ def _parse_with(mark: str, forbidden: str) -> Callable[[str], Gold]:
 
 
 def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
-    """Links by sentence number, from 1; sentences without links are not in such files."""
+    """Read links by sentence number, from 1; these files omit sentences without links."""
     sure: dict[int, set[tuple[int, int]]] = {}
     possible: dict[int, set[tuple[int, int]]] = {}
     first_line: dict[int, int] = {}
@@ -135,8 +136,8 @@ def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
             continue
         try:
             parsed = parse_naacl(line)
-            odd = parsed.sentence < 1 or (parsed.confidence or 0) > 1
-            if odd and (recognised := recognise_links(line)):
+            suspicious = parsed.sentence < 1 or (parsed.confidence or 0) > 1
+            if suspicious and (recognised := recognise_links(line)):
                 raise ValueError(recognised)
             if parsed.sentence < 1:
                 raise ValueError("sentence 0, and NAACL files count from 1")
@@ -152,7 +153,7 @@ def _read_naacl(lines: Sequence[str], name: str) -> LinkFile:
 
 
 def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
-    """Three lines for each pair, put in order of the pairs' numbers."""
+    """Read three lines for each pair, and order them by the pairs' numbers."""
     pairs: dict[int, tuple[Gold, int]] = {}
     if len(lines) % 3:
         raise LinksError(f"{plural(len(lines), 'line')}, where GIZA++ writes three for each pair", file=name)
@@ -172,7 +173,7 @@ def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
 
 
 BASES = {"naacl": 1, "giza": 1, "jsonl": 0}
-"""Where formats start to count that always start there."""
+"""Index base of formats that fix it."""
 
 READERS: dict[str, Callable[[Sequence[str], str], LinkFile]] = {
     "pharaoh": _by_line("pharaoh", lambda line: make_gold(parse_pharaoh(line))),
@@ -182,25 +183,25 @@ READERS: dict[str, Callable[[Sequence[str], str], LinkFile]] = {
     "giza": _read_giza,
     "jsonl": _by_line("jsonl", parse_jsonl),
 }
-"""The formats that are read, by name: lines of a file and what to call it, to its links."""
+"""Readers by format, from the lines of a file and its name to its links."""
 
 LINK_FORMATS = tuple(READERS)
 
 
 def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped: bool, role: str = "") -> int:
-    """Where a file starts to count, if it says so beyond doubt.
+    """Return the index base of a file, 0 or 1, if it is unambiguous.
 
-    It does if it has an index 0, if it is of a format that fixes it (NAACL and GIZA++ from 1, JSON from 0), if an
-    index equals its sentence's length, or if it has no links at all.
+    It is if the file has an index 0, if its format fixes the base (NAACL and GIZA++ from 1, JSON from 0), if an
+    index equals its sentence's length, or if there are no links at all.
 
     Args:
         file: the links.
-        lengths: source and target words of each pair, where they are known.
+        lengths: source and target words of each pair, if they are known.
         swapped: whether the file has the target side first.
         role: "gold" or "hyp", for the error.
 
     Raises:
-        LinksError: the file leaves it in doubt, or contradicts itself; its remedy names what to set.
+        LinksError: the base is ambiguous, or the file contradicts itself; the remedy names the argument to set.
     """
     indices = list(file.indices())
     zero = 0 in indices
@@ -219,8 +220,8 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
         for number, length in zip(reversed(link) if swapped else link, size, strict=True)
     )
     if zero and at_length:
-        what = "counts from 0 by its index 0 and from 1 by an index that equals its sentence's length"
-        raise LinksError(what, file=file.name, remedy=_check_sides(role, swapped))
+        message = "counts from 0 by its index 0 and from 1 by an index that equals its sentence's length"
+        raise LinksError(message, file=file.name, remedy=_check_sides(role, swapped))
     if zero or at_length:
         return int(at_length)
     raise LinksError(
@@ -247,7 +248,7 @@ def _check_sides(role: str, swapped: bool) -> Remedy:
 
 
 def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:
-    """All links of a file as (source, target) from 0.
+    """Return all links of a file as (source, target) from 0.
 
     Raises:
         LinksError: an index is below the base; names file and line.

@@ -1,4 +1,4 @@
-"""Reads the lines of files of links, and recognises those of formats that are not read.
+"""Read lines of links, and recognise unsupported formats.
 
 Numbers are as they stand in the file; `renumber` converts them to (source, target) from 0. `parse_x(format_x(links))
 == links` for the formats of `align.core.formats`.
@@ -27,7 +27,7 @@ _NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SPsp]))?(?: ([
 _A3_COMMENT = re.compile(r"# Sentence pair \(([0-9]{1,9})\) source length ([0-9]{1,9}) target length ([0-9]{1,9}) ")
 
 HIGHEST = 999_999_999
-"""The highest number in a file of links, in any format: anything beyond is a mistake, and could cost any memory."""
+"""The highest number in a file of links, in any format: a higher one is a mistake, and could exhaust the memory."""
 
 _POSITION = re.compile(r"[0-9]{1,9}")
 
@@ -35,29 +35,29 @@ _TOO_HIGH = re.compile(r"[0-9]{10}")
 
 
 def make_gold(sure: Iterable[tuple[int, int]], possible: Iterable[tuple[int, int]] = ()) -> Gold:
-    """Gold links of one pair, the sure ones made possible as well."""
+    """Return gold links of one pair, the sure ones made possible as well."""
     sure = frozenset(sure)
     return Gold(sure, sure | frozenset(possible))
 
 
-def _refusal(text: str, wanted: str, line: str = "") -> ValueError:
-    """The error that a text is not what is wanted, or what its line is."""
+def _refusal(text: str, expected: str, line: str = "") -> ValueError:
+    """Return the error that a text is not of the expected form, or the recognised format of its line."""
     if known := recognise_links(line):
         return ValueError(known)
     hint = f"; numbers go up to {HIGHEST:,}" if _TOO_HIGH.search(text) else ""
-    return ValueError(f"{shorten(text)!r} is not {wanted}{hint}")
+    return ValueError(f"{shorten(text)!r} is not {expected}{hint}")
 
 
 def renumber(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = False) -> Links:
-    """Links as they stand in a file to (source, target) from 0.
+    """Convert links as they stand in a file to (source, target) from 0.
 
     Args:
         links: pairs of numbers.
-        base: where the file starts to count.
+        base: lowest index of the file, 0 or 1.
         swapped: whether it has the target side first.
 
     Raises:
-        ValueError: a number below the base.
+        ValueError: a number is below the base.
     """
     renumbered = set()
     for first, second in links:
@@ -68,7 +68,7 @@ def renumber(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = Fa
 
 
 def number(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = False) -> Links:
-    """The reverse of `renumber`: links from 0, source first, as a file of another convention has them."""
+    """Convert links from 0, source first, to another file's convention; the reverse of `renumber`."""
     return frozenset((j + base, i + base) if swapped else (i + base, j + base) for i, j in links)
 
 
@@ -77,7 +77,7 @@ OTHER_READINGS: dict[str, Callable[[Links], Links]] = {
     "one higher": lambda links: number(links, 1),
     "one lower": lambda links: renumber(filter(min, links), 1),
 }
-"""What a file's links may have been meant as, where its sides or its base were taken wrongly."""
+"""Conversions of a file's links that was read with the wrong order of sides or the wrong base."""
 
 
 def parse_marked(line: str) -> Gold:
@@ -234,7 +234,7 @@ _FOREIGN = tuple(
 
 
 def recognise_links(line: str) -> str:
-    """Return the format of a line that cannot be read as links, and what to do; nothing if the format is unknown."""
+    """Return the format of a line that cannot be read as links, and a remedy; "" if the format is unknown."""
     line = line.strip(" ")
     if "|||" in line:
         return _between_bars([field.strip(" \t") for field in line.split("|||")])
@@ -242,7 +242,7 @@ def recognise_links(line: str) -> str:
 
 
 def _between_bars(fields: list[str]) -> str:
-    """Tell links with their score, translations with links, and text from one another by their fields between bars."""
+    """Distinguish links with their score, translations with links, and text by their fields between bars."""
     if len(fields) == 2 and re.fullmatch(r"-?[0-9.]+(?:e-?[0-9]+)?|-?inf|nan", fields[1]):
         name, field = "links and their score between |||", 1
     else:

@@ -1,7 +1,7 @@
-"""Alignment error rate, precision, recall and F1 out of integer counts, with intervals and paired tests.
+"""Compute alignment error rate, precision, recall and F1 from integer counts, with intervals and paired tests.
 
-Counts are taken once for each sentence; everything after that is sums of them, so that no text is read twice.
-Where a score would divide by zero there is none: NaN in arrays, `None` in results for people.
+Each sentence is counted once; everything after that is sums of the counts, so that no text is read twice.
+A score that would divide by zero is undefined: NaN in arrays, `None` in results for people.
 
 Sources: AER, precision and recall with sure and possible links are those of Och and Ney (2003), eqs. 24 to 26;
 the paired bootstrap is that of Koehn (2004), centred; the permutation test swaps the systems sentence by sentence.
@@ -30,45 +30,45 @@ _BATCH = 1 << 21
 
 
 def count(links: Links, gold: Gold) -> tuple[int, int, int, int]:
-    """|A∩S|, |A∩P|, |A|, |S| of one sentence pair."""
+    """Return |A∩S|, |A∩P|, |A|, |S| of one sentence pair."""
     return len(links & gold.sure), len(links & gold.possible), len(links), len(gold.sure)
 
 
 def count_all(links: Iterable[Links], gold: Iterable[Gold]) -> Counts:
-    """Counts of all sentence pairs `[N, 4]`.
+    """Return the counts of all sentence pairs `[N, 4]`.
 
     Raises:
-        ValueError: there are not as many links as gold.
+        ValueError: links and gold differ in length.
     """
     rows = [count(a, g) for a, g in zip(links, gold, strict=True)]
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 
 def _share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
-    """A quotient, NaN where it would divide by zero."""
+    """Return a quotient, NaN where it would divide by zero."""
     whole = np.asarray(whole, dtype=np.float64)
     quotient: NDArray[np.float64] = np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)
     return quotient
 
 
 def precision(counts: Counts) -> NDArray[np.float64]:
-    """|A∩P| / |A|, `[..., 4]` to `[...]`."""
+    """Return |A∩P| / |A|, `[..., 4]` to `[...]`."""
     return _share(counts[..., 1], counts[..., 2])
 
 
 def recall(counts: Counts) -> NDArray[np.float64]:
-    """|A∩S| / |S|, `[..., 4]` to `[...]`."""
+    """Return |A∩S| / |S|, `[..., 4]` to `[...]`."""
     return _share(counts[..., 0], counts[..., 3])
 
 
 def f1(counts: Counts) -> NDArray[np.float64]:
-    """Harmonic mean of precision and recall, `[..., 4]` to `[...]`."""
+    """Return the harmonic mean of precision and recall, `[..., 4]` to `[...]`."""
     p, r = precision(counts), recall(counts)
     return _share(2 * p * r, p + r)
 
 
 def aer(counts: Counts) -> NDArray[np.float64]:
-    """1 - (|A∩S| + |A∩P|) / (|A| + |S|): one sentence, a corpus (summed first), or many samples at once."""
+    """Return 1 - (|A∩S| + |A∩P|) / (|A| + |S|): of one sentence, a corpus (summed first), or many samples at once."""
     return 1 - _share(counts[..., 0] + counts[..., 1], counts[..., 2] + counts[..., 3])
 
 
@@ -81,7 +81,7 @@ METRICS: dict[str, Callable[[Counts], NDArray[np.float64]]] = {
 
 
 class Estimate(NamedTuple):
-    """A corpus score and its confidence interval, as shares of 1; None where they are not defined."""
+    """A corpus score and its confidence interval, as shares of 1; None if undefined."""
 
     value: float | None
     low: float | None = None
@@ -93,7 +93,7 @@ def _known(value: Any) -> float | None:
 
 
 def _of_sample(counts: Counts, metric: str) -> Callable[..., NDArray[np.float64]]:
-    """The score of drawn sentences, by their numbers, in the form that scipy's resampling expects."""
+    """Return a function for the score of drawn sentences, by their numbers, as scipy's resampling expects it."""
 
     def statistic(numbers: NDArray[np.int64], axis: int = -1) -> NDArray[np.float64]:
         return METRICS[metric](counts[numbers].sum(axis=axis - 1 if axis < 0 else axis))
@@ -102,13 +102,13 @@ def _of_sample(counts: Counts, metric: str) -> Callable[..., NDArray[np.float64]
 
 
 def estimate(counts: Counts, metric: str = "aer", samples: int = SAMPLES, seed: int = SEED) -> Estimate:
-    """A corpus score with its 95 % percentile bootstrap interval over sentences (scipy.stats.bootstrap).
+    """Return a corpus score with its 95 % percentile bootstrap interval over sentences (scipy.stats.bootstrap).
 
     Args:
-        counts: of N sentences `[N, 4]`.
+        counts: counts of N sentences `[N, 4]`.
         metric: a key of METRICS.
-        samples: bootstrap samples; 0 for no interval.
-        seed: of the samples; with the same one all metrics and systems draw the same sentences.
+        samples: number of bootstrap samples; 0 for no interval.
+        seed: seed of the samples; with the same seed all metrics and systems draw the same sentences.
     """
     value = _known(METRICS[metric](counts.sum(0)))
     if not samples or len(counts) < 2 or value is None:
@@ -137,19 +137,19 @@ def _bootstrap(statistic: Callable[..., NDArray[np.float64]], sentences: int, sa
 def compare(
     system: Counts, first: Counts, test: Test, metric: str = "aer", samples: int = SAMPLES, seed: int = SEED
 ) -> tuple[float | None, float | None]:
-    """Difference of a system from the first one, and how likely chance alone is to make it as large (two-sided).
+    """Return the difference of a system from the first one, and its p-value (two-sided).
 
     Args:
         system: counts of N sentences `[N, 4]`.
-        first: of the same N sentences by the system to compare with.
+        first: counts of the same N sentences by the system to compare with.
         test: "bootstrap" draws sentences, and the smallest p is 1/(samples+1); "permutation" swaps the two systems'
             counts, and p is scipy's, twice that of the smaller tail, at least 2/(samples+1).
         metric: a key of METRICS.
-        samples: how many times.
-        seed: of the samples.
+        samples: number of samples or permutations.
+        seed: seed of the samples.
 
     Returns:
-        The difference as a share of 1, and p; None where they are not defined.
+        The difference as a share of 1, and p; None if undefined.
 
     Raises:
         ValueError: the two do not have the same number of sentences.
@@ -189,7 +189,7 @@ def _permutation(both: Counts, metric: str, samples: int, seed: int) -> float | 
 
 
 def worst(counts: Counts, most: int) -> Sequence[int]:
-    """The sentences with the most wrong and missed links, worst first: positions in `counts` `[N, 4]`."""
+    """Return the sentences with the most wrong and missed links, worst first: positions in `counts` `[N, 4]`."""
     wrong = counts[:, 2] - counts[:, 1] + counts[:, 3] - counts[:, 0]
     order = np.argsort(-wrong, kind="stable")[:most]
     return [int(n) for n in order if wrong[n] > 0]

@@ -1,4 +1,4 @@
-"""Judge links against gold: counts, scores with intervals and paired tests of one system or several."""
+"""Score links against gold: counts, scores with intervals, and paired tests of one system or several."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from align.evaluation.link_formats import OTHER_READINGS
 from align.evaluation.metrics import METRICS, SAMPLES, SEED, Counts, Estimate, Test, aer, compare, count_all, estimate
 
 CLEARLY = 0.05
-"""A share of AER: by how much another reading of a file must be better for a warning."""
+"""Difference in AER, as a share of 1, from which another reading of a file causes a warning."""
 
 
 class Difference(NamedTuple):
-    """How far a system's AER is from the first system's, as a share of 1, and p; None where not defined."""
+    """Difference of a system's AER from the first system's, as a share of 1, and p; None if undefined."""
 
     value: float | None
     p: float | None
@@ -26,13 +26,13 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class System:
-    """One system's links, and how good they are.
+    """One system's links and scores.
 
     Attributes:
-        name: what to call it.
-        links: of each sentence pair.
+        name: name of the system.
+        links: links of each sentence pair.
         counts: |A∩S|, |A∩P|, |A|, |S| of each sentence pair `[N, 4]`.
-        scores: by metric, with an interval where one was asked for.
+        scores: by metric, with an interval if requested.
         difference: from the first system; None for the first itself, and without a test.
     """
 
@@ -45,13 +45,13 @@ class System:
 
 @dataclass(frozen=True)
 class Report:
-    """All systems beside each other.
+    """Scores of all systems.
 
     Attributes:
-        gold: of each sentence pair.
-        systems: in the order in which they were given.
-        samples: of the bootstrap or permutations; 0 for none.
-        seed: of the samples.
+        gold: gold links of each sentence pair.
+        systems: in the order of the input.
+        samples: number of bootstrap samples or permutations; 0 for none.
+        seed: seed of the samples.
         paired: the test of each system against the first; None for none.
     """
 
@@ -62,7 +62,7 @@ class Report:
     paired: Test | None
 
     def signature_parts(self) -> dict[str, str | int | None]:
-        """What the numbers depend on besides the files, for `align.io.signature.signature`."""
+        """Return the settings that the numbers depend on apart from the files, for `align.io.signature.signature`."""
         parts: dict[str, str | int | None] = {"n": len(self.gold)}
         if self.samples:
             parts |= {"ci": f"percentile-{self.samples}", "seed": self.seed, "test": self.paired}
@@ -78,13 +78,13 @@ def evaluate(
     paired: Test | None = None,
     intervals: Collection[str] = tuple(METRICS),
 ) -> Report:
-    """Judge one system or several against gold; warns where links would score clearly better read another way.
+    """Score one system or several against gold; warn if links would score clearly better read another way.
 
     Args:
         gold: links of each sentence pair, as from `read_gold`.
-        systems: by name, links of the same pairs; as pairs of name and links where a name may come twice.
-        samples: bootstrap samples or permutations; 0 for no intervals and no test.
-        seed: of the samples.
+        systems: links of the same pairs by name; pairs of name and links if a name may occur twice.
+        samples: number of bootstrap samples or permutations; 0 for no intervals and no test.
+        seed: seed of the samples.
         paired: "bootstrap" or "permutation" tests each system against the first; None for no test.
         intervals: the metrics that get a 95 % interval.
 
@@ -108,13 +108,13 @@ def evaluate(
 
 
 def warn_of_better_readings(name: str, links: Sequence[Links], gold: Sequence[Gold], counts: Counts) -> None:
-    """Warn where the error rate would be clearly lower with sides swapped, or with indices one lower or higher."""
+    """Warn if the error rate would be clearly lower with sides swapped, or with indices one lower or higher."""
     as_read = float(aer(counts.sum(0)))
     for reading, convert in OTHER_READINGS.items():
         otherwise = "its sides swapped" if reading == "swapped" else f"all its indices {reading}"
         argument = "swapped" if reading == "swapped" else "base"
         rate = float(aer(count_all(map(convert, links), gold).sum(0)))
         if rate < as_read - CLEARLY:
-            what = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
+            message = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
             remedy = Remedy("is {} or {} right?", (Argument(argument, of="hyp"), Argument(argument, of="gold")))
-            warnings.warn(LinksWarning(what, file=name, remedy=remedy), stacklevel=3)
+            warnings.warn(LinksWarning(message, file=name, remedy=remedy), stacklevel=3)

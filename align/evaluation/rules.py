@@ -1,7 +1,7 @@
-"""Which cell to read: rules that need no gold, and what gold itself would have chosen, side by side.
+"""Compare rules that choose the cell to read without gold, and the choice by gold.
 
 The rules: the layer with the largest mean norm (Kobayashi et al. 2020); lexical consistency
-(`align.core.consistency`); and, with a model of the other direction, the pair of cells whose links agree most
+(`align.core.consistency`); and, with a model of the reverse direction, the pair of cells whose links agree most
 (Dice), as SHIFT-ATT chooses its layer (Chen et al., EMNLP 2020).
 """
 
@@ -18,7 +18,7 @@ from align.evaluation.swept import POSITIONS, SCORES, Sweep
 
 
 class RuleChoice(NamedTuple):
-    """What one rule takes for a score and a position: a number in `Sweep.cells`, and one in its `reverse_cells`."""
+    """The choice of one rule for a score and a position: an index of `Sweep.cells`, and one of its `reverse_cells`."""
 
     score: Score
     position: Position
@@ -29,12 +29,12 @@ class RuleChoice(NamedTuple):
 
 
 def _best(values: NDArray[np.float64], allowed: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Where the largest allowed value stands; the first of equals."""
+    """Return the index of the largest allowed value; the first among equals."""
     return tuple(int(n) for n in np.unravel_index(np.argmax(np.where(allowed, values, -np.inf)), values.shape))
 
 
 def apply_rules(sweep: Sweep) -> Iterator[RuleChoice]:
-    """What every rule takes, among layers (all heads together) and among heads too, for each score and position."""
+    """Yield the choice of each rule for each score and position, among layers (all heads together) and among heads."""
     layers = np.array([cell.head == "all" for cell in sweep.cells])
     reverse_layers = np.array([cell.head == "all" for cell in sweep.reverse_cells], dtype=bool)
     rates = None if sweep.counts is None else sweep.rates()  # [2, 2, C]

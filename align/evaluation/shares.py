@@ -1,4 +1,4 @@
-"""What every head of every layer looks at, for pictures: shares in hundredths."""
+"""Compute the attention of every head of every layer for pictures: shares in hundredths."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from align.evaluation.swept import SCORES
 
 
 def shares_of_cells(aligner: Aligner, pairs: Sequence[Pair], position: Position) -> list[bytes]:
-    """What each source word holds of its target word's scores, in every cell, for weight and norm.
+    """Return the share of each source word in its target word's scores, in every cell, for weight and norm.
 
     Args:
-        aligner: of the model; of its settings only `null` counts, and of its sizes the batch's.
+        aligner: aligner of the model; of its settings only `null` and the batch size matter.
         pairs: all of which are held in memory.
-        position: which decoder step speaks for a target word.
+        position: decoder step that a target word's attention is read from.
 
     Returns:
         For each pair unsigned bytes, hundredths `[2, C, J, I+1]`: score (as in SCORES), cell (as in `all_cells`),
-        target word, source word with `</s>` last; nothing for one that is blank, or too long for the model.
+        target word, source word with `</s>` last; empty for one that is blank, or too long for the model.
 
     Warns:
         TextWarning: the text does not look like what the model was trained on.
@@ -38,7 +38,7 @@ def shares_of_cells(aligner: Aligner, pairs: Sequence[Pair], position: Position)
     encoded = [encode(recorder, pair, "blank") for pair in pairs]
     for doubt in doubts_about_text(recorder, encoded):
         warnings.warn(doubt, TextWarning, stacklevel=2)
-    found = [b""] * len(pairs)
+    results = [b""] * len(pairs)
     for numbers, batch in cut(encoded, aligner.batch_tokens):
         longest_source, longest_target = (max(pieces.words[side] for pieces in batch) for side in (0, 1))
         shape = (len(batch), len(SCORES), len(cells), longest_target, longest_source + 1)
@@ -49,11 +49,11 @@ def shares_of_cells(aligner: Aligner, pairs: Sequence[Pair], position: Position)
         for n, pieces, of_pair in zip(numbers, batch, shares, strict=True):
             source, target = pieces.words
             of_words = [*range(source), longest_source]  # the last column of the batch is </s>
-            found[n] = of_pair[:, :, :target, of_words].tobytes()
-    return found
+            results[n] = of_pair[:, :, :target, of_words].tobytes()
+    return results
 
 
 def _hundredths(words: Tensor) -> Tensor:
-    """Word scores as hundredths of their row's sum `[..., I+1]`; a row without any is 0."""
+    """Return word scores as hundredths of their row's sum `[..., I+1]`; a row without scores is 0."""
     known = words.float().clamp(min=0)  # words of no piece have -1
     return (100 * known / known.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)).round().byte()

@@ -1,4 +1,4 @@
-"""Every layer, head, score and position in one pass over a text: what each would link, and how good that is.
+"""Link a text with every layer, head, score and position in one pass, and count links and errors.
 
 Letters: C cells (each layer's heads, and all of them together), J target words, I source words; arrays over all
 settings are `[2, 2, C]`: score (as in SCORES), position (as in POSITIONS), cell.
@@ -25,10 +25,11 @@ from align.evaluation.swept import POSITIONS, SCORES, Sweep
 
 
 class Linked(NamedTuple):
-    """What all settings link in one pair.
+    """The links of one pair in all settings.
 
     `words` is the source word of each target word, -1 for none `[2, 2, C, J]`; `norms` the sum of the norms over
-    all target and source pieces, `</s>` among them `[2, C]` by position and cell; `pieces` how many were summed.
+    all target and source pieces, including `</s>` `[2, C]` by position and cell; `pieces` the number of summed pairs of
+    pieces.
     """
 
     pair: Pair
@@ -43,33 +44,33 @@ def sweep(
     """Link a text in every setting, in one pass, and count.
 
     Args:
-        aligner: the model; of its settings only `null` and the sizes count.
+        aligner: the model; of its settings only `null` and the sizes matter.
         pairs: the text.
         gold: links of each pair, all of them within it; None for no counts.
-        reverse: a model of the other direction, for agreement.
+        reverse: a model of the reverse direction, for agreement.
 
     Raises:
-        ValueError: another number of pairs than gold has.
-        PairError: a pair that is too long, unless the aligner leaves such pairs without links.
+        ValueError: text and gold differ in the number of pairs.
+        PairError: a pair is too long, unless the aligner leaves such pairs without links.
 
     Warns:
         TextWarning: the text does not look like what a model was trained on.
     """
     tally = _Tally(aligner, gold, reverse)
-    began = False
+    checked = False
     for chunk in chunks(pairs, aligner.buffer, lambda pair: pair.memory()):
-        encoded = _encode(aligner, chunk, check=not began)
+        encoded = _encode(aligner, chunk, check=not checked)
         linked = link_all(aligner, encoded)
         swapped = [Pair(pair.target, pair.source, pair.id) for pair in chunk] if reverse else []
-        linked_back = link_all(reverse, _encode(reverse, swapped, check=not began)) if reverse else None
-        began = began or any(one.pieces for one in encoded)
+        linked_back = link_all(reverse, _encode(reverse, swapped, check=not checked)) if reverse else None
+        checked = checked or any(item.pieces for item in encoded)
         for pair, links in zip(chunk, linked, strict=True):
             tally.add(pair, links, next(linked_back) if linked_back else None)
     return tally.result()
 
 
 class _Tally:
-    """Sums over a text, for all settings; what they are, `Sweep` says."""
+    """Accumulates sums over a text for all settings; see `Sweep`."""
 
     def __init__(self, aligner: Aligner, gold: Sequence[Gold] | None, reverse: Aligner | None) -> None:
         self._cells = all_cells(aligner.forward.recorder)
@@ -102,10 +103,10 @@ class _Tally:
             self._agreement.add(links, reverse)
 
     def result(self) -> Sweep:
-        """All of it.
+        """Return the counts.
 
         Raises:
-            ValueError: another number of pairs than gold has.
+            ValueError: text and gold differ in the number of pairs.
         """
         if self._gold is not None and self._pairs != len(self._gold):
             raise ValueError(f"the text has {self._pairs:,} sentence pairs, the gold {len(self._gold):,}")
@@ -124,7 +125,7 @@ class _Tally:
 
 
 def _count(links: Linked | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """|A∩S|, |A∩P|, |A|, |S| in every setting `[2, 2, C, 4]`."""
+    """Return |A∩S|, |A∩P|, |A|, |S| in every setting `[2, 2, C, 4]`."""
     counts = np.zeros((*shape, 4), dtype=np.int64)
     counts[..., 3] = len(gold.sure)
     if links is None:
@@ -140,7 +141,7 @@ def _count(links: Linked | None, gold: Gold, shape: tuple[int, ...]) -> NDArray[
 
 
 class _Agreement:
-    """Links of two directions: how many there are, and how many are the same."""
+    """Counts the links of two directions, and the links in common."""
 
     def __init__(self, cells: int, reverse_cells: int) -> None:
         shape = (len(SCORES), len(POSITIONS))
@@ -162,22 +163,22 @@ class _Agreement:
                 self._reverse_links[s, p, 0] += (of_reverse >= 0).sum(-1)
 
     def dice(self) -> NDArray[np.float64]:
-        """2|F∩R| / (|F|+|R|) for every pair of cells `[2, 2, C, C']`, 0 where neither has a link."""
+        """Return 2|F∩R| / (|F|+|R|) for every pair of cells `[2, 2, C, C']`, 0 where neither has a link."""
         dice: NDArray[np.float64] = 2 * self._same / np.maximum(1, self._links + self._reverse_links)
         return dice
 
 
 def _encode(aligner: Aligner, pairs: Sequence[Pair], check: bool) -> list[Encoded]:
-    """A buffer of pairs with their pieces; `check` says whether to look at what text this is."""
+    """Encode a buffer of pairs; with `check`, warn if the text does not match the model."""
     encoded = [encode(aligner.forward.recorder, pair, aligner.too_long) for pair in pairs]
     if check:
         for doubt in doubts_about_text(aligner.forward.recorder, encoded):
-            warnings.warn(doubt, TextWarning, stacklevel=3)  # whoever sweeps
+            warnings.warn(doubt, TextWarning, stacklevel=3)  # the caller of `sweep`
     return encoded
 
 
 def link_all(aligner: Aligner, encoded: Sequence[Encoded]) -> Iterator[Linked | None]:
-    """Links of a buffer of pairs in every setting, in order; None for a pair that is blank or too long."""
+    """Yield links of a buffer of pairs in every setting, in order; None for a pair that is blank or too long."""
     linked: list[Linked | None] = [None] * len(encoded)
     for numbers, batch in cut(encoded, aligner.batch_tokens):
         words, norms = _link(aligner, batch)
@@ -189,14 +190,14 @@ def link_all(aligner: Aligner, encoded: Sequence[Encoded]) -> Iterator[Linked | 
 
 
 def _link(aligner: Aligner, batch: Sequence[Pieces]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The best words of B pairs in every setting `[B, 2, 2, C, J]`, and sums of norms `[B, 2, C]`."""
+    """Return the best words of B pairs in every setting `[B, 2, 2, C, J]`, and sums of norms `[B, 2, C]`."""
     cells = all_cells(aligner.forward.recorder)
     longest = max(pieces.words[1] for pieces in batch)
     words = np.zeros((len(batch), len(SCORES), len(POSITIONS), len(cells), longest), dtype=np.int64)
     norms = np.zeros((len(batch), len(POSITIONS), len(cells)))
     pieces_of_words = np.stack([np.bincount(pieces.target_words, minlength=longest) for pieces in batch])  # [B, J]
-    wanted = dict.fromkeys(POSITIONS, cells)
-    for part in each_cell(aligner.forward.recorder, batch, wanted, SCORES, aligner.forward.settings.null):
+    cells_by_position = dict.fromkeys(POSITIONS, cells)
+    for part in each_cell(aligner.forward.recorder, batch, cells_by_position, SCORES, aligner.forward.settings.null):
         s, p = SCORES.index(part.score), POSITIONS.index(part.position)
         first = cells.index(part.cells[0])
         where = slice(first, first + len(part.cells))

@@ -1,4 +1,4 @@
-"""What a sweep over all settings has counted.
+"""Counts of a sweep over all settings.
 
 Letters: C cells (each layer's heads, and all of them together); arrays over all settings are `[2, 2, C]`: score (as in
 SCORES), position (as in POSITIONS), cell.
@@ -26,16 +26,16 @@ class Sweep:
 
     Attributes:
         cells: C of them, by layer, all heads first.
-        reverse_cells: those of the reverse model, C' of them; none without one.
+        reverse_cells: those of the reverse model, C' of them; empty without one.
         counts: per sentence, |A∩S|, |A∩P|, |A|, |S| `[N, 2, 2, C, 4]`; None without gold.
-        target_words: of the pairs that have links.
-        null: of these, the words without a link, for which `</s>` has won `[2, 2, C]`.
+        target_words: number of target words in pairs that have links.
+        null: number of these words without a link, for which `</s>` has won `[2, 2, C]`.
         norm: mean norm over all pairs of pieces `[2, C]`, by position.
         consistency: lexical consistency, in nats per target word `[2, 2, C]`, over the first pairs of the text, as
-            many as an `Aligner` chooses by, which takes them of its first buffer.
+            many as an `Aligner` chooses by, which takes them from its first buffer.
         dice: agreement with the reverse model's links, 2|F∩R| / (|F|+|R|) `[2, 2, C, C']`.
-        pairs: sentence pairs.
-        skipped: pairs that were too long for the model, and have no links.
+        pairs: number of sentence pairs.
+        skipped: number of pairs that were too long for the model, and have no links.
     """
 
     cells: Sequence[Cell]
@@ -50,7 +50,7 @@ class Sweep:
     skipped: int
 
     def rates(self) -> NDArray[np.float64]:
-        """AER of every setting over the whole text `[2, 2, C]`, as shares; NaN where it is not defined.
+        """Return the AER of every setting over the whole text `[2, 2, C]`, as shares of 1; NaN if undefined.
 
         Raises:
             ValueError: the sweep was made without gold.

@@ -1,4 +1,4 @@
-"""Tables of results as text, JSON, TSV or LaTeX, with the signature where each of them has a place for it."""
+"""Format tables of results as text, JSON, TSV or LaTeX, with the signature where each format has room for it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from align.core.errors import printable
 from align.core.formats import to_json
 
 WIDTH = 80
-"""Columns of a terminal, which tables for people fit unless all their columns are asked for."""
+"""Columns of a terminal, which tables for people fit unless all their columns are requested."""
 
 GAP = 2
 """Spaces between columns of text."""
 
 NARROWEST = 12
-"""Columns that a column of words keeps, however little room there is."""
+"""Minimum width of a column of words."""
 
 
 class Interval(NamedTuple):
-    """Both ends of an interval, in the unit of what it is of."""
+    """Both ends of an interval, in the unit of its number."""
 
     low: float
     high: float
@@ -42,10 +42,10 @@ class Column(NamedTuple):
     """A column of a table.
 
     Attributes:
-        key: what rows have it under.
+        key: its key in rows.
         head: its heading.
-        digits: behind the point; None: as it is.
-        wide: whether text leaves it out, to fit a terminal, unless all columns are asked for.
+        digits: decimal places; None to leave numbers unchanged.
+        wide: whether text omits it, to fit a terminal, unless all columns are requested.
     """
 
     key: str
@@ -58,21 +58,21 @@ Rows = Sequence[Mapping[str, Value]]
 
 
 def percent(share: float | None) -> float | None:
-    """A share as percent; None, as NaN, is not defined."""
+    """Convert a share to percent; None and NaN are undefined."""
     return None if share is None or share != share else 100 * float(share)
 
 
 def interval(low: float | None, high: float | None) -> Interval | None:
-    """Both ends together; None where one is not defined."""
+    """Return both ends together; None if one is undefined."""
     return None if low is None or high is None else Interval(low, high)
 
 
 def mark_best(columns: Sequence[Column], rows: Rows, best: Mapping[str, Callable[[Iterable[float]], float]]) -> Rows:
-    """The rows, with the best numbers of some columns marked, if there are several rows.
+    """Return the rows, with the best numbers of selected columns marked, if there are several rows.
 
     Args:
-        columns: of the rows; numbers that are printed alike are equally good.
-        rows: of plain numbers.
+        columns: columns of the rows; numbers that are printed alike are equally good.
+        rows: rows of plain numbers.
         best: by key, `min` or `max`.
     """
     marked = [dict(row) for row in rows]
@@ -86,7 +86,7 @@ def mark_best(columns: Sequence[Column], rows: Rows, best: Mapping[str, Callable
 
 
 class _Style(NamedTuple):
-    """How a format writes values: text, the minus, what stands between an interval's ends, and the best."""
+    """Style of values in a format: text, the minus sign, the separator of an interval's ends, and the best."""
 
     escape: Callable[[str], str]
     minus: str
@@ -113,7 +113,7 @@ LATEX = _Style(_escape_latex, "$-$", "--", r"\textbf{{{}}}")
 
 
 def _rounded(value: Value, column: Column) -> Any:
-    """A number as its column has it, never -0; None for NaN."""
+    """Round a number to its column's digits, never to -0; return None for NaN."""
     if isinstance(value, float) and value != value:
         return None
     if isinstance(value, str | Interval | Best) or value is None or column.digits is None:
@@ -138,12 +138,12 @@ def _write(value: Value, column: Column, style: _Style) -> str:
 
 
 def _cells(columns: Sequence[Column], rows: Rows, style: _Style) -> list[list[str]]:
-    """All values as they are written."""
+    """Return all values as they are printed."""
     return [[_write(row[column.key], column, style) for column in columns] for row in rows]
 
 
 def _are_words(columns: Sequence[Column], rows: Rows) -> list[bool]:
-    """The columns that go to the left, and may be folded; numbers go to the right."""
+    """Tell which columns are left-aligned and may be folded; numbers are right-aligned."""
     return [all(isinstance(row[column.key], str) for row in rows) for column in columns]
 
 
@@ -161,9 +161,9 @@ def _tabulate(lines: Sequence[Sequence[str]], words: Sequence[bool], style: str 
 def as_text(
     columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = (), wide: bool = False
 ) -> str:
-    """For people: aligned columns, notes, and the signature, if there is one, on the last line.
+    """Return text for people: aligned columns, notes, and the signature, if there is one, on the last line.
 
-    Unless it is to be wide, the table fits a terminal: columns that can be done without are left out, and words folded.
+    Unless `wide` is set, the table fits a terminal: columns that are not essential are omitted, and words folded.
     """
     columns = [column for column in columns if wide or not column.wide]
     words = _are_words(columns, rows)
@@ -176,12 +176,12 @@ def as_text(
 
 
 def _width(cell: str) -> int:
-    """Of the longest of a cell's lines, on a terminal."""
+    """Return the width of a cell's longest line on a terminal."""
     return max(len(line) if line.isascii() else wcswidth(line) for line in cell.split("\n"))
 
 
 def _fold(lines: Sequence[Sequence[str]], words: Sequence[bool]) -> list[list[str]]:
-    """Lines that fit a terminal: where there is too little room, the longest columns of words are folded."""
+    """Return lines that fit a terminal: if there is too little room, the longest columns of words are folded."""
     widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     longest = max((width for width, folds in zip(widths, words, strict=True) if folds), default=0)
 
@@ -197,7 +197,7 @@ def _fold(lines: Sequence[Sequence[str]], words: Sequence[bool]) -> list[list[st
 
 
 def plain_rows(columns: Sequence[Column], rows: Rows) -> list[dict[str, Any]]:
-    """Rows for JSON: numbers rounded, an interval as a list, and None for what is not defined."""
+    """Return rows for JSON: numbers rounded, an interval as a list, and None for undefined values."""
 
     def plain(value: Value, column: Column) -> Any:
         if isinstance(value, Best):
@@ -210,13 +210,13 @@ def plain_rows(columns: Sequence[Column], rows: Rows) -> list[dict[str, Any]]:
 
 
 def as_json(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
-    """One object: the signature, notes, and a list of rows; what is not defined is null."""
+    """Return one object: the signature, notes, and a list of rows; undefined values are null."""
     record = {"signature": signature, "notes": list(notes), "rows": plain_rows(columns, rows)}
     return to_json(record, indent=1)
 
 
 def as_tsv(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
-    """The signature and notes behind `#`, a line of keys, and the rows; what is not defined is `n/a`."""
+    """Return the signature and notes after `#`, a line of keys, and the rows; undefined values are `n/a`."""
     lines = [[column.key for column in columns], *_cells(columns, rows, TSV)]
     return "\n".join((f"# {signature}", *(f"# {note}" for note in notes), *("\t".join(line) for line in lines)))
 
@@ -234,7 +234,7 @@ BOOKTABS = TableFormat(
 
 
 def as_latex(columns: Sequence[Column], rows: Rows, signature: str, notes: Sequence[str] = ()) -> str:
-    """A `tabular` for the booktabs package, the best numbers in bold, with the signature and notes as comments."""
+    """Return a `tabular` for the booktabs package, the best numbers in bold, signature and notes as comments."""
     words = _are_words(columns, rows)
     heads = [_escape_latex(column.head) for column in columns]
     comments = [f"% {comment}" for comment in (signature, *notes, "needs \\usepackage{booktabs}")]
@@ -252,5 +252,5 @@ TABLES: dict[str, Callable[[Sequence[Column], Rows, str, Sequence[str]], str]] =
 
 
 def writer(format: str, wide: bool) -> Callable[[Sequence[Column], Rows, str, Sequence[str]], str]:
-    """What writes a table in a format; text has all its columns where it is to be wide, other formats always."""
+    """Return the function that formats a table; with `wide`, text has all its columns, as other formats always have."""
     return partial(as_text, wide=True) if wide and format == "text" else TABLES[format]

@@ -41,7 +41,7 @@ class _Job:
         align: function that aligns them.
         pairs: pairs of the request.
         reply: future of the result; done already if its client has left.
-        found: alignment of each pair; None for failed ones.
+        alignments: alignment of each pair; None for failed ones.
         begun: number of pairs that have been handed to the model.
         left: number of pairs without a result yet.
     """
@@ -49,7 +49,7 @@ class _Job:
     align: Align
     pairs: Sequence[Pair]
     reply: asyncio.Future[list[Alignment | None]]
-    found: list[Alignment | None] = field(default_factory=list)
+    alignments: list[Alignment | None] = field(default_factory=list)
     begun: int = 0
     left: int = 0
 
@@ -146,10 +146,10 @@ class Rounds:
         self._metrics.rounds.inc()
         self._metrics.round_pairs.inc(len(taken))
         for (job, n), alignment in zip(taken, alignments, strict=True):
-            job.found[n] = alignment
+            job.alignments[n] = alignment
             job.left -= 1
             if not job.left and not job.reply.done():
-                job.reply.set_result(job.found)
+                job.reply.set_result(job.alignments)
 
 
 def _align_all(taken: Sequence[tuple[_Job, int]]) -> list[Alignment | None]:

@@ -1,4 +1,4 @@
-"""The tables of `eval-align`: scores of each system, counts of each sentence, the sentences with the most errors."""
+"""Build the tables of `eval-align`: scores of each system, counts of each sentence, sentences with the most errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNTS = [
 
 
 def count_notes(report: Report) -> list[str]:
-    """A line that says how much gold there is."""
+    """Return a line with the number of gold links."""
     sure, possible = (sum(len(getattr(pair, kind)) for pair in report.gold) for kind in ("sure", "possible"))
     return [f"gold: {len(report.gold):,} sentence pairs, {sure:,} sure and {possible - sure:,} only possible links"]
 
@@ -28,11 +28,11 @@ def count_notes(report: Report) -> list[str]:
 def score_table(
     report: Report, digits: int, intervals: Sequence[str], in_columns: bool = False, marked: bool = False
 ) -> tuple[list[Column], Rows]:
-    """A row for each system: scores with intervals, link counts, and the test against the first.
+    """Return a row for each system: scores with intervals, link counts, and the test against the first.
 
     Args:
-        report: of the systems.
-        digits: behind the point of a score in percent.
+        report: report of the systems.
+        digits: decimal places of a score in percent.
         intervals: the metrics whose intervals are shown.
         in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
         marked: whether the best of several systems' scores are marked.
@@ -65,7 +65,7 @@ def _score_row(system: System) -> dict[str, Value]:
 
 
 def sentence_table(report: Report, digits: int) -> tuple[list[Column], Rows]:
-    """A row for each sentence and system."""
+    """Return a row for each sentence and system."""
     columns = [Column("line", "line"), Column("system", "system")]
     columns += [Column(name, head, digits) for name, head in HEADS.items()]
     columns += [*COUNTS, Column("sure", "sure", wide=True)]
@@ -80,7 +80,7 @@ def sentence_table(report: Report, digits: int) -> tuple[list[Column], Rows]:
 
 
 def error_table(report: Report, most: int, digits: int) -> tuple[list[Column], Rows]:
-    """A row for each of the sentences with the most errors, by system: wrong links, and missing sure links."""
+    """Return a row for each of the sentences with the most errors, by system: wrong links, and missing sure links."""
     columns = [Column("system", "system"), Column("line", "line"), Column("errors", "errors")]
     columns += [Column("aer", "AER", digits), Column("wrong", "wrong"), Column("missing", "missing")]
     rows = []
@@ -104,15 +104,15 @@ def draw_errors(
     spell: Callable[[Argument], str] = as_argument,
     wide: bool = False,
 ) -> str:
-    """The sentences with the most errors, drawn; on a terminal, as much as it is wide.
+    """Draw the sentences with the most errors; on a terminal, within its width.
 
     Args:
-        report: of the systems.
-        text: the sentence pairs, where they are known.
-        most: sentences of each system.
-        digits: behind the point of an error rate in percent.
-        spell: how to write an argument.
-        wide: whether to draw more than the terminal is wide.
+        report: report of the systems.
+        text: the sentence pairs, if they are known.
+        most: number of sentences per system.
+        digits: decimal places of an error rate in percent.
+        spell: formats an argument.
+        wide: whether to draw beyond the terminal's width.
     """
     drawn: list[str] = []
     clipped = False

@@ -1,4 +1,4 @@
-"""Several tables with one signature, and the figures that go with them: what a program found out."""
+"""Write several tables with one signature, and the figures that belong to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Table(NamedTuple):
-    """A table, the notes below it, and whether text leaves it out, as too long, unless all of it is asked for."""
+    """A table, the notes below it, and whether text omits it, for its length, unless `wide` is set."""
 
     columns: Sequence[Column]
     rows: Rows
@@ -25,11 +25,11 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """An answer in numbers.
+    """The result of an analysis.
 
     Attributes:
         tables: by name, in order.
-        figures: by name; a figure is drawn when it is called for, and only then is matplotlib needed.
+        figures: by name; a figure is drawn when its function is called, and only then is matplotlib needed.
     """
 
     tables: Mapping[str, Table]
@@ -39,14 +39,14 @@ class Finding:
 def write_tables(
     tables: Mapping[str, Table], sign: str, *, format: str = "text", wide: bool = False, more: Mapping[str, object] = {}
 ) -> str:
-    """All tables in one format.
+    """Return all tables in one format.
 
     Args:
         tables: by name, in order.
-        sign: the signature: behind the last table of text, with each of other formats.
+        sign: the signature: after the last table of text, with each of other formats.
         format: a key of `align.evaluation.tables.TABLES`.
-        wide: whether text has all tables, and all columns, not only those that fit a terminal.
-        more: what the object of JSON has besides.
+        wide: whether text has all tables and all columns, not only those that fit a terminal.
+        more: additional members of the JSON object.
     """
     if format == "json":
         rows = {name: plain_rows(table.columns, table.rows) for name, table in tables.items()}
@@ -60,11 +60,11 @@ def write_tables(
 
 
 def draw_figures(finding: Finding, prefix: Path) -> list[Path]:
-    """Write each figure as PNG and PDF, `PREFIX.NAME.png` and so on; returns the paths. matplotlib must be installed.
+    """Write each figure as PNG and PDF, `PREFIX.NAME.png` etc., and return the paths; matplotlib must be installed.
 
     Args:
-        finding: what has the figures.
-        prefix: the start of the files' names.
+        finding: result with the figures.
+        prefix: prefix of the files' names.
     """
     from align.view.plots import save
 

@@ -1,7 +1,6 @@
-"""Alignment grids in a terminal: source words down, target words across, `</s>` (NULL) last.
+"""Draw alignment grids in a terminal: source words down, target words across, `</s>` (NULL) last.
 
-A grid that is wider than it may be ends in `…`. Where no width is given that is the terminal's, if stdout is one; 0 is
-without limit.
+A grid that exceeds the width ends in `…`. The default width is the terminal's, if stdout is one; 0 means no limit.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ SHADES = " ░▒▓█"
 LONGEST = 14
 
 MOST_CELLS = 1_000_000
-"""The most that is drawn: nobody reads a grid of a thousand words a side, and a file may hold any number."""
+"""Maximum number of cells: larger grids are unreadable, and a file may hold any number."""
 
 
 def grid(alignment: Alignment, width: int | None = None) -> str:
-    """The links of one pair: ■ where a source word (row) and a target word (column) are linked.
+    """Return the links of one pair as a grid: ■ where a source word (row) and a target word (column) are linked.
 
     Args:
         alignment: the pair and its links.
-        width: the most columns of the terminal to take; 0 for no limit, None for as many as there are.
+        width: maximum width in columns of the terminal; 0 for no limit, None for the terminal's width.
     """
     source, target = alignment.pair.source, alignment.pair.target
     cells = [["■" if (i, j) in alignment.scores else "·" for j in range(len(target))] for i in range(len(source))]
@@ -35,11 +34,11 @@ def grid(alignment: Alignment, width: int | None = None) -> str:
 
 
 def heat_grid(alignment: Alignment, scores: Sequence[Sequence[float]], width: int | None = None) -> str:
-    """The scores behind the links, each column (target word) shaded by share; ◆ is a link, ◇ at `</s>` means none.
+    """Return one pair's scores as a grid, each column (target word) shaded by share; ◆ is a link, ◇ at `</s>` is none.
 
     Args:
         alignment: the pair and its links.
-        scores: `[J][I+1]`, as `Aligner.word_scores` gives them.
+        scores: `[J][I+1]`, as returned by `Aligner.word_scores`.
         width: as for `grid`.
     """
     rows = [*alignment.pair.source, "</s>"]
@@ -66,10 +65,10 @@ ERROR_SIGNS = {
 
 
 def error_grid(links: Links, gold: Gold, pair: Pair | None = None, width: int | None = None) -> str:
-    """A hypothesis compared with gold, by the signs of `ERROR_SIGNS`.
+    """Compare a hypothesis with gold in a grid, with the signs of `ERROR_SIGNS`.
 
-    Without the pair, words are shown as their numbers from 0, and only those that have a link. A grid of more than
-    `MOST_CELLS` cells is not drawn: a line says so instead. `width` is as for `grid`.
+    Without the pair, words appear as their numbers from 0, and only those that have a link. A grid of more than
+    `MOST_CELLS` cells is replaced by a message. `width` is as for `grid`.
     """
     rows: Sequence[int] = sorted({i for i, _ in links | gold.possible})
     columns: Sequence[int] = sorted({j for _, j in links | gold.possible})
@@ -91,13 +90,13 @@ def error_grid(links: Links, gold: Gold, pair: Pair | None = None, width: int | 
 
 
 def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]], width: int | None) -> str:
-    """The cells with their words: those of rows on the left, those of columns on top, letter under letter."""
+    """Return the cells with their words: those of rows on the left, those of columns on top, one letter per line."""
     left = [_truncate(_letters(word)) for word in rows]
     margin = max((sum(map(wcswidth, letters)) for letters in left), default=0)
     room = _terminal_width() if width is None else width
     if room and margin + 2 * len(columns) > room:
-        shown = max(1, (room - margin) // 2 - 1)
-        columns, cells = [*columns[:shown], "…"], [[*row[:shown], "…"] for row in cells]
+        count = max(1, (room - margin) // 2 - 1)
+        columns, cells = [*columns[:count], "…"], [[*row[:count], "…"] for row in cells]
     top = [_truncate(_letters(word)) for word in columns]
     height = max(map(len, top), default=0)
     lines = []
@@ -110,12 +109,12 @@ def _frame(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
 
 
 def _terminal_width() -> int:
-    """Columns of the terminal; 0 where stdout is none."""
+    """Return the columns of the terminal; 0 if stdout is not one."""
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
 
 
 def _letters(word: str) -> list[str]:
-    """A word's letters, each for a cell of the terminal: characters with the marks that combine with them."""
+    """Split a word into letters, each for a cell of the terminal: characters with their combining marks."""
     letters: list[str] = []
     for character in printable(word):
         if letters and wcwidth(character) == 0:

@@ -1,7 +1,7 @@
-"""One HTML file with links in it, for any browser: it holds all that it needs, and fetches nothing.
+"""Write links as one self-contained HTML file for any browser, which loads nothing from the network.
 
-The files in `offline/` are put into one, which says in its own policy (Content-Security-Policy) that no other script or
-style runs and nothing is loaded. What comes from files stands in one block of JSON, and the scripts write it as text.
+The files in `offline/` are combined into one, whose own policy (Content-Security-Policy) permits no other script or
+style and no loading. Data from files is in one block of JSON, and the scripts write it as text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from align.core.types import Cell, Gold, Links, Pair, Position, Score
 from align.evaluation.metrics import Counts, aer, count_all
 
 SCRIPTS = ("data.js", "draw.js", "card.js", "list.js", "start.js")
-"""In the order in which they run."""
+"""Scripts in the order in which they run."""
 
 LinkScores = Mapping[tuple[int, int], float]
 
@@ -31,9 +31,9 @@ class System:
     """The links of one system.
 
     Attributes:
-        name: what to call it.
-        links: of each sentence pair.
-        scores: those that its links carry, by sentence pair; nothing where there are none.
+        name: name of the system.
+        links: links of each sentence pair.
+        scores: scores of its links, by sentence pair; empty if there are none.
     """
 
     name: str
@@ -43,16 +43,16 @@ class System:
 
 @dataclass(frozen=True)
 class Attention:
-    """What a model's cells look at, C of them.
+    """Attention of a model's C cells.
 
     Attributes:
-        name: of the model.
-        position: which decoder step speaks for a target word.
-        scores: how attention is measured.
+        name: name of the model.
+        position: decoder step that a target word's attention is read from.
+        scores: kinds of scores.
         cells: layers and their heads.
-        shown: the cell to begin with.
-        shares: of the first sentence pairs, what each source word, `</s>` last, holds of its target word's scores, in
-            hundredths: unsigned bytes `[scores, C, J, I+1]`; nothing for a pair that has none.
+        shown: the cell to show first.
+        shares: for the first sentence pairs, share of each source word, `</s>` last, in its target word's scores, in
+            hundredths: unsigned bytes `[scores, C, J, I+1]`; empty for a pair without scores.
     """
 
     name: str
@@ -70,17 +70,17 @@ def make_page(
     attention: Attention | None = None,
     signature: str = "",
 ) -> str:
-    """The page of a text and its links.
+    """Return the page of a text and its links.
 
     Args:
         text: N sentence pairs.
-        systems: with links of each of them.
-        gold: likewise, where there is any.
-        attention: of a model, for as many pairs as it has.
-        signature: of the error rates.
+        systems: systems with links of each pair.
+        gold: gold links of each pair, if there are any.
+        attention: attention of a model, for as many pairs as it has.
+        signature: signature of the error rates.
 
     Raises:
-        ValueError: systems or gold do not have links, or none, for each sentence pair.
+        ValueError: systems or gold have another number of sentence pairs.
     """
     lengths = [len(system.links) for system in systems] + ([] if gold is None else [len(gold)])
     if any(length != len(text) for length in lengths):
@@ -106,14 +106,14 @@ def page_data(
     attention: Attention | None,
     signature: str,
 ) -> dict[str, Any]:
-    """What the page's scripts read, as numbers, strings, lists and dictionaries; see `make_page`."""
+    """Return the data of the page's scripts as numbers, strings, lists and dictionaries; see `make_page`."""
     counts = [count_all(system.links, gold) for system in systems] if gold is not None else []
     pairs = []
     for n, pair in enumerate(text):
         record: dict[str, Any] = {"number": n + 1, "source": [*pair.source], "target": [*pair.target]}
         record["systems"] = [_of_pair(system, n) for system in systems]
-        for one, of_system in zip(record["systems"], counts, strict=False):
-            one |= _errors(of_system[n])
+        for row, of_system in zip(record["systems"], counts, strict=False):
+            row |= _errors(of_system[n])
         if gold is not None:
             record["gold"] = {"sure": _listed(gold[n].sure), "possible": _listed(gold[n].possible - gold[n].sure)}
         everywhere, anywhere = _shared([system.links[n] for system in systems])
@@ -122,8 +122,8 @@ def page_data(
             record["shares"] = base64.b64encode(zlib.compress(attention.shares[n], 9)).decode()
         pairs.append(record)
     overview = [{"name": system.name, "links": sum(map(len, system.links))} for system in systems]
-    for one, of_system in zip(overview, counts, strict=False):
-        one |= _errors(of_system.sum(0))
+    for row, of_system in zip(overview, counts, strict=False):
+        row |= _errors(of_system.sum(0))
     return {
         "pairs": pairs,
         "systems": overview,
@@ -138,7 +138,7 @@ def _read(name: str) -> str:
 
 
 def _hashes(parts: Sequence[str]) -> str:
-    """What the policy calls scripts or styles that may be there: the hash of each."""
+    """Return the sources of the policy that permit these scripts or styles: the hash of each."""
     digests = (base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in parts)
     return " ".join(f"'sha256-{digest}'" for digest in digests)
 
@@ -148,15 +148,15 @@ def _listed(links: Links) -> list[list[int]]:
 
 
 def _of_pair(system: System, n: int) -> dict[str, Any]:
-    """A system's links of one pair, and the scores of those that have one."""
+    """Return a system's links of one pair, and their scores."""
     links = sorted(system.links[n])
     scores = system.scores[n] if n < len(system.scores) else {}
-    given = [round(scores[link], 4) if link in scores else None for link in links]
-    return {"links": [[i, j] for i, j in links], **({"scores": given} if scores else {})}
+    rounded = [round(scores[link], 4) if link in scores else None for link in links]
+    return {"links": [[i, j] for i, j in links], **({"scores": rounded} if scores else {})}
 
 
 def _errors(counts: Counts) -> dict[str, Any]:
-    """Wrong and missing links, and the AER in percent, by |A∩S|, |A∩P|, |A|, |S| `[4]`."""
+    """Return wrong and missing links, and the AER in percent, from |A∩S|, |A∩P|, |A|, |S| `[4]`."""
     in_sure, in_possible, links, sure = map(int, counts)
     rate = float(aer(counts))
     return {
@@ -167,7 +167,7 @@ def _errors(counts: Counts) -> dict[str, Any]:
 
 
 def _shared(links: Sequence[Links]) -> tuple[Links, Links]:
-    """The links that all of some sets have, and those that any has."""
+    """Return the links that all sets have, and those that any has."""
     return frozenset.intersection(*links), frozenset.union(*links)
 
 

@@ -1,4 +1,4 @@
-"""Heat maps of the paper: error rate by layer and score, and by layer and head (matplotlib)."""
+"""Draw the paper's heat maps: error rate by layer and score, and by layer and head (matplotlib)."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ STYLE: dict[str, Any] = {
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
 }
-"""One size of type, and fonts that publishers take: TrueType (Type 42), not Type 3."""
+"""One font size, and fonts that publishers accept: TrueType (Type 42), not Type 3."""
 
 in_style = matplotlib.style.context(["default", STYLE])
-"""Decorator of what draws: a matplotlibrc, which may lie in any current folder, changes nothing."""
+"""Decorator of drawing functions: a matplotlibrc in the current folder has no effect."""
 
 DPI = 200
 
 
 class _Scale(NamedTuple):
-    """Ends of the colours, and whether the lowest number is the best."""
+    """Ends of the colour scale, and whether the lowest number is the best."""
 
     low: float
     high: float
@@ -43,14 +43,14 @@ class _Scale(NamedTuple):
 
 
 def _ink(colour: Sequence[float]) -> str:
-    """Black or white, whichever has more contrast to a colour (by WCAG's relative luminance)."""
+    """Return black or white, whichever has more contrast to a colour (by WCAG's relative luminance)."""
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
 
 
 def _heat_map(axes: Any, values: Values, rows: Sequence[str], columns: Sequence[str], scale: _Scale) -> Any:
-    """One map with its numbers written into the cells; dark is good, and a cell without a value stays white."""
+    """Draw one map with numbers in its cells; dark is good, and a cell without a value stays white."""
     colours = "Blues_r" if scale.lowest else "Blues"
     image = axes.imshow(values, cmap=colours, vmin=scale.low, vmax=scale.high, aspect="auto")
     axes.set_xticks(range(len(columns)), columns)
@@ -70,19 +70,19 @@ def _frame_best(axes: Any, values: Values, lowest: bool) -> None:
         axes.add_patch(Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, edgecolor="darkorange", linewidth=2))
 
 
-def _label(what: str, lowest: bool) -> str:
-    return f"{what}, {'lower' if lowest else 'higher'} is better"
+def _label(name: str, lowest: bool) -> str:
+    return f"{name}, {'lower' if lowest else 'higher'} is better"
 
 
 @in_style
 def layer_map(values: Values, rows: Sequence[str], what: str, title: str, lowest: bool) -> Figure:
-    """Settings by layer, all heads together; the best layer of each setting is framed.
+    """Draw settings by layer, all heads together; the best layer of each setting is framed.
 
     Args:
-        values: `[R, L]`, NaN where there is none.
+        values: `[R, L]`, NaN for undefined.
         rows: names of the R settings.
-        what: the number's name, for the colour bar.
-        title: above the map.
+        what: name of the numbers, for the colour bar.
+        title: title of the map.
         lowest: whether the lowest number is the best.
     """
     figure = Figure(figsize=(2.6 + 0.62 * values.shape[1], 1.3 + 0.36 * len(rows)), layout="constrained")
@@ -100,13 +100,13 @@ def layer_map(values: Values, rows: Sequence[str], what: str, title: str, lowest
 
 @in_style
 def head_maps(values: Values, panels: Sequence[str], what: str, title: str, lowest: bool) -> Figure:
-    """A panel for each setting: layers down, all heads together and each by itself across; the best cell is framed.
+    """Draw a panel for each setting: layers down, all heads together and each head across; the best cell is framed.
 
     Args:
-        values: `[R, L, 1+H]`, NaN where there is none.
+        values: `[R, L, 1+H]`, NaN for undefined.
         panels: names of the R settings.
-        what: the number's name, for the colour bar.
-        title: above all.
+        what: name of the numbers, for the colour bar.
+        title: title of the figure.
         lowest: whether the lowest number is the best.
     """
     _, layers, columns = values.shape
@@ -139,7 +139,7 @@ def _scale(values: Values, lowest: bool) -> _Scale:
 
 @in_style
 def save(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as PNG (`DPI` dots an inch) and PDF, the same bytes for the same figure; returns the two paths.
+    """Write a figure as PNG (`DPI` dots per inch) and PDF, reproducible byte by byte; return the two paths.
 
     Raises:
         OSError: a file cannot be written.

@@ -1,4 +1,4 @@
-"""The tables of `sweep-align`: error rates by cell, what each rule takes, and the counts behind them."""
+"""Build the tables of `sweep-align`: error rates by cell, the choice of each rule, and the counts."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from align.evaluation.tables import Best, Column, Rows, Value, interval, percent
 from align.view.findings import Table, write_tables
 
 MOST_HEADS = 4
-"""Of a layer that has more, text which is to fit a terminal shows the best."""
+"""Maximum number of heads per layer with a column each in text that fits a terminal; of more, it shows the best."""
 
 
 def _column(key: str, head: Head, digits: int) -> Column:
-    """A column for a head, or for all of them together."""
+    """Return the column of a head, or of all heads together."""
     return Column(f"{key}_{head}", "all heads" if head == "all" else f"head {head}", digits)
 
 
 def _heads(swept: Sweep, complete: bool) -> list[Head]:
-    """All heads together and each by itself; only the former where there is no room for a column each."""
+    """Return all heads together and each head; only the former if there is no room for a column each."""
     heads = [cell.head for cell in swept.cells if cell.layer == 1]
     return heads if complete or len(heads) <= MOST_HEADS + 1 else heads[:1]
 
 
 def cell_table(swept: Sweep, complete: bool, named: bool) -> tuple[list[Column], Rows]:
-    """A row for each score, position and layer, with AER (or lexical consistency) by head.
+    """Return a row for each score, position and layer, with AER (or lexical consistency) by head.
 
     Args:
-        swept: what the sweep has counted.
-        complete: whether every head has a column, however many there are; else the best may stand for them.
-        named: whether the best cell of each score and position is named in columns of its own, for programs.
+        swept: counts of the sweep.
+        complete: whether every head has a column, regardless of their number; else the best may represent them.
+        named: whether the best cell of each score and position is named in separate columns, for programs.
     """
     heads = _heads(swept, complete)
     values, metric = values_of(swept)
@@ -73,7 +73,7 @@ def cell_table(swept: Sweep, complete: bool, named: bool) -> tuple[list[Column],
 
 
 def norm_table(swept: Sweep, complete: bool) -> tuple[list[Column], Rows]:
-    """Mean norm over all pairs of pieces, by position, layer and head."""
+    """Return the mean norm over all pairs of pieces, by position, layer and head."""
     columns = [Column("position", "position"), Column("layer", "layer")]
     columns += [_column("norm", head, 4) for head in _heads(swept, complete)]
     rows: dict[tuple[str, int], dict[str, Value]] = {}
@@ -86,12 +86,12 @@ def norm_table(swept: Sweep, complete: bool) -> tuple[list[Column], Rows]:
 def rule_table(
     swept: Sweep, samples: int = SAMPLES, seed: int = SEED, in_columns: bool = False
 ) -> tuple[list[Column], Rows]:
-    """What every rule chooses, whether it saw gold, and the AER of its choice.
+    """Return the choice of each rule, whether it used gold, and its AER.
 
     Args:
-        swept: what the sweep has counted.
-        samples: of the bootstrap; 0 for no intervals.
-        seed: of the samples.
+        swept: counts of the sweep.
+        samples: number of bootstrap samples; 0 for no intervals.
+        seed: seed of the samples.
         in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
     """
     gold, back = swept.counts is not None, bool(swept.reverse_cells)
@@ -127,7 +127,7 @@ def rule_table(
 
 
 def best_of_all(swept: Sweep, spell: Callable[[Argument], str] = as_argument) -> Iterator[str]:
-    """The best setting of all by lexical consistency, and the best by AER, as `spell` writes them."""
+    """Yield the best setting by lexical consistency, and the best by AER, as `spell` writes them."""
     judged = [("without gold", swept.consistency)]
     if swept.counts is not None:
         judged.append(("WITH gold", -np.nan_to_num(values_of(swept)[0], nan=np.inf)))
@@ -139,7 +139,7 @@ def best_of_all(swept: Sweep, spell: Callable[[Argument], str] = as_argument) ->
 
 
 def count_rows(swept: Sweep, per_sentence: bool) -> Iterator[dict[str, Any]]:
-    """Integer counts of every setting, of the whole text or of each sentence with gold."""
+    """Yield integer counts of every setting, of the whole text or of each sentence with gold."""
     names = ("in_sure", "in_possible", "links", "sure")
     for s, score in enumerate(SCORES):
         for p, position in enumerate(POSITIONS):
@@ -163,7 +163,7 @@ def count_rows(swept: Sweep, per_sentence: bool) -> Iterator[dict[str, Any]]:
 
 
 def write_counts(swept: Sweep, out: BinaryIO, path: str, per_sentence: bool, sign: str) -> None:
-    """Write the counts as TSV or, where the name says so, Parquet; head 0 is all heads together."""
+    """Write the counts as TSV or, if the path ends in .parquet, Parquet; head 0 is all heads together."""
     rows = list(count_rows(swept, per_sentence))
     if path.endswith(".parquet"):
         import pyarrow.parquet
@@ -189,16 +189,16 @@ def report(
     seed: int = SEED,
     spell: Callable[[Argument], str] = as_argument,
 ) -> str:
-    """All tables, and the best setting last, before the signature.
+    """Return all tables, followed by the best settings and the signature.
 
     Args:
-        swept: what the sweep has counted.
+        swept: counts of the sweep.
         sign: the signature.
         format: a key of `align.evaluation.tables.TABLES`.
         wide: whether text has all columns, not only those that fit a terminal.
-        samples: of the bootstrap; 0 for no intervals.
-        seed: of the samples.
-        spell: how to write the arguments of the best setting.
+        samples: number of bootstrap samples; 0 for no intervals.
+        seed: seed of the samples.
+        spell: formats the arguments of the best setting.
     """
     complete, for_programs = wide or format != "text", format in ("json", "tsv")
     tables = {
@@ -216,7 +216,7 @@ def report(
 
 
 def _notes(swept: Sweep, mark: str) -> dict[str, list[str]]:
-    """What stands below the tables, where `mark` marks the best cells."""
+    """Return the notes of each table; `mark` describes how the best cells are marked."""
     null = "NULL: target words for which </s> wins, by all heads together"
     rules = ["layers: all heads of each together; heads: single heads too"]
     if swept.pairs - swept.skipped < MIN_PAIRS:
@@ -232,7 +232,7 @@ def _notes(swept: Sweep, mark: str) -> dict[str, list[str]]:
 
 
 def values_of(swept: Sweep) -> tuple[NDArray[np.float64], str]:
-    """The values to judge cells by, `[2, 2, C]`, and their name: AER in percent, or lexical consistency."""
+    """Return the values to compare cells by, `[2, 2, C]`, and their name: AER in percent, or lexical consistency."""
     if swept.counts is None:
         return swept.consistency, "lexical consistency"
     return 100 * swept.rates(), "AER"
@@ -245,11 +245,11 @@ def draw(
 
     Args:
         values: `[2, 2, C]`, cells by layer, all heads first.
-        what: their name, as `values_of` has it.
-        layers: how many the model has.
-        prefix: the start of the files' names.
-        models: the names of those whose mean the values are.
-        pairs: of sentences.
+        what: their name, as returned by `values_of`.
+        layers: number of layers.
+        prefix: prefix of the files' names.
+        models: names of the models whose mean the values are.
+        pairs: number of sentence pairs.
     """
     from align.view.plots import head_maps, layer_map, save
 
