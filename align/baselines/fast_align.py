@@ -150,11 +150,11 @@ class Table:
             self._empty_word = words.index(EMPTY_WORD) + 1
             self._width = count + 1
             cells = _cells(np.frombuffer(raw, "<i4", offset=start + 4), self._width)
-            self._keys, self.values = cells if len(cells[0]) else (np.array([-1]), np.array([UNSEEN]))  # of no pair
+            self._keys, self.values = cells if len(cells[0]) else (np.array([-1]), np.array([UNSEEN]))  # an empty table
         except (IndexError, ValueError):
             raise ValueError("systran-align wrote a file of probabilities that cannot be read") from None
         numbers = [int(word) if word.isdigit() else 0 for word in words]
-        self._ids = np.zeros(max(numbers) + 2, np.int64)  # the last one is for numbers that the table does not know
+        self._ids = np.zeros(max(numbers) + 2, np.int64)  # the last one is for unknown numbers
         self._ids[numbers] = np.arange(1, count + 1)
 
     def ids(self, line: str) -> Array:
@@ -221,7 +221,7 @@ def _cells(numbers: Array, width: int) -> tuple[Array, Array]:
         row = numbers[head + 2 : end]
         order = row[::2].argsort()
         keys[done : done + len(order)] = row[::2][order]
-        keys[done : done + len(order)] += int(numbers[head]) * width  # more than 32 bits hold
+        keys[done : done + len(order)] += int(numbers[head]) * width  # may exceed 32 bits
         values[done : done + len(order)] = row[1::2].view("<f4")[order]
         done += len(order)
     if np.any(keys[1:] <= keys[:-1]):

@@ -260,5 +260,5 @@ def _find_fast_align() -> Callable[[Job], Files]:
 TOOLS: dict[str, Tool] = {
     "fast_align": Tool(_find_fast_align, max_words=32_766),  # it counts lengths in 16 bits
     "eflomal": Tool(find_eflomal, max_words=1_023, lower=True),
-    "giza": Tool(find_giza, max_words=100, max_ratio=9, separate=False),  # beyond both it cuts sentences off
+    "giza": Tool(find_giza, max_words=100, max_ratio=9, separate=False),  # it truncates sentences beyond either limit
 }

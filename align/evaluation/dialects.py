@@ -43,7 +43,7 @@ def _grow_by_seed(
         place: the order of the seeds in a pass.
     """
     candidates = {link for link in union if free(link)}
-    turns = sorted((0, place(link), link) for link in grown.links) if candidates else []  # sorted, it is a heap
+    turns = sorted((0, place(link), link) for link in grown.links) if candidates else []  # a sorted list is a heap
     while turns:
         number, at, (i, j) = heappop(turns)
         for link in ((i + di, j + dj) for di, dj in neighbours):

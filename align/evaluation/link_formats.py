@@ -163,7 +163,7 @@ def parse_naacl(line: str) -> NaaclLink:
     match = _NAACL.fullmatch(" ".join(fields))
     try:
         confidence = float(match[5]) if match and match[5] else None
-    except ValueError:  # such as 0.5.1
+    except ValueError:  # e.g. 0.5.1
         match = None
     if not match:
         raise _refusal(line, "`sentence source target [S|P] [confidence]`", line if len(fields) != 2 else "")
@@ -250,5 +250,5 @@ def _between_bars(fields: list[str]) -> str:
         name = "links among fields between |||"
     if not field:
         return "text with |||, not links: give the file of its links"
-    best = "!n[$1]++ " if fields[0].isdigit() else ""  # of the translations of a sentence the first
+    best = "!n[$1]++ " if fields[0].isdigit() else ""  # only the first translation of each sentence
     return f"{name}: `awk -F ' *[|][|][|] *' '{best}{{print ${field}}}'` leaves the links"

@@ -121,7 +121,7 @@ def _bootstrap(statistic: Callable[..., NDArray[np.float64]], sentences: int, sa
     from scipy.stats import bootstrap
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of samples without a score, in words about another method
+        warnings.simplefilter("ignore")  # scipy's warnings of samples without a score name another method
         return bootstrap(
             (np.arange(sentences),),
             statistic,

@@ -63,7 +63,7 @@ def _parse(line: str) -> dict[tuple[int, int], float | None]:
 
 def _of_tokens(line: str) -> dict[tuple[int, int], float | None]:
     scores: dict[tuple[int, int], float | None] = {}
-    parse_marked(line)  # whose error knows the whole line
+    parse_marked(line)  # its error has the whole line
     for token in split_words(line):
         (link,) = parse_marked(token).possible
         _, colon, score = token.partition(":")

@@ -202,9 +202,7 @@ def _link(aligner: Aligner, batch: Sequence[Pieces]) -> tuple[NDArray[np.int64],
         first = cells.index(part.cells[0])
         where = slice(first, first + len(part.cells))
         words[:, s, p, where] = best_words(part.words, aligner.forward.settings.null)[0].cpu().numpy()
-        if (
-            part.score == "norm"
-        ):  # of words the mean over their pieces, so here their sum again; words of no piece have -1
+        if part.score == "norm":  # word scores are means over pieces, here summed again; words of no piece have -1
             by_word = part.words.clamp(min=0).sum(-1).double().cpu().numpy()  # [B, C, J]
             norms[:, p, where] = (by_word * pieces_of_words[:, None]).sum(-1)
     return words, norms

@@ -99,7 +99,7 @@ LATEX_SIGNS: dict[str, str | int | None] = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
-    **{"[": "{[}", "*": "{*}"},  # either belongs to the \\ of the row before, where a row begins with it
+    **{"[": "{[}", "*": "{*}"},  # either would be an argument of the previous row's \\
 }
 
 

@@ -126,7 +126,7 @@ def open_locked(part: str, shown: str) -> int:
             raise OSError(errno.EBUSY, "another run is still writing it", shown)
         if os.path.lexists(part) and os.path.samestat(os.fstat(descriptor), os.lstat(part)):
             return descriptor
-        os.close(descriptor)  # of a run that has just ended
+        os.close(descriptor)  # a run that has just ended has removed it
 
 
 def unlink_own(file: io.FileIO, part: str) -> None:
@@ -147,7 +147,7 @@ def open_own(part: str, shown: str) -> int:
             pass
         try:
             descriptor = os.open(part, flags)
-        except FileNotFoundError:  # of a run that has just ended
+        except FileNotFoundError:  # a run that has just ended has removed it
             continue
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink < 2:
@@ -222,7 +222,7 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         sys.stdout.flush()
         try:
             descriptor = sys.stdout.fileno()
-        except io.UnsupportedOperation:  # no file of the system's, as in a notebook
+        except io.UnsupportedOperation:  # not a file of the system, e.g. in a notebook
             yield sys.stdout.buffer
             return
         with io.BufferedWriter(NamedFile(descriptor, "stdout", closefd=False)) as out:

@@ -461,7 +461,7 @@ def regular_file(file: str | TextIO | None) -> os.stat_result | None:
     """Return the status of a regular file, given by name or open; None for anything else."""
     try:
         status = os.stat(file) if isinstance(file, str) else os.fstat(file.fileno()) if file else None
-    except (OSError, ValueError):  # as for a stream without a file descriptor
+    except (OSError, ValueError):  # e.g. a stream without a file descriptor
         return None
     return status if status and stat.S_ISREG(status.st_mode) else None
 

@@ -442,6 +442,6 @@ def stamp(name: str) -> Stamp:
         return None
     try:
         status = os.stat(name)
-    except (OSError, ValueError):  # said where it is opened
+    except (OSError, ValueError):  # reported where it is opened
         return None
     return [os.path.abspath(name), status.st_size, status.st_mtime_ns] if stat.S_ISREG(status.st_mode) else None

@@ -10,7 +10,7 @@ import sys
 def _leave_current_folder() -> None:
     """Remove the current folder from the module path if `-m` has put it there, unless this package is in it."""
     if sys.argv[:1] != ["-m"] or getattr(sys.flags, "safe_path", False):
-        return  # not so started, or not put there
+        return  # not started with -m, or the folder is not on the path
     started = sys.orig_argv[-len(sys.argv)].removeprefix("-m")  # `-m NAME` and `-mNAME` are the same
     package = __name__.partition(".")[0]
     home = __file__.rsplit("/", 3)[0]

@@ -170,7 +170,7 @@ def cannot_read(place: str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except UnicodeError:  # Arrow has no others
+    except UnicodeError:  # Arrow supports no other names
         message = "cannot be read: it has a name that is not UTF-8, or there is one in it"
         raise DataError(message, file=place) from None
     except OSError as error:

@@ -123,7 +123,7 @@ class _Rejects(ExitStack):
         super().__init__()
         self._folder, self._name = folder, bad_rows_name(name)
         self._out: BinaryIO | None = None
-        remove(join(folder, self._name))  # of an earlier attempt
+        remove(join(folder, self._name))  # from an earlier attempt
 
     def add(self, error: LineError, raw: Any) -> None:
         """List a row."""

@@ -104,7 +104,7 @@ class FileAligner:
             os.chdir(folder)
         keep_freed_memory()
         torch.set_num_threads(1)
-        warnings.simplefilter("ignore", TextWarning)  # of the text as a whole: that has been said
+        warnings.simplefilter("ignore", TextWarning)  # the parent has shown the warnings of the text as a whole
         self._job = job
 
     def __call__(self, batch: Any) -> Any:
@@ -122,7 +122,7 @@ class FileAligner:
             except OSError as error:
                 if error.errno != EBUSY or time.monotonic() > end:
                     return sendable(error)
-                time.sleep(0.2)  # an actor of a job that was killed has it, and will notice in a moment
+                time.sleep(0.2)  # an actor of a killed job holds the lock, and will notice in a moment
             except Exception as error:
                 return sendable(error)
 
@@ -130,7 +130,7 @@ class FileAligner:
 @contextmanager
 def _cluster() -> Iterator[None]:
     """Connect to a cluster, or start one on this machine; Ray's messages stay in its log files."""
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # where it tells of workers that have died
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray prints the deaths of workers there
         if ray.is_initialized():
             yield
             return
@@ -146,7 +146,7 @@ def _cluster() -> Iterator[None]:
                 signal.signal(number, handler)  # in place of Ray's own
             yield
         finally:
-            with suppress(Exception):  # of a cluster that has ended
+            with suppress(Exception):  # the cluster may have ended
                 ray.shutdown()
 
 

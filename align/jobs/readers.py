@@ -333,7 +333,7 @@ EXTENSION_TYPES = (
 def _forget_extension_types() -> None:
     """Make Arrow read columns of extension types as their storage types."""
     for name in EXTENSION_TYPES:
-        with suppress(KeyError):  # nothing has registered it
+        with suppress(KeyError):  # not registered
             pa.unregister_extension_type(name)
 
 

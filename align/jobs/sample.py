@@ -41,7 +41,7 @@ def sample(files: Sequence[InputFile], columns: Columns) -> Iterator[Pair]:
                     if not rows.bad.errors.pop(pair.id, None) and not pair.blank and pair.memory() < LONGEST
                 )
                 yield from islice(readable, -(-CHOOSING_PAIRS // count))
-        except DataError:  # which is said when its turn comes
+        except DataError:  # reported when the file is aligned
             continue
 
 

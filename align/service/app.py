@@ -196,7 +196,7 @@ def build_app(work: Work, limits: Limits, token: str = "") -> Door:
         version=align.__version__,
         lifespan=service.lifespan,
         redirect_slashes=False,
-        docs_url=None,  # a page whose scripts come from elsewhere
+        docs_url=None,  # its page loads scripts from a third party
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # which may quote requests
     )

@@ -69,11 +69,11 @@ class Door:
 
         try:
             await self._enter(scope, receive, answer)
-        except asyncio.CancelledError:  # the server ends, and has waited long enough
+        except asyncio.CancelledError:  # the server shuts down, and the timeout has expired
             if not code:
                 await refusal(503, "the service was stopped before there was an answer")(scope, receive, answer)
         except Exception as error:
-            _log.error("%s while answering a request", type(error).__name__)  # whose message may quote the request
+            _log.error("%s while answering a request", type(error).__name__)  # its message may quote the request
             if not code:
                 await refusal(500, OURS)(scope, receive, answer)
         finally:
@@ -97,7 +97,7 @@ class Door:
         """Forward a request with its complete body, or refuse it."""
         too_large = refusal(413, f"a body has {BODY_BYTES:,} bytes at most")
         length = dict(scope["headers"]).get(b"content-length", b"0")
-        if int(length) > BODY_BYTES:  # which the server has checked
+        if int(length) > BODY_BYTES:  # the server has checked that it is a number
             return await too_large(scope, receive, send)
         try:
             body = await asyncio.wait_for(_read(receive), self._timeout)

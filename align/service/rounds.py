@@ -169,7 +169,7 @@ def _attempt(align: Align, pairs: Sequence[Pair]) -> list[Alignment | None]:
         return [*align(pairs)]
     except Exception as error:
         if len(pairs) == 1:
-            _log.error("a pair cannot be aligned: %s", type(error).__name__)  # whose message may quote the pair
+            _log.error("a pair cannot be aligned: %s", type(error).__name__)  # its message may quote the pair
             return [None]
     half = len(pairs) // 2
     return _attempt(align, pairs[:half]) + _attempt(align, pairs[half:])

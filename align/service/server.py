@@ -105,8 +105,8 @@ def configure(app: Any, timeout: int) -> uvicorn.Config:
         http="h11",
         ws="none",
         lifespan="on",
-        log_config=None,  # errors, by Python's own way, to stderr
-        log_level="error",  # no warning of each request that is no HTTP: anyone may send as many as he likes
+        log_config=None,  # Python's default: errors to stderr
+        log_level="error",  # no warning of each request that is not HTTP: a client may send any number
         access_log=False,
         server_header=False,
         proxy_headers=False,

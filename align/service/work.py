@@ -44,7 +44,7 @@ def work_of(aligner: Aligner, signature: str) -> Work:
 
 def for_tags(aligner: Aligner) -> Aligner:
     """Return an aligner of the same models, read at the same places, whose links `transfer-align` places tags by."""
-    threshold = None if aligner.reverse else FLOOR  # of one direction; `aligner.threshold` is that of both
+    threshold = None if aligner.reverse else FLOOR  # for one direction; `aligner.threshold` is for both
     forward, *reverse = (
         replace(direction, settings=replace(direction.settings, threshold=threshold))
         for direction in aligner.directions

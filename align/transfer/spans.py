@@ -19,7 +19,7 @@ LISTS = ("labels", "label", "entities", "spans")
 """Keys of the list of labels in annotation tools."""
 
 EDGES = (("start_offset", "end_offset"), ("start", "end"))
-"""Keys of begin and end of a label that is an object, in doccano, and in spaCy and Prodigy."""
+"""Keys of start and end of a label that is an object, in doccano, and in spaCy and Prodigy."""
 
 _OF_TOKENS = ("tokens", "token_start", "token_end")
 """Prodigy's keys for the words of a text, which do not apply to a translation."""
@@ -116,7 +116,7 @@ def _name_of_list(record: Mapping[str, Any]) -> str:
 
 
 def _edges_of(label: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the keys of begin and end in a label that is an object."""
+    """Return the keys of start and end in a label that is an object."""
     return next((edges for edges in EDGES if edges[0] in label), EDGES[0])
 
 

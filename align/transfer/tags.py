@@ -52,11 +52,11 @@ class Token(NamedTuple):
 
 
 Event = tuple[int, Kind, str]
-"""Offset of a token's begin, its kind and its name."""
+"""Offset of a token's start, its kind and its name."""
 
 
 def _cut(text: str, events: Sequence[Event]) -> list[Token]:
-    """Split a line at the begins of tokens; anything before the first is text."""
+    """Split a line where tokens start; anything before the first is text."""
     bounds: list[Event] = [(0, "text", ""), *events, (len(text), "text", "")]
     return [Token(kind, text[start:end], name) for (start, kind, name), (end, *_) in pairwise(bounds) if end > start]
 
@@ -90,14 +90,14 @@ def parse_xml(text: str) -> list[Token]:
     tokens: list[Token] = []
     for (start, kind, name), (end, *_) in pairwise(events[1:]):
         if kind == "close" and start == end and tokens[-1].kind == "open":
-            tokens[-1] = tokens[-1]._replace(kind="point")  # <x/>, whose end stands nowhere
+            tokens[-1] = tokens[-1]._replace(kind="point")  # <x/>, whose end tag is not in the text
         elif start < end:
             tokens.append(Token(kind, data[start:end].decode(), name))
     return tokens
 
 
 class _Html(HTMLParser):
-    """Records the begin of each token."""
+    """Records where each token starts."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)

@@ -27,7 +27,7 @@ class Element:
 
     Attributes:
         tokens: numbers of the first and the last of its tokens; the first identifies it.
-        start: offset of its begin in the plain text.
+        start: offset of its start in the plain text.
         end: offset of its end.
         point: whether it has no content.
         block: whether it contains whole sentences, or an element in it does.
@@ -57,7 +57,7 @@ class Markup:
     Attributes:
         tokens: tokens of the line.
         plain: the line without its tags; block tags and `<br>` leave a space between words that they separate.
-        words: begin and end of each of its words.
+        words: start and end of each of its words.
         root: an element that contains all of it and has no tags itself.
         escaped: whether its text has entities.
     """
@@ -87,7 +87,7 @@ def readable(words: Iterable[str], escaped: bool) -> tuple[str, ...]:
 
 
 def words_in(text: str) -> list[tuple[int, int]]:
-    """Return the begin and end of each word of a text."""
+    """Return the start and end of each word of a text."""
     return [match.span() for match in _WORD.finditer(text)]
 
 
@@ -168,7 +168,7 @@ def _find_words(root: Element, plain: str, words: Sequence[tuple[int, int]]) -> 
         after = m + (inside[1] and has_letters(last))
         if not plain[element.start : element.end].strip(" \t"):
             begin = after = n + (inside[0] and (has_letters(element.before) or not has_letters(first)))
-        elif begin >= after:  # around punctuation of a word, and not the word
+        elif begin >= after:  # around punctuation of a word, not around the word
             begin, after, cut = n, n + 1, (True, True)
         element.words = (begin, after)
         if any(cut):

@@ -123,7 +123,7 @@ class _Writer:
         if free and wordless and left != right:  # at the edge of a word, not in one
             tags = tags + " " if left else " " + tags
         elif wordless and not free and (left or right or not self._markup.escaped):
-            # the punctuation that it touched may not be there; a word is only parted by what will be text itself
+            # the punctuation that it touched may be missing; only tags that become text may split a word
             tags = " " * (around[0].isalnum() and not element.before[-1:].isalnum()) + tags
             tags += " " * (around[1].isalnum() and not element.behind[:1].isalnum())
         self._done.append(tags)

@@ -257,7 +257,7 @@ def draw(
     names = [f"{position}, {score}" for position in POSITIONS for score in SCORES]
     lowest = what == "AER"
     best = f"orange frame: the {'lowest' if lowest else 'highest'} {what} of the"
-    # of a name such as fairseq:de-en@3c5b075 what people say
+    # the short name, e.g. de-en of fairseq:de-en@3c5b075
     model = models[0].rpartition("@")[0].partition(":")[2] or models[0]
     title = f"{f'mean of {len(models)} models' if models[1:] else model}, {pairs:,} sentence pairs"
     figures = {
