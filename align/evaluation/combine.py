@@ -15,7 +15,7 @@ class Better(NamedTuple):
     """Another reading of the reverse file that has clearly more links in common with the forward file.
 
     Attributes:
-        reading: a key of `align.core.formats.OTHER_READINGS`.
+        reading: a key of `align.evaluation.link_formats.OTHER_READINGS`.
         as_read: number of links in common as the files were read.
         otherwise: number of links in common with this reading.
     """

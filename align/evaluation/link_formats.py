@@ -126,7 +126,7 @@ def _without_duplicates(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_jsonl(line: str) -> Gold:
-    """Read a JSON object with `links`, and `possible` ones if there are any: lists of two numbers each.
+    """Read a JSON object with `links`, and optionally `possible` ones: lists of two numbers each.
 
     Raises:
         ValueError: the line is anything else, or has a name twice.
@@ -171,7 +171,7 @@ def parse_naacl(line: str) -> NaaclLink:
 
 
 def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:
-    """Read the three lines that GIZA++'s A3.final has for a pair.
+    """Read the three lines of a pair in GIZA++'s A3.final.
 
     Args:
         comment: `# Sentence pair (1) source length 2 target length 3 alignment score : 0.01`.
@@ -182,7 +182,7 @@ def parse_a3(comment: str, target: str, source: str) -> tuple[int, Links]:
         The pair's number, and its links, both sides from 1.
 
     Raises:
-        ValueError: the lines are not of this form, or not of the lengths that they state.
+        ValueError: the lines are not of this form, or do not have the lengths that they state.
     """
     head = _A3_COMMENT.match(comment)
     if not head:
@@ -234,7 +234,7 @@ _FOREIGN = tuple(
 
 
 def recognise_links(line: str) -> str:
-    """Return the format of a line that cannot be read as links, and a remedy; "" if the format is unknown."""
+    """Return the format of a line that cannot be read as links, and advice; "" if the format is unknown."""
     line = line.strip(" ")
     if "|||" in line:
         return _between_bars([field.strip(" \t") for field in line.split("|||")])

@@ -1,1 +1,1 @@
-"""Files, processes and signals: read text, write results whole, run workers."""
+"""Files, processes and signals: read text, write results atomically, run workers."""

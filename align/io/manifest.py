@@ -1,4 +1,4 @@
-"""Tell whether an output is finished and still what it was: digests, records of finished work, and locks."""
+"""Check that an output is finished and unchanged: digests, records of finished work, and locks."""
 
 from __future__ import annotations
 

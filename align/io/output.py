@@ -1,4 +1,4 @@
-"""Write files that appear only when they are complete, under another name until then, and locked."""
+"""Write files atomically: under a temporary name, locked, until they are complete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NamedFile(io.FileIO):
         self._dropped = False
 
     def write(self, data: Any) -> int:
-        """Write bytes, unless they were dropped."""
+        """Write bytes, unless the file was dropped."""
         if self._dropped:
             return len(data)
         with cannot_write(self.shown):
@@ -52,7 +52,7 @@ class NamedFile(io.FileIO):
         self._dropped = True
 
     def sync(self) -> None:
-        """Wait until all is on the disk."""
+        """Wait until all bytes are on the disk."""
         with cannot_write(self.shown):
             os.fsync(self.fileno())
 
@@ -77,7 +77,7 @@ def existing_mode(path: str) -> int | None:
     """Return type and permissions of an existing output file; None if there is none.
 
     Raises:
-        OSError: it is read-only, or its name is too long.
+        OSError: the file is read-only, or its name is too long.
     """
     try:
         mode = os.stat(path).st_mode
@@ -97,7 +97,7 @@ def beside(target: str, prefix: str, suffix: str) -> str:
 
 
 def longest_name(folder: str) -> int:
-    """Return the maximum number of bytes in the name of a file of a folder."""
+    """Return the maximum number of bytes in the name of a file in a folder."""
     try:
         return os.pathconf(folder or ".", "PC_NAME_MAX")
     except (OSError, ValueError):

@@ -27,7 +27,7 @@ from align.core.stream import Job, OpenPool, Pool, Task
 from align.io.process import no_current_folder
 
 METHOD = "fork" if sys.platform == "linux" else "spawn"
-"""How a process is started: a forked one shares the memory of the models, a spawned one loads them again."""
+"""Start method of processes: a forked one shares the memory of the models, a spawned one loads them again."""
 
 AT_ONCE = 2
 """Jobs that a worker holds at a time by default, so that it never waits for the next one."""
@@ -41,7 +41,7 @@ class QueuedJob(Job):
 
     Attributes:
         number: in order of submission.
-        attempts: workers that have begun the job.
+        attempts: number of workers that have begun the job.
     """
 
     number: int = 0
@@ -288,7 +288,7 @@ def _send(connection: Connection, message: tuple[str, Any]) -> None:
 
 
 def _receive(connection: Connection, jobs: SimpleQueue[Any]) -> None:
-    """Receive jobs at once, so that the parent never waits; end the process when the parent has ended."""
+    """Receive jobs without delay, so that the parent never waits; end the process when the parent has ended."""
     while True:
         try:
             jobs.put(connection.recv())

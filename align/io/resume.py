@@ -255,7 +255,7 @@ class Blocks:
             raise ValueError(f"{name}: {first}: {self.anew}")
 
     def _copy(self, number: int, name: str, file: BinaryIO | None) -> None:
-        """Copy a file of a block, or only read it, and compare it with the record of a finished block."""
+        """Copy a file of a block, or only read it, and compare it with the record if the block is finished."""
         path, digest, size = self._path(name), blake2b(digest_size=32), 0
         try:
             with open(path, "rb") as stream:
@@ -368,7 +368,7 @@ def parts_of(path: str) -> str:
 
 
 def check_result(record: Record, path: str) -> None:
-    """Check that a result is still the same.
+    """Check that a result is unchanged.
 
     Raises:
         ValueError: the file has been changed since.

@@ -126,7 +126,7 @@ class _Rejects(ExitStack):
         remove(join(folder, self._name))  # from an earlier attempt
 
     def add(self, error: LineError, raw: Any) -> None:
-        """List a row."""
+        """Add a row to the list."""
         if self._out is None:
             self._out = self.enter_context(whole_file(self._folder, self._name))
         record = {"row": error.line, "reason": error.reason, "what": error.what, "raw": raw}

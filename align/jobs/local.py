@@ -1,4 +1,4 @@
-"""Align the files of a job in worker processes on this machine, a whole file at a time."""
+"""Align the files of a job in worker processes on this machine, one whole file at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`align_table` for engines that send functions to other processes."""
+"""Send `align_table` to other processes, for engines such as Spark and Ray."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Links and tags over HTTP: requests gathered into rounds, one model for all of them."""
+"""Serve links and tags over HTTP: requests share batches of one model."""

@@ -84,7 +84,7 @@ class Door:
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the token, then forward; /health needs none, and ignores the body, which could arrive slowly."""
         if scope["path"] == OPEN:
-            return await self.app(scope, _again(b"", receive), send)
+            return await self.app(scope, _replay(b"", receive), send)
         authorization = dict(scope["headers"]).get(b"authorization", b"")
         if self._expected and not hmac.compare_digest(authorization, self._expected):
             unauthorized = refusal(
@@ -108,7 +108,7 @@ class Door:
             return None
         if len(body) > BODY_BYTES:
             return await too_large(scope, receive, send)
-        return await self.app(scope, _again(body, receive), send)
+        return await self.app(scope, _replay(body, receive), send)
 
 
 async def _read(receive: Receive) -> bytes | None:
@@ -124,7 +124,7 @@ async def _read(receive: Receive) -> bytes | None:
     return bytes(body)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """Return a receive function that replays a body, and then receives further messages."""
     parts: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -66,9 +66,9 @@ class Rounds:
     """
 
     def __init__(self, most: int, metrics: Metrics) -> None:
-        self._most, self._metrics = most, metrics
+        self._capacity, self._metrics = most, metrics
         self._waiting: deque[_Job] = deque()
-        self._some = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._ended = False
         self._thread = ThreadPoolExecutor(1, "model")
         self.queued = 0
@@ -84,13 +84,13 @@ class Rounds:
             return []
         if self._ended:
             raise RoundsEndedError
-        if self.queued + len(pairs) > self._most:
+        if self.queued + len(pairs) > self._capacity:
             raise QueueFullError
         reply: asyncio.Future[list[Alignment | None]] = asyncio.get_running_loop().create_future()
         job = _Job(align, pairs, reply, [None] * len(pairs), left=len(pairs))
         self._waiting.append(job)
         self.queued += len(pairs)
-        self._some.set()
+        self._arrived.set()
         try:
             return await reply
         finally:
@@ -102,14 +102,14 @@ class Rounds:
         taken: list[tuple[_Job, int]] = []
         try:
             while True:
-                await self._some.wait()
+                await self._arrived.wait()
                 if self.queued < ROUND_PAIRS:
                     await asyncio.sleep(ROUND_WAIT)
                 if taken := self._take():
                     alignments = await loop.run_in_executor(self._thread, _align_all, taken)
                     self._hand_out(taken, alignments)
                 else:
-                    self._some.clear()
+                    self._arrived.clear()
         except asyncio.CancelledError:
             raise
         except BaseException as error:

@@ -115,7 +115,7 @@ class _Writer:
         free = not element.before and not element.behind
         left_alone = not element.before or (is_punctuation(element.before) and has_letters(element.behind))
         on_left = wordless and not free and not left_alone
-        at = self._beside(k, element, on_left=bool(k) and (on_left or k == len(self._words)))
+        at = self._next_to_word(k, element, on_left=bool(k) and (on_left or k == len(self._words)))
         self._copy(min(at, limit))
         tags = self._markup.tags(element)
         around = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
@@ -128,7 +128,7 @@ class _Writer:
             tags += " " * (around[1].isalnum() and not element.behind[:1].isalnum())
         self._done.append(tags)
 
-    def _beside(self, k: int, element: Element, on_left: bool) -> int:
+    def _next_to_word(self, k: int, element: Element, on_left: bool) -> int:
         """Return the offset of a tag next to a word: after the one on the left, or before the one on the right."""
         if not self._words:
             return 0
