@@ -57,7 +57,7 @@ def check_record(folder: str, file: InputFile, record: Record, signature: str) -
     """Check that a finished file is the same as this job would produce from the current input.
 
     Raises:
-        DataError: the input or the output has changed, or another run made the output; says what to remove.
+        DataError: the input or the output has changed, or another run made the output; lists what to remove.
     """
     output = join(folder, file.name)
     advice = f"remove {output} and {join(folder, record_name(file.name))} to have it done again"
