@@ -1,4 +1,4 @@
-"""What a pickled recorder becomes: a process loads each model once, however often it is unpickled there."""
+"""Unpickle recorders: a process loads each model once, no matter how often it is unpickled there."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _loaded: WeakValueDictionary[tuple[Path, str, str, str], Recorder] = WeakValueDi
 """Recorders in use, by checkpoint, name, device and dtype."""
 
 _kept: deque[Recorder] = deque(maxlen=4)
-"""The last that were loaded again: a worker process gets an aligner anew with each of its tasks."""
+"""The last recorders that were reloaded: a worker process unpickles an aligner with each of its tasks."""
 
 
 def remember(recorder: Recorder, folder: ModelFolder, device: str, dtype: Dtype) -> None:
-    """Let `load_again` find a recorder that was loaded from a folder, as long as it is in use."""
+    """Register a loaded recorder, so that `load_again` returns it as long as it is in use."""
     _loaded[folder.absolute().checkpoint, recorder.name, device, dtype] = recorder
 
 
 def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
-    """The recorder that this process has of the same files, or that model loaded again.
+    """Return this process's recorder of the same files, or load the model again.
 
     Args:
-        load: what loads such a model, and has it remembered.
-        name: of the recorder that was pickled, with its fingerprint.
-        folder: where its files were.
-        device: where it ran.
-        dtype: of its arithmetic.
+        load: loads and registers a model of this kind.
+        name: name of the pickled recorder, with its fingerprint.
+        folder: folder of the model's files.
+        device: device of the pickled recorder.
+        dtype: precision of the pickled recorder.
 
     Raises:
-        ModelError: the files are no longer the same.
+        ModelError: the files have changed.
         ValueError: a file is missing or damaged.
     """
     recorder = _loaded.get((folder.checkpoint, name, device, dtype))

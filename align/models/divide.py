@@ -1,8 +1,7 @@
-"""Text without spaces: words that are characters, a model's pieces or ICU's, and what of them a piece holds together.
+"""Divide text without spaces into words (characters, the model's pieces, or ICU's words) and into units.
 
-A model reads such text in pieces that may be longer than a word here, or begin and end within one. The least parts of a
-line that neither a word nor a piece crosses are its units: pieces are aligned by units, and all words of a unit share
-its links.
+The model's pieces may be longer than a word, or begin and end within one. Units are the smallest parts of a line whose
+borders cross neither a word nor a piece: pieces are aligned by units, and all words of a unit share its links.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from align.core.types import Span
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING
 
 CUTS = ("spaces", "characters", "pieces", "icu")
-"""What may be a word: what stands between spaces, a character, a piece of the model, or what ICU takes for one."""
+"""Kinds of words: text between spaces, single characters, pieces of the model, or words that ICU finds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """One side of a pair, its words and the pieces of a model.
+    """One side of a pair, divided into words and the pieces of a model.
 
     Attributes:
-        words: of the line, in order.
-        units: the first word of each unit, and the one behind its last.
-        pieces: the unit of each piece, in order; of no use where there are no units.
+        words: words of the line, in order.
+        units: the first word of each unit, and the one after its last.
+        pieces: unit of each piece, in order; meaningless if there are no units.
     """
 
     words: tuple[str, ...]
@@ -37,14 +36,14 @@ class Division:
 
 
 def split_characters(text: str) -> list[Span]:
-    """Where the characters of a text stand that are no spaces: grapheme clusters (UAX 29), as people count them."""
+    """Return the spans of a text's characters other than spaces: grapheme clusters (UAX 29), as people count them."""
     from wcwidth import iter_graphemes  # options know this module's names where nothing is installed
 
     return _visible(list(iter_graphemes(text)))
 
 
 def split_by_icu(text: str) -> list[Span]:
-    """Where words stand in a text, by ICU's dictionaries for scripts without spaces; punctuation is a word.
+    """Return the spans of a text's words, by ICU's dictionaries for scripts without spaces; punctuation is a word.
 
     Raises:
         ModuleNotFoundError: icu4py is not installed.
@@ -57,7 +56,7 @@ def split_by_icu(text: str) -> list[Span]:
 
 
 def _visible(segments: Sequence[str]) -> list[Span]:
-    """Where those parts of a text stand that are more than space."""
+    """Return the spans of the segments that are not white space."""
     ends = accumulate(map(len, segments))
     return [(end - len(segment), end) for segment, end in zip(segments, ends, strict=True) if not segment.isspace()]
 
@@ -66,19 +65,19 @@ def divide(parts: Sequence[str], pieces: Sequence[Sequence[str]], cut: str) -> D
     """Cut one side into words, and its pieces into units.
 
     Args:
-        parts: what stands between the line's spaces.
-        pieces: of each part, as the model writes them.
-        cut: one of CUTS, but not "spaces".
+        parts: the parts of the line between spaces.
+        pieces: pieces of each part, as the model writes them.
+        cut: one of CUTS except "spaces".
 
     Raises:
-        ModuleNotFoundError: what "icu" needs is not installed.
+        ModuleNotFoundError: a library for "icu" is not installed.
     """
     words: list[str] = []
     units: list[Span] = []
     of_pieces: list[int] = []
     for part, spelt in zip(parts, pieces, strict=True):
         characters = split_characters(part)
-        if not characters:  # of a space that is not ASCII's
+        if not characters:  # a part of spaces that are not ASCII's
             of_pieces += [max(0, len(units) - 1)] * len(spelt)
             continue
         spans = split_by_icu(part) if cut == "icu" else characters
@@ -96,29 +95,29 @@ def divide(parts: Sequence[str], pieces: Sequence[Sequence[str]], cut: str) -> D
 
 
 def _runs(characters: Sequence[str], pieces: Sequence[str], starts: Set[int]) -> tuple[list[Span], list[int]]:
-    """Runs of characters that begin at one of `starts` and where a piece does, and the run of each piece.
+    """Return the runs of characters that begin at one of `starts` and where a piece does, and the run of each piece.
 
-    A model's text may differ from the user's: characters and pieces are compared decomposed and in folded case. Between
-    the first and the last place where they still differ, nothing is known, and all is one run.
+    A model's text may differ from the user's: characters and pieces are compared decomposed and in folded case. All
+    between the first and the last difference is one run, since its borders are unknown.
     """
-    own, read = list(map(_plain, characters)), [_plain(_unmarked(piece)) for piece in pieces]
-    given, seen = "".join(own), "".join(read)
-    same = _common(given, seen)
-    behind = min(_common(given[::-1], seen[::-1]), len(given) - same, len(seen) - same)
-    ends = {end: n for n, end in enumerate(accumulate(map(len, own)), 1)}
+    user_texts, piece_texts = list(map(_plain, characters)), [_plain(_unmarked(piece)) for piece in pieces]
+    text, joined = "".join(user_texts), "".join(piece_texts)
+    prefix = _common(text, joined)
+    suffix = min(_common(text[::-1], joined[::-1]), len(text) - prefix, len(joined) - prefix)
+    ends = {end: n for n, end in enumerate(accumulate(map(len, user_texts)), 1)}
     borders, last = {0: 0}, 0  # place in the pieces: the character that begins there
-    for at in accumulate(map(len, read)):
-        place = at if at <= same else len(given) - (len(seen) - at) if len(seen) - at <= behind else None
+    for at in accumulate(map(len, piece_texts)):
+        place = at if at <= prefix else len(text) - (len(joined) - at) if len(joined) - at <= suffix else None
         if place and place in ends and last < ends[place] < len(characters) and ends[place] in starts:
             borders[at] = last = ends[place]
     places = list(borders)
-    begins = accumulate(map(len, read[:-1]), initial=0)
+    begins = accumulate(map(len, piece_texts[:-1]), initial=0)
     runs = list(zip(borders.values(), [*list(borders.values())[1:], len(characters)], strict=True))
-    return runs, [bisect_right(places, begin) - 1 for begin, _ in zip(begins, read, strict=False)]
+    return runs, [bisect_right(places, begin) - 1 for begin, _ in zip(begins, piece_texts, strict=False)]
 
 
 def _common(a: str, b: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+    """Return the length of the common prefix of two texts."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
@@ -127,7 +126,7 @@ def _plain(text: str) -> str:
 
 
 def _unmarked(piece: str) -> str:
-    """A piece without what tells whether a word begins or ends with it."""
+    """Return a piece without the mark of a word's beginning or end."""
     for mark in BEGINNINGS:
         piece = piece.removeprefix(mark)
     return piece.removesuffix(ENDING).removesuffix(CONTINUED)

@@ -1,4 +1,4 @@
-"""What lies beside a checkpoint: dictionaries and subword models. Finds and checks; loads nothing."""
+"""Find the files of a model: checkpoint, dictionaries and subword models. Loads none of them."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _NAMES = [option.name for option in fields(ModelOptions)]
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A checkpoint, the folder to look in for the rest, and what is known about the text.
+    """A checkpoint, the folder with its other files, and what is known about its text.
 
     Attributes:
         checkpoint: the file with the weights.
-        root: where dictionaries and subword models are looked for.
-        options: model.toml, with the user's own options above it.
-        backend: whose model it is, a key of `align.models.load.BACKENDS`.
-        calibration: (score, position) to the cell to read, as the model's makers measured.
-        adapter: the folder of a LoRA adapter of this model, if one is to be merged.
+        root: folder of dictionaries and subword models.
+        options: model.toml, overridden by the user's own options.
+        backend: a key of `align.models.load.BACKENDS`.
+        calibration: (score, position) to the cell to read, as measured by the model's authors.
+        adapter: folder of a LoRA adapter to merge into this model, if any.
     """
 
     checkpoint: Path
@@ -54,16 +54,16 @@ class ModelFolder:
 
     @property
     def text_root(self) -> Path:
-        """Where tokenizer files are looked for: an adapter may have its own."""
+        """The folder of the tokenizer files; an adapter may have its own."""
         return self.adapter if self.adapter is not None and has_vocabulary(self.adapter) else self.root
 
     def absolute(self) -> ModelFolder:
-        """The same files, whatever the current folder is."""
-        given = self.options
+        """Return the same files with absolute paths."""
+        options = self.options
         options = replace(
-            given,
-            dictionaries=Path(given.dictionaries).absolute() if given.dictionaries else None,
-            subword_files=[Path(name).absolute() for name in given.subword_files] if given.subword_files else None,
+            options,
+            dictionaries=Path(options.dictionaries).absolute() if options.dictionaries else None,
+            subword_files=[Path(name).absolute() for name in options.subword_files] if options.subword_files else None,
         )
         adapter = self.adapter and self.adapter.absolute()
         root = self.root.absolute()
@@ -71,17 +71,17 @@ class ModelFolder:
 
     @property
     def dictionary_folder(self) -> Path:
-        """Where dictionaries are looked for."""
+        """The folder of the dictionaries."""
         return Path(self.options.dictionaries or self.root)
 
     def dictionary_languages(self) -> list[str]:
-        """The languages of the dictionaries in that folder."""
+        """Return the languages of the dictionaries in that folder, sorted."""
         return sorted(path.name[len("dict.") : -len(".txt")] for path in self.dictionary_folder.glob("dict.*.txt"))
 
     def binarised_languages(self) -> tuple[str, str] | tuple[None, None]:
-        """The language pair in the names of what fairseq-preprocess wrote, such as `train.de-en.de.idx`.
+        """Return the language pair in the names of fairseq-preprocess's files, such as `train.de-en.de.idx`.
 
-        None where there is no such file, or such files of several pairs.
+        Both are None if there are no such files, or files of several pairs.
         """
         languages = self.dictionary_languages()
         pairs = {
@@ -95,26 +95,26 @@ class ModelFolder:
         return pairs.pop() if len(pairs) == 1 else (None, None)
 
     def dictionary(self, language: str) -> Path:
-        """The dictionary of one side.
+        """Return the path of one side's dictionary.
 
         Raises:
-            ModelError: there is none.
+            ModelError: it does not exist.
         """
         path = self.dictionary_folder / f"dict.{language}.txt"
         if not path.is_file():
-            found = ", ".join(map(shorten, self.dictionary_languages()[:10]))
+            languages = ", ".join(map(shorten, self.dictionary_languages()[:10]))
             remedy = Remedy("name another folder with {}, or the languages right", (Argument("dictionaries"),))
-            raise ModelError(f"no such dictionary; there are those of: {found}", file=str(path), remedy=remedy)
+            raise ModelError(f"no such dictionary; there are those of: {languages}", file=str(path), remedy=remedy)
         return path
 
     def check_dictionaries(self, trained_with: str | None = None) -> None:
-        """Check that there are dictionaries at all.
+        """Check that there are dictionaries.
 
         Args:
-            trained_with: the folder that the checkpoint says they were in, for the message.
+            trained_with: folder of the dictionaries according to the checkpoint, for the message.
 
         Raises:
-            ModelError: there is no such folder, or none in it.
+            ModelError: the folder does not exist or has no dictionaries.
         """
         folder = self.dictionary_folder
         if not folder.is_dir():
@@ -128,7 +128,11 @@ class ModelFolder:
             raise ModelError(f"no dictionaries (dict.LANG.txt) in this folder{where}", file=str(folder), remedy=remedy)
 
     def rules(self, language: str, subword_file: Path | None) -> TextRules:
-        """How one side's text is prepared; `subword_file` is the user's own choice.
+        """Return how one side's text is prepared.
+
+        Args:
+            language: code of the side's language.
+            subword_file: file that the user chose, if any.
 
         Raises:
             ModelError: a subword file is missing.
@@ -150,11 +154,11 @@ class ModelFolder:
         return TextRules(language, options.case or "keep", options.tokenizer or "none", kind, file)
 
     def _described(self) -> bool:
-        """Whether the folder has a model.toml, and so is to hold all that the model needs."""
+        """Tell whether the folder has a model.toml, and therefore should contain everything that the model needs."""
         return (self.root / "model.toml").is_file()
 
     def _find_subwords(self, language: str, kinds: Sequence[str]) -> tuple[str, Path | None]:
-        """The first file that exists; without one, the kind that was asked for, else "none"."""
+        """Return kind and path of the first file that exists; without one, the only kind in `kinds`, else "none"."""
         for kind in kinds:
             for name in SUBWORD_FILES[kind]:
                 path = self.root / name.format(lang=language)
@@ -168,26 +172,26 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
 
     Args:
         model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub,
-            which is fetched.
-        options: the user's word, above that of `model.toml`.
-        files: names of checkpoints, for each backend, in the order in which they are looked for.
+            which is downloaded.
+        options: the user's options, which override those of `model.toml`.
+        files: names of checkpoints for each backend, in search order.
 
     Raises:
-        ModelError: there is no such model, or its `model.toml` cannot be understood.
+        ModelError: the model does not exist, or its `model.toml` is invalid.
     """
     path = Path(model)
     if path.name == model and (BUNDLED / model / "model.toml").is_file():
-        path = BUNDLED / model  # whatever lies about here under that name; `./NAME` is the way to say that
+        path = BUNDLED / model  # takes precedence over a file here with that name; `./NAME` selects the file
     if not path.exists():
         known = ", ".join(sorted(toml.parent.name for toml in BUNDLED.glob("*/model.toml")))
-        what = f"no such file or folder, nor a bundled model (these are: {known})"
+        message = f"no such file or folder, nor a bundled model (these are: {known})"
         if model.startswith("https://huggingface.co/"):
             name = "/".join(model.split("/")[3:5])
             raise ModelError("an address, not a model", file=model, remedy=Remedy(f"give its name: {shorten(name)}"))
         if owner := hub_owner(model):
-            raise ModelError(what, file=model, remedy=Remedy(f"on the Hugging Face hub it is {owner}/{model}"))
+            raise ModelError(message, file=model, remedy=Remedy(f"on the Hugging Face hub it is {owner}/{model}"))
         if not could_be_hub_name(model):
-            raise ModelError(what, file=model)
+            raise ModelError(message, file=model)
         path = fetch_model(model)
     root = path if path.is_dir() else path.parent
     weights = tuple(files.get("huggingface", ()))
@@ -196,42 +200,42 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     if adapter is not None:
         path = root = find_base(adapter, weights)
     backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
-    if backend == "fairseq" and (other := recognise(checkpoint)):
-        raise other
+    if backend == "fairseq" and (foreign := recognise(checkpoint)):
+        raise foreign
     if backend == "huggingface" and options.reverse_of is not None:
         forward = options.reverse_of
         stored_languages = stored.source_lang, stored.target_lang
         if None not in stored_languages and all(map(same_language, map(str, stored_languages), forward)):
             stored = replace(stored, source_lang=None, target_lang=None)  # the folder serves both directions
-    given = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
-    return ModelFolder(checkpoint, root, replace(stored, **given), backend, calibration, adapter)
+    user_options = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
+    return ModelFolder(checkpoint, root, replace(stored, **user_options), backend, calibration, adapter)
 
 
 def _backend_of(checkpoint: Path, files: Mapping[str, Sequence[str]]) -> str:
-    """The backend that a checkpoint's name is of, or else fairseq."""
+    """Return the backend whose patterns match a checkpoint's name; fairseq if none does."""
     named = (backend for backend, names in files.items() if any(checkpoint.match(name) for name in names))
     return next(named, "fairseq")
 
 
 def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[str, Path]:
-    """The backend whose model a folder holds, and the checkpoint."""
-    other = recognise(root)
+    """Return the backend of the model in a folder, and the checkpoint."""
+    foreign = recognise(root)
     for backend, names in files.items():
         for name in names:
-            if "*" in name and other:  # whose *.pt may be an optimizer's state
-                raise other
+            if "*" in name and foreign:  # whose *.pt may be an optimizer's state
+                raise foreign
             for path in sorted(root.glob(name)):
                 if path.is_file() or "*" in name:
                     return backend, path
-    wanted = ", ".join(names[-1 if "*" in names[-1] else 0] for names in files.values())
-    what, remedy = f"no checkpoint ({wanted}) in this folder", None
+    patterns = ", ".join(names[-1 if "*" in names[-1] else 0] for names in files.values())
+    message, remedy = f"no checkpoint ({patterns}) in this folder", None
     folders = sorted(path for path in islice(root.glob("*"), MOST_NAMES) if path.is_dir())
     names = [name for names in files.values() for name in names]
     below = (p for f in folders if not recognise(f) for name in names for p in sorted(f.glob(name)) if p.is_file())
     if checkpoint := next(below, None):
-        what += f"; there is {shorten(str(checkpoint.relative_to(root)))}"
+        message += f"; there is {shorten(str(checkpoint.relative_to(root)))}"
         dictionaries = next((str(folder) for folder in [root, *folders] if any(folder.glob("dict.*.txt"))), None)
         remedy = Remedy(
             "name that file, and its dictionaries' folder with {}", (Argument("dictionaries", dictionaries),)
         )
-    raise ModelError(what, file=str(root), remedy=remedy)
+    raise ModelError(message, file=str(root), remedy=remedy)

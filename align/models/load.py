@@ -1,4 +1,4 @@
-"""From the name of a model to an `Aligner`: finds the files, picks the backend and the device."""
+"""Load an `Aligner` by the name of a model: find its files, pick the backend and the device."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _OPTIONS = frozenset(option.name for option in fields(ModelOptions))
 
 
 class Backend(NamedTuple):
-    """What a folder of `align.models` has to offer.
+    """A model format that `align.models` reads.
 
     Attributes:
-        files: names of its checkpoints, `*` for any part of them, in the order in which they are looked for.
-        recorder: a model folder, a device and a dtype to the model's recorder.
+        files: names of its checkpoints in search order, with `*` as wildcard.
+        recorder: loads a recorder from a model folder, a device and a dtype.
     """
 
     files: Sequence[str]
@@ -45,28 +45,28 @@ BACKENDS = {
     "huggingface": Backend(HUGGING_FACE_FILES, load_huggingface),
     "fairseq": Backend(FAIRSEQ_FILES, load_fairseq),
 }
-"""By what the names of their recorders begin with; a folder is of the first whose checkpoint is in it."""
+"""Backends by the prefix of their recorders' names; a folder belongs to the first one whose checkpoint it contains."""
 
 
 def pick_device(device: str) -> str:
-    """The device to run on: "auto" is the first GPU if there is one, else the CPU.
+    """Return the device to run on; "auto" is the first GPU if there is one, else the CPU.
 
     Raises:
-        ValueError: torch knows no such device.
-        ModelError: a GPU is asked for, and there is none or not so many.
+        ValueError: torch does not know the device.
+        ModelError: the GPU with this number does not exist.
     """
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        asked = torch.device(device)
+        requested = torch.device(device)
     except (RuntimeError, TypeError):
         raise ValueError(f"device is auto, cpu, cuda, or cuda:0 and so on; not {device!r}") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if asked.type == "cuda" and (asked.index or 0) >= count:
+    if requested.type == "cuda" and (requested.index or 0) >= count:
         remedy = Remedy("use {} or {}", (Argument("device", "cpu"), Argument("device", "auto")))
         seen = "no CUDA device" if not count else f"{count} CUDA {'device' if count == 1 else 'devices'}, from cuda:0,"
         raise ModelError(f"torch sees {seen} here", remedy=remedy)
-    return str(asked)
+    return str(requested)
 
 
 def load(
@@ -89,7 +89,7 @@ def load(
     workers: int = 1,
     **unknown: NoReturn,
 ) -> Aligner:
-    """Load a model and make an aligner of it.
+    """Load a model and return an aligner that uses it.
 
         load("de-en", position="input", threshold=None)
         load("checkpoints/checkpoint_best.pt", options=ModelOptions(dictionaries="data-bin", tokenizer="moses"))
@@ -98,24 +98,26 @@ def load(
         model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub.
         score: "norm" or "weight".
         position: "input", "output" or "both".
-        layer: counted from 1, or "auto"; with both positions, that of the input position.
-        head: counted from 1, "all" together, or "auto", likewise.
+        layer: decoder layer (1 = lowest) or "auto"; with both positions, that of the input position.
+        head: attention head (1 = first), "all" for all together, or "auto"; with both positions, that of the input
+            position.
         null: "eos", "mask" or "none"; see `align.core.scores`.
-        threshold: from 0 to 1, link all words whose soft score is above it; None for each target word's best.
+        threshold: from 0 to 1: link all words whose soft score is above it; None: link each target word to its best
+            source word.
         output_layer: with both positions, the layer of the output position.
-        output_head: its head.
-        options: what the model's files do not say about languages, dictionaries and text.
+        output_head: with both positions, the head of the output position.
+        options: languages, dictionaries and text processing, where the model's files do not specify them.
         device: "auto", "cpu", "cuda", or "cuda:0" and so on.
-        dtype: of the numbers that the model's linear layers multiply: "float32", "bfloat16", or on a CPU "int8".
+        dtype: precision of matrix products: "float32", "bfloat16", or on a CPU "int8".
         buffer: pairs to read ahead.
-        batch_tokens: pieces in a batch; None for what suits the device.
+        batch_tokens: pieces per batch; None for a default that suits the device.
         too_long: "stop" or "blank".
         workers: processes that share a text, with one CPU thread each.
-        unknown: none.
+        unknown: no other argument is accepted.
 
     Raises:
-        TypeError: another argument; the message says where one of `ModelOptions` belongs.
-        ValueError: anything about the model or the settings that does not fit; the message says what.
+        TypeError: an unknown argument; the message tells where an option of `ModelOptions` belongs.
+        ValueError: an invalid model or setting; the message names it.
     """
     for name in unknown:
         where = f"; give options=ModelOptions({name}=...)" if name in _OPTIONS else ""
@@ -157,9 +159,9 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
         aligner = two_way(load("de-en"), load("en-de"))
 
     Args:
-        forward: aligner of the forward model, whose buffer, batches, policy and pool are kept.
+        forward: aligner of the forward model; the result keeps its buffer, batches, policy and pool.
         reverse: aligner of the reverse model.
-        method: how links are combined; see `Aligner`.
+        method: how to combine links; see `Aligner`.
         threshold: of the method "soft".
 
     Raises:
@@ -181,11 +183,11 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
 
 
 def _check_recorder(recorder: Recorder, folder: ModelFolder) -> None:
-    """Check that a recorder is of the folder's backend, and has the cells that its calibration names.
+    """Check that a recorder belongs to the folder's backend and has the cells that its calibration names.
 
     Raises:
-        ValueError: it is of another backend.
-        ModelError: it does not have such a cell.
+        ValueError: it belongs to another backend.
+        ModelError: it has no cell with these numbers.
     """
     if recorder.name.partition(":")[0] != folder.backend:
         raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")

@@ -1,4 +1,4 @@
-"""What is said about a model beside its files, by `model.toml` or by the user."""
+"""Options that describe a model's text, given in its `model.toml` or by the user."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ else:  # its forerunner, under a name that mypy need not know
 
 
 MOST_POINTS = 1000
-"""In a file: the parser takes time and memory that grow with the square of the parts of a dotted name."""
+"""Maximum number of points in a file: the parser's cost grows with the square of the parts of a dotted name."""
 
 TOML_BYTES = 1 << 16
 """Maximum size of a model.toml."""
 
 _LANGUAGE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
-"""A language code, which becomes a part of file names."""
+"""A language code, which becomes part of file names."""
 
 _CHOICES = {"case": CASES, "tokenizer": tuple(TOKENIZERS), "subwords": tuple(SUBWORDS)}
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What a model's files do not say, or say wrongly; None leaves it to them.
+    """Properties of a model that its files do not specify, or specify wrongly; None keeps what the files specify.
 
     Attributes:
-        source_lang: language code: part of a dictionary's name, or one of a Hugging Face model's own.
-        target_lang: the same for the other side.
+        source_lang: language code: part of a dictionary's name, or a code that a Hugging Face model uses.
+        target_lang: the same for the target.
         dictionaries: folder that holds `dict.LANG.txt`.
         case: "lower" or "keep".
         tokenizer: a key of `align.models.preprocess.TOKENIZERS`.
@@ -46,11 +46,11 @@ class ModelOptions:
         subword_files: sentencepiece model or BPE codes, one for both sides, or the source's and the target's.
         source_prefix: text that a Hugging Face model reads before each source, such as T5's
             "translate English to German: "; "" for none. Its words count as NULL.
-        reverse_of: the (source, target) languages of the model that this one is to be the reverse of. A model of many
-            languages takes them swapped, in its own codes, where no other option names its languages.
+        reverse_of: (source, target) languages of the forward model, if this is the reverse model. A multilingual model
+            then uses them swapped, in its own codes, unless another option names its languages.
 
     Raises:
-        ValueError: another word for case, tokenizer or subwords, or a language that is no code.
+        ValueError: an unknown value of case, tokenizer or subwords, or an invalid language code.
         TypeError: one path in place of a list of subword files.
         ModelError: there are more than two subword files.
     """
@@ -82,10 +82,10 @@ class ModelOptions:
 
 
 def check_language(code: object) -> str:
-    """Return a language code, of letters, digits, `_`, `.` and `-`.
+    """Return a language code, which consists of letters, digits, `_`, `.` and `-`.
 
     Raises:
-        ValueError: it is something else, such as a path.
+        ValueError: it is not a language code, but for example a path.
     """
     if isinstance(code, str) and _LANGUAGE.fullmatch(code):
         return code
@@ -93,10 +93,10 @@ def check_language(code: object) -> str:
 
 
 def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Position], Cell]]:
-    """Options and calibration of a model.toml; nothing of either where the file is missing.
+    """Read the options and the calibration of a model.toml; both are empty if the file is missing.
 
     Raises:
-        ModelError: it cannot be understood; says where.
+        ModelError: the file is invalid; the message names the place.
     """
     if not os.path.lexists(path):
         return ModelOptions(), {}
@@ -139,7 +139,7 @@ def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Positio
 
 
 def _files_in(folder: Path, value: Any) -> list[Path] | None:
-    """The files that a name, or a list of two, stands for; none of them outside the folder."""
+    """Return the paths of one file name or a list of two, all inside the folder."""
     names = [value] if isinstance(value, str) else value
     if names is None:
         return None
@@ -163,10 +163,10 @@ def _counted(value: Any) -> int:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The content of a TOML file.
+    """Return the content of a TOML file.
 
     Raises:
-        ValueError: the text is not TOML, or has very many points.
+        ValueError: the text is not TOML, or has more than MOST_POINTS points.
     """
     if text.count(".") > MOST_POINTS:
         raise ValueError(f"has more than {MOST_POINTS:,} points")
@@ -181,15 +181,15 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def check_names(where: str, table: object, known: Collection[str]) -> None:
-    """Refuse names that mean nothing, such as misspelt ones.
+    """Refuse unknown names, such as misspelt ones.
 
     Args:
-        where: what to call the table in errors.
-        table: the names and their values.
-        known: the names that mean something.
+        where: name of the table, for messages.
+        table: names and their values.
+        known: the valid names.
 
     Raises:
-        ValueError: it is no table, or has another name.
+        ValueError: it is not a table, or has an unknown name.
     """
     if not isinstance(table, Mapping):
         raise ValueError(f"{where} is {show_value(table)}, not a table")

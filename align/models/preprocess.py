@@ -1,8 +1,8 @@
-"""The model's own preprocessing, one of the user's words at a time, so that the word of every piece is known.
+"""Preprocess text as the model does, one of the user's words at a time, so that the word of every piece is known.
 
-A model was trained on text in a certain case, tokenised and cut into subwords in a certain way; its user
-should not have to know. Words are composed first and lose invisible characters (`align.core.text.normalize`), as the
-text of nearly every model did; only words that the dictionary of a model of whole words has stay as they are.
+A model was trained on text with a certain case, tokenisation and subword segmentation, which its user should not have
+to know. Words are composed first and lose invisible characters (`align.core.text.normalize`), as in the training data
+of nearly every model; only words in the dictionary of a model of whole words stay as they are.
 
 Moses' rules and subword models look at a word and hardly beyond it: at the first character of the next word (is
 `etc.` a sentence's end?), and at whether a word is the sentence's first (no leading blank for sentencepiece). So each
@@ -26,19 +26,19 @@ from align.models.charsmap import LONGEST_REPLACEMENT, charsmaps, longest_replac
 from align.models.moses import Tokenize, moses_tokenizer
 
 Segment = Callable[[str, bool], list[str]]
-"""The pieces of a token, given whether it is the first one of the sentence."""
+"""Cuts a token into pieces; the second argument tells whether it is the first one of the sentence."""
 
 CACHED_WORDS = 1 << 16
-"""Words kept for each side: most of a running text, in about fifteen megabytes; full after some 20,000 lines."""
+"""Cached words per side: most of a running text, in about fifteen megabytes; full after some 20,000 lines."""
 
 LASTING = 3 * CACHED_WORDS // 4
-"""Words that stay when no more can be kept: of running text the first are the most frequent ones."""
+"""Words that stay when the cache is full: the first ones of running text are the most frequent."""
 
 LONGEST_BPE = 5_000
 """Characters of a word that are merged together: the time grows with their square."""
 
 LONGEST_CACHED = 50
-"""Letters of a word that is kept: unsegmented text and noise would fill the cache with words that never repeat."""
+"""Letters of the longest cached word: unsegmented text and noise would fill the cache with words that never repeat."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ class TextRules:
 
 
 def no_tokenizer(language: str) -> Tokenize:
-    """Each word is a token."""
+    """Return a tokenizer that makes each word one token."""
     return lambda word, first, following: [word]
 
 
 def _processor(path: Path | None) -> Any:
-    """A sentencepiece model.
+    """Load a sentencepiece model.
 
     Raises:
-        ModelError: the file is not such a model, or would make texts far longer than they are.
+        ModelError: the file is not a sentencepiece model, or its normalisation would make texts far longer.
     """
     if path is None or not path.is_file():  # sentencepiece would wait for a pipe
         raise ModelError("no such file", file=str(path))
@@ -96,20 +96,20 @@ def _processor(path: Path | None) -> Any:
 
 
 def sentencepiece_pieces(path: Path) -> list[str]:
-    """The pieces of a sentencepiece model, by its own numbers.
+    """Return the pieces of a sentencepiece model in the order of its own ids.
 
     Raises:
-        ModelError: the file is not such a model.
+        ModelError: the file is not a sentencepiece model.
     """
     processor = _processor(path)
     return [str(processor.id_to_piece(n)) for n in range(processor.get_piece_size())]
 
 
 def sentencepiece_segmenter(path: Path | None, known: Container[str] = ()) -> Segment:
-    """Pieces of a sentencepiece model, whether or not it was trained with a dummy prefix.
+    """Return a segmenter by a sentencepiece model, trained with a dummy prefix or without.
 
     Raises:
-        ModelError: the file is not such a model.
+        ModelError: the file is not a sentencepiece model.
     """
     processor = _processor(path)
     blank = "\u2581"
@@ -122,7 +122,7 @@ def sentencepiece_segmenter(path: Path | None, known: Container[str] = ()) -> Se
 
 
 class _Nothing(dict[str, Any]):
-    """A cache that keeps nothing: words are cached here already, and subword-nmt's own cache grows without bound."""
+    """A cache that stays empty: words are cached here already, and subword-nmt's own cache grows without bound."""
 
     def __setitem__(self, key: str, value: Any) -> None:
         pass
@@ -131,14 +131,14 @@ class _Nothing(dict[str, Any]):
 def subword_nmt_segmenter(
     path: Path | None, known: Container[str], limited: bool = False, fastbpe: bool = False
 ) -> Segment:
-    """Pieces of subword-nmt's BPE, `@@` at each but a token's last; fastBPE's codes give the same.
+    """Return a segmenter by subword-nmt's BPE, with `@@` after all but a token's last piece; fastBPE's codes work too.
 
     Args:
         path: the codes.
-        known: the pieces of the model's dictionary.
-        limited: whether pieces that it lacks are cut further. That is what subword-nmt's `--vocabulary` does, with any
-            threshold: the dictionary of a text that was cut so lacks the same pieces.
-        fastbpe: whether these are fastBPE's codes, which are of version 0.2 even if they do not say so.
+        known: pieces of the model's dictionary.
+        limited: whether pieces that are not in the dictionary are cut further. subword-nmt's `--vocabulary` does that,
+            with any threshold: the dictionary of a text that was cut this way lacks the same pieces.
+        fastbpe: whether these are fastBPE's codes, which are of version 0.2 even without a header.
 
     Raises:
         ModelError: the file does not hold BPE codes.
@@ -166,14 +166,14 @@ def subword_nmt_segmenter(
         try:
             parts = [token[n : n + LONGEST_BPE] for n in range(0, len(token), LONGEST_BPE)]
             return [piece for part in parts for piece in bpe.segment_tokens([part])]
-        except RecursionError:  # of a word of a thousand merges that is cut further
+        except RecursionError:  # a word of a thousand merges that is cut further
             return [token]
 
     return segment
 
 
 def no_segmenter(path: Path | None, known: Container[str]) -> Segment:
-    """Each token is a piece: for models of whole words, and for text that is already in pieces."""
+    """Return a segmenter that makes each token one piece: for models of whole words, and for text already in pieces."""
     return lambda token, first: [token]
 
 
@@ -193,20 +193,20 @@ CASES = ("lower", "keep")
 
 
 class Preprocessor:
-    """One side's words to the model's ids.
+    """Converts one side's words to the model's ids.
 
     Args:
         rules: how the side's text was prepared.
         index: id of a piece in the model's dictionary.
-        known: the pieces of that dictionary.
-        segment: what cuts a token into pieces; None for what `rules` say.
-        normalize_further: what else is done to a normalised word before it is tokenised, if anything.
+        known: pieces of that dictionary.
+        segment: cuts a token into pieces; None for the subwords of `rules`.
+        normalize_further: applied to a normalised word before it is tokenised, if given.
 
     Attributes:
         rules: the same.
 
     Raises:
-        ValueError: the subword file cannot be read as what `rules` says it is.
+        ValueError: the subword file is not of the kind that `rules` name.
     """
 
     def __init__(
@@ -229,30 +229,30 @@ class Preprocessor:
         self._cached: dict[str | tuple[str, bool, str], tuple[int, ...]] = {}
 
     def __call__(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Ids of a sentence's pieces, and for each the word that it is a part of, from 0.
+        """Return the ids of a sentence's pieces, and the word of each, from 0.
 
         A word that preprocessing deletes, such as a lone control character, has no id.
         """
-        found = list(map(self._cached.get, words))  # of a word that is not the first one, whatever follows
+        word_ids = list(map(self._cached.get, words))  # of words that are neither first nor depend on the next one
         first = True
-        for position, ids in enumerate(found):
+        for position, ids in enumerate(word_ids):
             if ids is None or first:
-                found[position] = ids = self._word_ids(words, position, first)
+                word_ids[position] = ids = self._word_ids(words, position, first)
                 first = first and not ids
-        pieces = cast(list[tuple[int, ...]], found)
+        pieces = cast(list[tuple[int, ...]], word_ids)
         return [*chain.from_iterable(pieces)], [*chain.from_iterable(map(repeat, range(len(pieces)), map(len, pieces)))]
 
     def spell(self, words: Sequence[str]) -> list[list[str]]:
-        """The pieces of each word of a sentence, of which calling this gives the ids."""
-        found: list[list[str]] = []
+        """Return the pieces of each word of a sentence, as text instead of ids."""
+        spelt: list[list[str]] = []
         first = True
         for position, word in enumerate(words):
-            found.append(self._pieces(word, first, self._following(words, position)))
-            first = first and not found[-1]
-        return found
+            spelt.append(self._pieces(word, first, self._following(words, position)))
+            first = first and not spelt[-1]
+        return spelt
 
     def _word_ids(self, words: Sequence[str], position: int, first: bool) -> tuple[int, ...]:
-        """Ids of a word where it stands, and whether there was none before it."""
+        """Return the ids of a word in its context; `first` tells whether no word before it has ids."""
         word, following = words[position], self._following(words, position)
         key = (word, first, following) if first or self._depends(word) else word
         ids = self._cached.get(key)
@@ -268,7 +268,7 @@ class Preprocessor:
         self._cached[key] = ids
 
     def _following(self, words: Sequence[str], position: int) -> str:
-        """What stands for the word behind this one, if it matters and there is one."""
+        """Return a stand-in for the next word, if the tokenizer depends on it; else an empty string."""
         if not self._depends(words[position]):
             return ""
         following = next((word for n in range(position + 1, len(words)) if (word := normalize(words[n]))), "")
@@ -291,7 +291,7 @@ class Preprocessor:
 
 
 def _stand_in(character: str) -> str:
-    """A word that Moses' rules for full stops treat like any word with this first character."""
+    """Return a word that Moses' rules for full stops treat like any word with this first character."""
     if character.islower():
         return "a"
     return "1" if character in "0123456789" else "A"

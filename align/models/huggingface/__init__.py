@@ -1,1 +1,1 @@
-"""Encoder-decoder models of Hugging Face's transformers, which need not be installed to run them."""
+"""Run encoder-decoder models of Hugging Face's transformers without installing it."""

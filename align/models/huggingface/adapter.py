@@ -1,4 +1,4 @@
-"""LoRA adapters: find the model that one was trained for, and add its updates to that model's weights.
+"""Merge LoRA adapters: find the model that an adapter was trained for, and add the adapter's updates to its weights.
 
 Hu et al. (2021): W + s B A, with s = alpha / r, or alpha / sqrt(r) where `use_rslora` is set. The files are those of
 peft: adapter_config.json and adapter_model.safetensors.
@@ -24,20 +24,20 @@ WEIGHTS = "adapter_model.safetensors"
 PREFIX = "base_model.model."
 
 TABLES = ("shared.weight", "embed_tokens.weight", "lm_head.weight")
-"""How the names of tables of pieces end."""
+"""Endings of the names of embedding tables."""
 
 MERGE = Remedy("merge it where it was trained: merge_and_unload() and save_pretrained() of peft write a whole model")
-"""What to do with an adapter that is not read here."""
+"""Remedy for adapters that cannot be read."""
 
 UNSUPPORTED = ("use_dora", "fan_in_fan_out", "alpha_pattern", "rank_pattern", "layer_replication", "megatron_config")
 """Settings that change the sum; each must be unset, false or empty."""
 
 
 def is_adapter(folder: Path, model_weights: tuple[str, ...]) -> bool:
-    """Tell whether a folder holds an adapter; settings left over next to a whole model are none.
+    """Tell whether a folder holds an adapter; adapter settings next to a whole model do not count.
 
     Args:
-        folder: to look at.
+        folder: the folder to check.
         model_weights: names of files, one of which a folder with a whole model has.
     """
     has_weights = any((folder / name).is_file() for name in (WEIGHTS, "adapter_model.bin"))
@@ -56,7 +56,7 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
         weights: names of files, one of which a folder with a model has.
 
     Raises:
-        ModelError: the settings are damaged or name no model, or it cannot be found.
+        ModelError: the settings are damaged or name no model, or the model cannot be found.
     """
 
     def has_model(root: Path) -> bool:
@@ -81,8 +81,8 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
     """Add an adapter's updates to a model's weights, in place.
 
     Args:
-        weights: of the model, by name.
-        read: what reads a safetensors file.
+        weights: the model's, by name.
+        read: reads a safetensors file.
         folder: the adapter's.
 
     Raises:
@@ -129,7 +129,7 @@ def _factor_b(stored: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
 
 
 def _add(weights: dict[str, Tensor], name: str, scale: float, factors: tuple[Tensor, Tensor], path: Path) -> None:
-    """Add a scaled product to a weight of its shape: what is not of that shape is never multiplied."""
+    """Add a scaled product to a weight of its shape; the shapes are checked before the product is computed."""
     weight, (up, down) = weights.get(name), factors
     if weight is None or tuple(weight.shape) != (up.shape[0], down.shape[1]):
         raise ModelError(f"it changes {shorten(name)}, which its model does not have in that shape", file=str(path))
@@ -152,7 +152,7 @@ def _replace_table(weights: dict[str, Tensor], name: str, tensor: Tensor, path: 
     model uses it depends on how its tables were tied, which no file says.
     """
     if name.endswith("lm_head.weight") and name not in weights:
-        return  # tied to the table
+        return  # tied to the embedding
     if name not in weights or weights[name].shape[1:] != tensor.shape[1:] or len(weights[name]) == len(tensor):
         message = f"it has a separate {shorten(name)}, and its files do not say where the model uses it"
         raise ModelError(message, file=str(path), remedy=MERGE)
@@ -160,7 +160,7 @@ def _replace_table(weights: dict[str, Tensor], name: str, tensor: Tensor, path: 
 
 
 def _set(weights: dict[str, Tensor], name: str, tensor: Tensor) -> None:
-    """Set a weight under each name that stands for the same numbers: tied tables of pieces have several."""
+    """Set a weight under each name that shares its memory: tied embedding tables have several."""
     old = weights[name]
     for tied, weight in list(weights.items()):
         if weight.data_ptr() == old.data_ptr() and weight.shape == old.shape:

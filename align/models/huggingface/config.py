@@ -1,4 +1,4 @@
-"""A model's config.json, which is not trusted: each value is asked for by name, and is of the kind asked for."""
+"""Read a model's config.json, which is not trusted: each value is read by name, and its type is checked."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from align.core.errors import ModelError, show_value
 
 JSON_BYTES = 64 << 20
-"""The most that a file of settings or of a vocabulary may have; NLLB's has 17 million."""
+"""Maximum size of a file of settings or of a vocabulary; NLLB's has 17 million bytes."""
 
 MOST_POSITIONS, USUAL_POSITIONS = 10_000, 1024
-"""Where positions are not weights, a model takes as many pieces as its settings say, but not more than the first; where
-they do not say, as T5's do not, the second. Attention takes time and memory by the square of them."""
+"""Limits of pieces where positions are not weights: the maximum, and the default without a setting, as for T5. Time and
+memory of attention grow with their square."""
 
 
 def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
-    """An object out of a file.
+    """Return the object in a JSON file of at most `most` bytes.
 
     Raises:
-        ModelError: there is no such file, it is far too long, or holds something else.
+        ModelError: the file is missing or too long, or does not hold a JSON object.
     """
     if not path.is_file():
         raise ModelError("no such file", file=str(path))
@@ -39,11 +39,11 @@ def read_json(path: Path, most: int = JSON_BYTES) -> dict[str, Any]:
 
 
 USUAL_BYTES = 4 * USUAL_POSITIONS
-"""The same for ByT5, whose pieces are bytes."""
+"""Default limit of ByT5, whose pieces are bytes."""
 
 
 def unlearned_positions(config: Config, usual: int = USUAL_POSITIONS) -> int:
-    """Return the most pieces that either side of a model takes whose positions are computed or relative.
+    """Return the maximum number of pieces on either side of a model whose positions are computed or relative.
 
     Raises:
         ModelError: the setting is not a number.
@@ -52,7 +52,7 @@ def unlearned_positions(config: Config, usual: int = USUAL_POSITIONS) -> int:
 
 
 def lacks(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """What to say where a library is missing that only these models need."""
+    """Return the error for a missing library that only Hugging Face models need."""
     return ModuleNotFoundError(
         f"{error.name} is not installed, which Hugging Face models need: "
         "pip install safetensors tokenizers huggingface_hub"
@@ -63,11 +63,11 @@ class Config:
     """Settings by name.
 
     Attributes:
-        content: as the file has them.
-        file: its name, for messages.
+        content: settings as read from the file.
+        file: name of the file, for messages.
 
     Raises:
-        ModelError: from any method: the value is missing, or of another kind.
+        ModelError: from any method: the value is missing or has another type.
     """
 
     def __init__(self, content: Mapping[str, Any], file: str) -> None:
@@ -75,18 +75,18 @@ class Config:
 
     @property
     def kind(self) -> str:
-        """What the file calls its type of model; empty where it says nothing."""
+        """The `model_type`; empty if the file has none."""
         return self.word("model_type", "")
 
     def has(self, name: str) -> bool:
-        """Whether the file has anything but null for this."""
+        """Tell whether a setting has a value other than null."""
         return self.content.get(name) is not None
 
-    def _wrong(self, name: str, wanted: str) -> ModelError:
-        return ModelError(f"its {name} is {show_value(self.content.get(name))}, not {wanted}", file=self.file)
+    def _wrong(self, name: str, expected: str) -> ModelError:
+        return ModelError(f"its {name} is {show_value(self.content.get(name))}, not {expected}", file=self.file)
 
     def size(self, name: str, otherwise: int | None = None, least: int = 1, most: int = (1 << 31) - 1) -> int:
-        """A whole number."""
+        """Return a whole number from `least` to `most`."""
         value = self.content.get(name)
         if value is None and otherwise is not None:
             return otherwise
@@ -95,21 +95,21 @@ class Config:
         return value
 
     def number(self, name: str) -> float:
-        """A finite number."""
+        """Return a finite number."""
         value = self.content.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 1e9:
             raise self._wrong(name, "a number")
         return float(value)
 
     def share(self, name: str) -> float:
-        """A number from 0 to 1."""
+        """Return a number from 0 to 1."""
         value = self.content.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
             raise self._wrong(name, "a number from 0 to 1")
         return float(value)
 
     def switch(self, name: str, otherwise: bool) -> bool:
-        """True or false."""
+        """Return true or false."""
         value = self.content.get(name)
         if value is None:
             return otherwise
@@ -118,12 +118,12 @@ class Config:
         return value
 
     def inner(self, name: str) -> Config:
-        """The settings that stand under a name; none where it has no such."""
+        """Return the settings in a nested object; empty if there is none of that name."""
         value = self.content.get(name)
         return Config(value if isinstance(value, dict) else {}, self.file)
 
     def word(self, name: str, otherwise: str) -> str:
-        """A short string."""
+        """Return a short string."""
         value = self.content.get(name)
         if value is None:
             return otherwise
@@ -132,14 +132,14 @@ class Config:
         return value
 
     def one_of(self, name: str, known: Collection[str]) -> str:
-        """One of some words."""
+        """Return a string that is in `known`."""
         value = self.word(name, "")
         if value not in known:
             raise self._wrong(name, "one that is known here")
         return value
 
     def id(self, name: str) -> int | None:
-        """The number of a piece, if there is one; of several the first."""
+        """Return the id of a piece, the first of several; None if there is none."""
         value = self.content.get(name)
         if isinstance(value, list) and value:
             value = value[0]
@@ -151,7 +151,7 @@ class Config:
 
 
 def tokenizer_config(root: Path) -> Config:
-    """A folder's tokenizer_config.json, which need not be there.
+    """Read a folder's tokenizer_config.json; empty if the file is missing.
 
     Raises:
         ModelError: it is damaged.

@@ -1,6 +1,6 @@
-"""What the kinds of models differ in: a new one is an entry in FAMILIES.
+"""Differences between the model types; a new type is an entry in FAMILIES.
 
-All of these but T5 and its kin have come from fairseq's Transformer, and call their weights as it does.
+All of these but T5 and its variants derive from fairseq's Transformer, and use its names of weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from align.models.huggingface.config import Config
 from align.models.huggingface.t5 import MOST_LAYERS, build_t5
 
 Special = Literal["pieces", "eos", "bos", "start", "source", "target"]
-"""A sentence's pieces, or what stands beside them: an end, a beginning, what the decoder starts with, a language."""
+"""The pieces of a sentence, or what surrounds them: an end, a beginning, the decoder's start, a language."""
 
 ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
@@ -33,7 +33,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "tanh": "tanh",
 }
-"""transformers' names."""
+"""Activations by their names in transformers."""
 
 UNUSED = (
     r"lm_head\.(weight|bias)",
@@ -46,20 +46,20 @@ UNUSED = (
 """Weights that attention does not depend on."""
 
 COMPUTED = (*UNUSED, r"(en|de)coder\.embed_positions\.(weights?|_float_tensor)")
-"""The same where positions are computed."""
+"""The same for models with computed positions."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of model.
+    """A family of models.
 
     Attributes:
         before: whether layer norms come before attention and feed-forward networks (pre-norm).
-        positions: the kind of vectors that say where a piece is.
-        first: the row, or the number, of the first position; None where the id of padding comes before it.
+        positions: the kind of position embeddings.
+        first: row or number of the first position; None: the one after the id of padding.
         source: what the encoder reads.
         steps: what the decoder reads before the first piece.
-        tagged: whether a tag for the target language comes before the source, where the vocabulary has such tags.
+        tagged: whether a tag for the target language comes before the source, if the vocabulary has such tags.
     """
 
     before: bool
@@ -85,14 +85,14 @@ FAMILIES = {
     "t5": T5,
     "umt5": T5,
 }
-"""By the `model_type` of config.json. The tokenizer tells mBART-50 from mBART, and SMaLL-100 from M2M100."""
+"""Families by the `model_type` of config.json. The tokenizer tells mBART-50 from mBART, and SMaLL-100 from M2M100."""
 
 NOT_READ = frozenset({
     "bigbird_pegasus", "blenderbot", "blenderbot-small", "led", "longt5", "mvp", "nllb-moe", "plbart",
     "pegasus_x", "prophetnet", "seamless_m4t", "seamless_m4t_v2", "switch_transformers", "t5gemma",
     "xlm-prophetnet",
 })  # fmt: skip
-"""Encoder-decoder Transformers of transformers whose files are not read here yet."""
+"""Encoder-decoder models of transformers whose files cannot be read yet."""
 
 DECODERS = frozenset({
     "bloom", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "falcon", "gemma", "gemma2", "gemma3",
@@ -110,7 +110,7 @@ ENCODERS = frozenset({
 
 
 def refuse_kind(kind: str, file: str) -> KindError:
-    """Return the error for a type of model that cannot be read, which says why."""
+    """Return the error for a model type that cannot be read, with the reason."""
     message = f"a model of type {shorten(kind) or 'unknown'}"
     why = "links need an encoder-decoder Transformer"
     if kind == "IndicTrans":
@@ -129,17 +129,17 @@ def refuse_kind(kind: str, file: str) -> KindError:
 def transformer_of(
     family: Family, config: Config, weights: dict[str, Tensor], device: str = "cpu", dtype: Dtype = "float32"
 ) -> Transformer:
-    """The Transformer that a folder holds.
+    """Return the Transformer with a model's settings and weights.
 
     Args:
-        family: the kind of model.
+        family: the model's family.
         config: its settings.
         weights: by name; emptied.
-        device: where it is to run.
-        dtype: of its products; see `align.models.engine.linear`.
+        device: device to run on.
+        dtype: precision of matrix products; see `align.models.engine.linear`.
 
     Raises:
-        ModelError: a setting is missing, or is not one of a model that can be run here.
+        ModelError: a setting is missing or not supported.
         ValueError: settings and weights do not fit each other.
     """
     if family is T5:
@@ -148,10 +148,10 @@ def transformer_of(
 
 
 def _architecture(family: Family, config: Config) -> Architecture:
-    """The shape of a model.
+    """Return the shape of a model.
 
     Raises:
-        ModelError: a setting is missing, or is not one of a model that can be run here.
+        ModelError: a setting is missing or not supported.
     """
     name = config.word("activation_function", "gelu")
     if name not in ACTIVATIONS:
@@ -174,10 +174,7 @@ def _architecture(family: Family, config: Config) -> Architecture:
 
 
 def _named(family: Family, weights: dict[str, Tensor]) -> Weights:
-    """Weights by the names that `align.models.engine.builder` asks for.
-
-    Pieces that both sides share are stored once.
-    """
+    """Rename weights as `align.models.engine.builder` expects them; an embedding of both sides is stored once."""
     renamed = {name.removeprefix("model."): weights.pop(name) for name in list(weights)}
     shared = renamed.get("shared.weight")
     if shared is None:

@@ -1,4 +1,4 @@
-"""The weights of a model folder: safetensors, or what torch saved, whole or in parts."""
+"""Read the weights of a model folder: safetensors, or what torch saved, whole or in parts."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from align.models.huggingface.config import lacks, read_json
 from align.models.saved.unpickle import load_weights
 
 INDICES = {"model.safetensors.index.json": ".safetensors", "pytorch_model.bin.index.json": ".bin"}
-"""What says which files hold the weights, and how the names of these end."""
+"""Names of index files, which list the files of the weights, with the ending of these files."""
 
 FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-"""What holds the weights, or says which files do, in the order in which they are looked for."""
+"""Names of files with weights, or with an index of them, in search order."""
 
 
 def read_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
-    """Weights by name.
+    """Read weights by name.
 
     Args:
         path: one of FILES.
-        mapped: whether they stay in what torch saved until they are used, as those of safetensors always do.
+        mapped: whether weights that torch saved stay in their file until they are used; those of safetensors always do.
 
     Raises:
-        ModelError: a file is missing, damaged, or names files outside of its folder.
-        ValueError: what torch saved is damaged, or wants to run code.
+        ModelError: a file is missing or damaged, or names files outside its folder.
+        ValueError: what torch saved is damaged, or would run code.
     """
     weights: dict[str, Tensor] = {}
     for part in weight_files(path):
@@ -38,10 +38,10 @@ def read_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
 
 
 def read_model_weights(folder: ModelFolder, mapped: bool = False) -> dict[str, Tensor]:
-    """Read the weights of a model folder, with the updates of its adapter where there is one.
+    """Read the weights of a model folder, with the updates of its adapter if there is one.
 
     Raises:
-        ModelError, ValueError: as `read_weights`; or the adapter is not one that can be read.
+        ModelError, ValueError: as in `read_weights`; or the adapter is not supported.
     """
     weights = read_weights(folder.checkpoint, mapped)
     if folder.adapter is not None:
@@ -60,10 +60,10 @@ def model_weight_files(folder: ModelFolder) -> list[Path]:
 
 
 def weight_files(path: Path) -> list[Path]:
-    """The files that hold the weights: one of FILES itself, or those that an index names, each in the same folder.
+    """Return the files that hold the weights: `path` itself, or those that an index names, all in the same folder.
 
     Raises:
-        ModelError: the index names no files, or others.
+        ModelError: the index names no files, or files in other folders.
     """
     return _parts(path) if path.name in INDICES else [path]
 
@@ -80,7 +80,7 @@ def _parts(index: Path) -> list[Path]:
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Map the weights of a safetensors file into memory: numbers are read as they are used.
+    """Map the weights of a safetensors file into memory; numbers are read when they are used.
 
     Raises:
         ModelError: it is missing or damaged.
@@ -95,6 +95,6 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         weights: dict[str, Tensor] = load_file(path)
     except (SafetensorError, RuntimeError, ValueError, KeyError, AttributeError) as error:
-        what = f"not safetensors; it may be cut short or damaged ({one_line(error)})"
-        raise ModelError(what, file=str(path)) from None
+        message = f"not safetensors; it may be cut short or damaged ({one_line(error)})"
+        raise ModelError(message, file=str(path)) from None
     return weights

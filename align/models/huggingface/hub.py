@@ -1,4 +1,4 @@
-"""Models by their names on the Hugging Face hub: fetched by its own client, into its own cache."""
+"""Fetch models from the Hugging Face hub by name, with its own client, into its own cache."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from align.core.errors import ModelError, Remedy, one_line
 from align.models.huggingface.config import lacks
 
 TEXT = ("*.json", "merges.txt", "*.spm", "*.model")
-"""What a model needs beside its weights."""
+"""Patterns of the files that a model needs in addition to its weights."""
 
 WEIGHTS = (("*.safetensors",), ("pytorch_model.bin", "pytorch_model-*.bin"))
-"""Weights, in the order in which they are looked for: the second is fetched only where there is none of the first."""
+"""Patterns of weights in search order: the second ones are fetched only if there are none of the first."""
 
 
 def fetch_model(name: str) -> Path:
-    """The folder of the cache that holds a model, fetched if it is not there.
+    """Return the folder of the cache that holds a model, and fetch the model if necessary.
 
     Args:
         name: on the hub, such as Helsinki-NLP/opus-mt-de-en.
 
     Raises:
-        ModelError: there is no such model, neither in the cache nor to be fetched, or none of its weights.
+        ModelError: the model is neither in the cache nor on the hub, or has no supported weights.
         ModuleNotFoundError: the client is not installed.
     """
     try:
@@ -37,12 +37,12 @@ def fetch_model(name: str) -> Path:
                 return folder
     except (LocalEntryNotFoundError, OSError) as error:
         if isinstance(error, HfHubHTTPError):
-            what = f"the Hugging Face hub has no such model for you ({one_line(error)})"
-            raise ModelError(what, file=name) from None
-        what = "no such file or folder, not in the Hugging Face cache, and the hub cannot be reached"
-        raise ModelError(what, file=name, remedy=remedy) from None
+            message = f"the Hugging Face hub has no such model for you ({one_line(error)})"
+            raise ModelError(message, file=name) from None
+        message = "no such file or folder, not in the Hugging Face cache, and the hub cannot be reached"
+        raise ModelError(message, file=name, remedy=remedy) from None
     except HFValidationError:
         raise ModelError("no such file or folder, and no name of the Hugging Face hub", file=name) from None
-    wanted = ", ".join(pattern for files in WEIGHTS for pattern in files)
-    what = f"no weights ({wanted}), neither in the Hugging Face cache nor from the hub"
-    raise ModelError(what, file=name, remedy=remedy)
+    patterns = ", ".join(pattern for files in WEIGHTS for pattern in files)
+    message = f"no weights ({patterns}), neither in the Hugging Face cache nor from the hub"
+    raise ModelError(message, file=name, remedy=remedy)

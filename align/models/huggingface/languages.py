@@ -1,4 +1,4 @@
-"""Language codes of models whose vocabulary does not have them: their pieces follow it in this order."""
+"""Language codes that a model's vocabulary does not contain: their pieces follow it in this order."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ LANGUAGES = {
         "yue_Hant zho_Hans zho_Hant zul_Latn "
     ),
 }
-"""By release; of M2M100 there are two."""
+"""Codes by release; M2M100 has two."""

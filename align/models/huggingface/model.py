@@ -1,4 +1,4 @@
-"""From the files of a Hugging Face model folder, none of which is trusted, to a recorder."""
+"""Load a recorder from the files of a Hugging Face model folder, none of which is trusted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from align.models.recorder import Framework, ModelRecorder
 VOCABULARIES = (
     "vocab.json", "target_vocab.json", "vocab-src.json", "vocab-tgt.json", "added_tokens.json", "tokenizer_config.json"
 )  # fmt: skip
-"""Files that give pieces their ids, where the file of subwords does not."""
+"""Files that may define ids of pieces, in addition to the file of subwords."""
 
 SPECIAL_IDS = {"eos": "eos_token_id", "bos": "bos_token_id", "start": "decoder_start_token_id"}
 """Settings that give the ids of special pieces."""
@@ -52,15 +52,15 @@ MBART_50_ONLY = ("gl_ES", "sl_SI")
 def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
     """Load a model that transformers saved, with its vocabularies.
 
-    Two models of the same files, such as one of many languages in both directions, share their weights.
+    Two models of the same files, such as a multilingual one in both directions, share their weights.
 
     Args:
-        folder: where the files are, and what the user says about the languages.
+        folder: the model's files, and the user's options.
         device: "cpu", or "cuda" and the like.
-        dtype: of the products; see `align.models.engine.linear`.
+        dtype: precision of matrix products; see `align.models.engine.linear`.
 
     Raises:
-        ValueError: a file is missing, damaged or of another model; says which and why.
+        ValueError: a file is missing or damaged, or belongs to another model; the message names it and the reason.
 
     Warns:
         TextWarning: a T5 is read without the prefix of a task.
@@ -80,13 +80,13 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     if folder.adapter == root:
         message = "the adapter in this folder is merged into the model in it: "
         message += "remove adapter_config.json if it was merged before"
-        warnings.warn(f"{root}: {message}", TextWarning, stacklevel=3)  # whoever calls align.load
+        warnings.warn(f"{root}: {message}", TextWarning, stacklevel=3)  # the caller of align.load
     surroundings = _surroundings(family, config, text, languages, prefix, file)
     _check_surroundings(family, vocabulary, surroundings, file)
     transformer = _transformer(folder, family, config, device, dtype)
     before, after, start, prefix = surroundings
     _check_vocabulary(transformer, text, (*before, *after), start, folder)
-    most = _most_positions(family, config, transformer, tokenizer_class(folder.text_root))
+    limit = _most_positions(family, config, transformer, tokenizer_class(folder.text_root))
     pad = config.id("pad_token_id")
     rules = [side.rules for side in text.sides]
     named = [root / "config.json", *(folder.text_root / name for name in VOCABULARIES)]
@@ -113,7 +113,7 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         pad=pad if pad is not None else text.unk,
         unk=text.unk,
         special=text.special,
-        max_positions=(most, most - len(start) + 1),  # counted with one start
+        max_positions=(limit, limit - len(start) + 1),  # counted with one start
         prefix=prefix,
         tags=_tags(text) if family.tagged else {},
     )
@@ -139,7 +139,7 @@ _transformers: WeakValueDictionary[Hashable, Transformer] = WeakValueDictionary(
 
 
 def _transformer(folder: ModelFolder, family: Family, config: Config, device: str, dtype: Dtype) -> Transformer:
-    """Return the Transformer in a folder; the same one where its files are in use already.
+    """Return the Transformer in a folder; the same object if its files are already in use.
 
     Raises:
         ModelError: settings and weights do not fit each other, or one of the files is damaged.
@@ -162,7 +162,7 @@ def _transformer(folder: ModelFolder, family: Family, config: Config, device: st
 
 
 def _explained(config: Config, error: ValueError) -> str:
-    """Say why weights and settings do not fit."""
+    """Return the reason why weights and settings do not fit, as a message."""
     quantisation = config.inner("quantization_config")
     if quantisation.content:
         method = quantisation.word("quant_method", "an unknown method")
@@ -171,7 +171,7 @@ def _explained(config: Config, error: ValueError) -> str:
 
 
 def _most_positions(family: Family, config: Config, transformer: Transformer, tokenizer: str) -> int:
-    """Return the most pieces that either side takes: as the settings say, and as there are vectors for."""
+    """Return the maximum number of pieces on either side, by the settings and the rows of position embeddings."""
     if family.positions != "learned":
         return unlearned_positions(config, USUAL_BYTES if tokenizer == "ByT5" else USUAL_POSITIONS)
     tables = (stack.embedding.positions for stack in (transformer.encoder, transformer.decoder))
@@ -180,7 +180,7 @@ def _most_positions(family: Family, config: Config, transformer: Transformer, to
 
 
 def _prefix(config: Config, options: ModelOptions, languages: Languages) -> str:
-    """Return what stands before each source: as the user says, or as a T5's configuration has it for the languages."""
+    """Return the text before each source: the user's option, or the prefix of a T5's task for these languages."""
     if options.source_prefix is not None or config.kind not in T5_KINDS:
         return options.source_prefix or ""
     task = f"translation_{languages.source}_to_{languages.target}"
@@ -188,7 +188,7 @@ def _prefix(config: Config, options: ModelOptions, languages: Languages) -> str:
 
 
 def _warn_of_tasks(config: Config, root: Path) -> None:
-    """Warn where a T5 was trained to translate with a prefix, and none is given."""
+    """Warn if a T5 was trained to translate with a prefix, and there is none."""
     tasks = [str(task)[len("translation_") :] for task in config.inner("task_specific_params").content]
     pairs = [shorten(task.replace("_to_", " to ")) for task in tasks if "_to_" in task][:10]
     if pairs:
@@ -196,16 +196,16 @@ def _warn_of_tasks(config: Config, root: Path) -> None:
             f"{root}: sources are read without a prefix; this T5 has tasks with one, {', '.join(pairs)}: give the "
         )
         message += "languages of a task, or a prefix (an empty one for a model that was trained without)"
-        warnings.warn(message, TextWarning, stacklevel=4)  # whoever calls align.load
+        warnings.warn(message, TextWarning, stacklevel=4)  # the caller of align.load
 
 
 def _check_vocabulary(
     transformer: Transformer, text: Text, source: Iterable[int], start: Iterable[int], folder: ModelFolder
 ) -> None:
-    """Check that each number of a piece is a row of the model's table.
+    """Check that the model's embedding has a row for each id.
 
     Raises:
-        ModelError: the vocabulary is larger than that.
+        ModelError: the vocabulary is larger than the embedding.
     """
     stacks = transformer.encoder, transformer.decoder
     for stack, side, rows, more in zip(stacks, ("source", "target"), text.rows, (source, start), strict=True):
@@ -216,10 +216,10 @@ def _check_vocabulary(
 
 
 def _kind(config: Config, root: Path, text_root: Path) -> str:
-    """Return the kind of model that a folder holds, a key of FAMILIES.
+    """Return the family of the model in a folder, a key of FAMILIES.
 
     Raises:
-        ModelError: it is none that can be run here.
+        ModelError: the model is not supported.
     """
     kind = config.kind
     if kind == "mbart":
@@ -234,7 +234,7 @@ def _kind(config: Config, root: Path, text_root: Path) -> str:
 
 
 def _family(kind: str, root: Path, vocabulary: Vocabulary) -> Family:
-    """Return what a kind of model differs in, as its vocabulary and its tokenizer's settings show.
+    """Return a model's family, adjusted to its vocabulary and its tokenizer's settings.
 
     Raises:
         ModelError: the settings are damaged.
@@ -243,17 +243,17 @@ def _family(kind: str, root: Path, vocabulary: Vocabulary) -> Family:
         return FAMILIES["mbart-50"]
     family = FAMILIES[kind]
     if kind == "m2m_100" and tokenizer_config(root).switch("legacy_behaviour", False):
-        return replace(family, source=("pieces", "eos", "source"))  # as NLLB's tokenizer once had it
+        return replace(family, source=("pieces", "eos", "source"))  # as in NLLB's old tokenizer
     return family
 
 
 class Languages(NamedTuple):
-    """The languages of a model, None where nothing says them.
+    """The languages of a model; None if unknown.
 
     Attributes:
-        source: its code.
-        target: its code.
-        named_by: the file that named the target; empty where an option did.
+        source: code of the source language.
+        target: code of the target language.
+        named_by: the file that named the target; empty if an option did.
         swapped: whether they are those of the forward model, swapped.
     """
 
@@ -264,10 +264,10 @@ class Languages(NamedTuple):
 
 
 def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> Languages:
-    """Return source and target language: as the user says, the forward model's swapped, or as the files say.
+    """Return source and target language: those of the options, the forward model's swapped, or those of the files.
 
     Raises:
-        ModelError: the files have something that is not a language code.
+        ModelError: a language in the files is not a language code.
     """
     options = folder.options
     of_files = _languages_of_files(folder)
@@ -286,10 +286,10 @@ def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> Languages:
 
 
 def _languages_of_files(folder: ModelFolder) -> tuple[str | None, str | None]:
-    """Return source and target language as the tokenizer's settings have them.
+    """Return source and target language according to the tokenizer's settings.
 
     Raises:
-        ModelError: they have something that is not a language code.
+        ModelError: a language in them is not a language code.
     """
     saved = tokenizer_config(folder.text_root)
     pair = saved.content.get("langs")
@@ -305,11 +305,11 @@ def _languages_of_files(folder: ModelFolder) -> tuple[str | None, str | None]:
 
 
 class Surroundings(NamedTuple):
-    """What stands around a sentence's pieces.
+    """The ids and words around a sentence's pieces.
 
     Attributes:
         before: ids before the source's.
-        after: ids after them.
+        after: ids after the source's.
         start: ids that the decoder reads before the target's.
         prefix: words that every source begins with.
     """
@@ -323,7 +323,7 @@ class Surroundings(NamedTuple):
 def _surroundings(
     family: Family, config: Config, text: Text, languages: Languages, prefix: Sequence[str], file: str
 ) -> Surroundings:
-    """Return what stands around sentences; special pieces that the prefix begins with come before the source.
+    """Return the surroundings of sentences; special pieces that the prefix begins with become ids before the source.
 
     Raises:
         ModelError: a language or a special piece is missing.
@@ -352,10 +352,10 @@ def _surroundings(
 
 
 def _check_surroundings(family: Family, vocabulary: Vocabulary, ours: Surroundings, file: str) -> None:
-    """Check that tokenizer.json puts around a source what models of this type have.
+    """Check that tokenizer.json surrounds a source as models of this type expect.
 
     Raises:
-        ModelError: it puts something else, so that the model was trained on text that is not read here.
+        ModelError: it adds other pieces, so that the model was trained on text of another form.
     """
     theirs = vocabulary.surroundings
     if theirs is None or ours.prefix or "source" in family.source or "target" in family.source or vocabulary.codes:

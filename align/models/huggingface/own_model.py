@@ -1,8 +1,8 @@
-"""A model folder as transformers' own modules, for what runs nowhere else: its beam search.
+"""Load a model folder into transformers' own modules, which are used for beam search.
 
-transformers is imported here, and by `align.analysis` through `import_transformers`. It gets settings that were picked
-by name and weights that were read by `align.models.huggingface.files`: it opens no file of the folder, and looks for
-no code.
+transformers is imported here, and by `align.analysis` through `import_transformers`. It receives settings that were
+picked by name and weights that were read by `align.models.huggingface.files`: it opens no file of the folder, and looks
+for no code.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLASSES = {
     "t5": ("T5Config", "T5ForConditionalGeneration"),
     "umt5": ("UMT5Config", "UMT5ForConditionalGeneration"),
 }
-"""transformers' settings and module for each `model_type`."""
+"""transformers' classes of settings and model for each `model_type`."""
 
 VOCABULARIES = ("vocab_size", "decoder_vocab_size", "src_vocab_size", "tgt_vocab_size")
 SIZES = (
@@ -45,7 +45,7 @@ WORDS = ("activation_function", "feed_forward_proj")
 IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 
 COMPUTED = re.compile(r"(model\.)?(en|de)coder\.embed_positions\.\w+")
-"""What a file need not hold: positions that are computed."""
+"""Weights that may be missing from a file: positions that are computed."""
 
 INSTALL = "pip install 'transformers>=5'"
 
@@ -54,13 +54,13 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
     """Load a folder into transformers' own modules.
 
     Args:
-        folder: where the files are; one that a recorder has been made of, which has checked most of them.
+        folder: folder of a model that a recorder was loaded from, which has checked most of the files.
         learned: whether its positions are weights.
-        device: where to run it.
-        dtype: of its arithmetic: "bfloat16", or anything else for float32.
+        device: device to run on.
+        dtype: precision: "bfloat16", or anything else for float32.
 
     Returns:
-        The module; `config.max_position_embeddings` is the most pieces that it takes on either side.
+        The module; `config.max_position_embeddings` is the maximum number of pieces on either side.
 
     Raises:
         ModelError: settings and weights do not fit each other.
@@ -70,29 +70,29 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
     config = Config(read_json(folder.root / "config.json"), str(folder.root / "config.json"))
     settings_class, module_class = (getattr(hf, name) for name in CLASSES[config.kind])
     weights = read_model_weights(folder)
-    most = max(weight.shape[0] for weight in weights.values() if weight.dim() == 2)
-    settings = _settings(config, learned, most)
+    rows = max(weight.shape[0] for weight in weights.values() if weight.dim() == 2)
+    settings = _settings(config, learned, rows)
     if folder.adapter is not None and "vocab_size" in settings:  # which may have added pieces
         settings["vocab_size"] = max(len(weights[name]) for name in weights if name.endswith("shared.weight"))
     kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
     try:
         with silent(hf.logging):
-            model, found = module_class.from_pretrained(
+            model, info = module_class.from_pretrained(
                 None, config=settings_class(**settings), state_dict=weights, dtype=kind, output_loading_info=True
             )
-    except Exception as error:  # whatever an unusual setting makes transformers raise
+    except Exception as error:  # unusual settings make transformers raise any exception
         if isinstance(error, MemoryError):
             raise
         raise ModelError(f"transformers cannot build this model: {one_line(error)}", file=str(folder.root)) from None
-    missing = sorted(name for name in found["missing_keys"] if learned or not COMPUTED.fullmatch(name))
+    missing = sorted(name for name in info["missing_keys"] if learned or not COMPUTED.fullmatch(name))
     if missing:
         raise ModelError(f"it has no {missing[0]}, which translating needs", file=str(folder.checkpoint))
-    model.generation_config = hf.GenerationConfig()  # of which some classes have defaults of their own
+    model.generation_config = hf.GenerationConfig()  # some classes have other defaults
     return model.eval().requires_grad_(False).to(device)
 
 
 def import_transformers(purpose: str) -> Any:
-    """The library.
+    """Import and return transformers.
 
     Args:
         purpose: what needs it, for the message.
@@ -103,18 +103,18 @@ def import_transformers(purpose: str) -> Any:
     try:
         import transformers
     except ModuleNotFoundError as error:
-        what = f"{error.name} is not installed, which {purpose} needs: {INSTALL}"
-        raise ModuleNotFoundError(what, name=error.name) from None
+        message = f"{error.name} is not installed, which {purpose} needs: {INSTALL}"
+        raise ModuleNotFoundError(message, name=error.name) from None
     if int(transformers.__version__.partition(".")[0]) < 5:
-        what = f"transformers {transformers.__version__} is installed; {purpose} needs 5 or later: {INSTALL}"
-        raise ModuleNotFoundError(what, name="transformers")
+        message = f"transformers {transformers.__version__} is installed; {purpose} needs 5 or later: {INSTALL}"
+        raise ModuleNotFoundError(message, name="transformers")
     return transformers
 
 
-def _settings(config: Config, learned: bool, most: int) -> dict[str, Any]:
-    """What transformers is told of a model: numbers, switches and words that describe its arithmetic.
+def _settings(config: Config, learned: bool, rows: int) -> dict[str, Any]:
+    """Return the settings for transformers: numbers, switches and words that describe the model's arithmetic.
 
-    A vocabulary has at most so many pieces: transformers would make room for any number where a weight is missing.
+    A vocabulary of more than `rows` pieces is an error: transformers would allocate any number if a weight is missing.
     """
 
     def switch(name: str) -> bool:
@@ -124,7 +124,7 @@ def _settings(config: Config, learned: bool, most: int) -> dict[str, Any]:
         return config.word(name, "")
 
     readers: list[tuple[tuple[str, ...], Callable[[str], Any]]] = [
-        (VOCABULARIES, partial(config.size, most=most)),
+        (VOCABULARIES, partial(config.size, most=rows)),
         (SIZES, config.size),
         (SWITCHES, switch),
         (WORDS, word),
@@ -137,7 +137,7 @@ def _settings(config: Config, learned: bool, most: int) -> dict[str, Any]:
 
 @contextmanager
 def silent(logging: Any) -> Iterator[None]:
-    """Without transformers' bars and its tables of what it has loaded."""
+    """Suppress transformers' progress bars and its tables of loaded weights."""
     bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""T5 and its kin: layer norms without means or biases, attention without scale, positions as biases of attention.
+"""Build T5 models: layer norms without means or biases, attention without scale, positions as biases of attention.
 
 Raffel et al. (2020), section 2.1. All layers of a T5 or mT5 have the biases of the first one; each layer of a umT5 has
 its own (Chung et al. 2023).
@@ -22,14 +22,14 @@ from align.models.engine.weights import Weights
 from align.models.huggingface.config import Config
 
 MOST_LAYERS = 512
-"""Of either side."""
+"""Maximum number of layers per side."""
 
 FEED_FORWARD: dict[str, tuple[Activation, bool]] = {
     "relu": ("relu", False),
     "gated-gelu": ("gelu_tanh", True),
     "gated-silu": ("silu", True),
 }
-"""By `feed_forward_proj`: the activation, and whether another product of the same is multiplied with it."""
+"""Activation by `feed_forward_proj`, and whether the network is gated: multiplied by another product of its input."""
 
 UNUSED = (
     r"lm_head\.weight",
@@ -41,21 +41,21 @@ UNUSED = (
 
 
 class RelativePositions:
-    """What is added to the scores of each head, by how far a column is from a row.
+    """Bias of each head's scores by the distance of column and row.
 
-    Distances share a bias where they are large: half of the buckets are for single distances, the others grow.
+    Large distances share a bias: half of the buckets hold single distances, the others grow logarithmically.
 
     Args:
         table: a bias for each bucket and head `[buckets, H]`.
-        most: the distance from which on all are alike.
-        both_ways: whether columns after a row have buckets of their own.
+        most: distance from which on all distances share a bucket.
+        both_ways: whether columns after a row have separate buckets.
     """
 
     def __init__(self, table: Tensor, most: int, both_ways: bool) -> None:
         self._table, self._most, self._both_ways = table, most, both_ways
 
     def __call__(self, length: int) -> Tensor:
-        """Biases `[1, H, L, L]`."""
+        """Return biases `[1, H, L, L]`."""
         places = torch.arange(length, device=self._table.device)
         distances = places[:, None] - places  # of a column before its row
         count = len(self._table)
@@ -79,11 +79,11 @@ def build_t5(config: Config, weights: dict[str, Tensor], device: str = "cpu", dt
     Args:
         config: its settings.
         weights: by name; emptied.
-        device: where it is to run.
-        dtype: of its products.
+        device: device to run on.
+        dtype: precision of matrix products.
 
     Raises:
-        ModelError: a setting is missing, or is not one of a model that can be run here.
+        ModelError: a setting is missing or not supported.
         ValueError: settings and weights do not fit each other.
     """
     named = Weights(weights, UNUSED)
@@ -95,7 +95,7 @@ def build_t5(config: Config, weights: dict[str, Tensor], device: str = "cpu", dt
 
 
 class _Builder:
-    """Makes the parts of a Transformer out of named weights."""
+    """Builds the parts of a Transformer from named weights."""
 
     def __init__(self, config: Config, weights: Weights, device: str, dtype: Dtype) -> None:
         self._config, self._weights, self._device = config, weights, device
@@ -112,7 +112,7 @@ class _Builder:
         self._pieces = compact_table(table, dtype).to(device)
 
     def stack(self, side: str) -> Stack:
-        """The encoder or the decoder."""
+        """Return the encoder or the decoder."""
         layers = self._config.size("num_layers", most=MOST_LAYERS)
         if side == "decoder":
             layers = self._config.size("num_decoder_layers", layers, most=MOST_LAYERS)
@@ -125,15 +125,15 @@ class _Builder:
 
     def _bias(self, side: str, name: str) -> RelativePositions:
         buckets = self._config.size("relative_attention_num_buckets", 32, least=4)
-        most = self._config.size("relative_attention_max_distance", 128, least=buckets)
+        distance = self._config.size("relative_attention_max_distance", 128, least=buckets)
         table = self._take(f"{name}.0.SelfAttention.relative_attention_bias.weight", buckets, self._heads)
-        return RelativePositions(table, most, both_ways=side == "encoder")
+        return RelativePositions(table, distance, both_ways=side == "encoder")
 
     def _take(self, name: str, *shape: int) -> Tensor:
         return self._weights.take(name, *shape).to(self._device)
 
     def _matrix(self, name: str, *shape: int) -> Tensor:
-        """A weight that is copied as it is laid out for products."""
+        """Return a weight in float32 without copying it first: packing it for products copies it."""
         return self._weights.borrow(name, *shape).float().to(self._device)
 
     def _norm(self, name: str) -> RootNorm:
@@ -161,8 +161,8 @@ class _Builder:
     def _feed_forward(self, name: str, hidden: int) -> Linear:
         if not self._gated:
             return self._linear(self._matrix(f"{name}.wi.weight", hidden, self._width), activation=self._activation)
-        gate, other = (self._matrix(f"{name}.wi_{n}.weight", hidden, self._width) for n in range(2))
-        return GatedLinear(self._linear(gate, activation=self._activation), self._linear(other))
+        gate, linear = (self._matrix(f"{name}.wi_{n}.weight", hidden, self._width) for n in range(2))
+        return GatedLinear(self._linear(gate, activation=self._activation), self._linear(linear))
 
     def _cross(self, name: str) -> tuple[CrossAttention, Block]:
         attention = f"{name}.EncDecAttention"

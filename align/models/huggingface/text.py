@@ -1,4 +1,4 @@
-"""Turn a vocabulary into what prepares a model's text, and name the pieces of its languages."""
+"""Make a model's text processing from its vocabulary, and find the pieces of its languages."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ MOST_LISTED = 10
 
 @dataclass(frozen=True)
 class Text:
-    """How a model's text is prepared.
+    """The text processing of a model.
 
     Attributes:
         sides: preprocessing of the source and of the target.
-        ids: the id of any piece, such as a language's, on either side.
-        unk: the id of pieces that the model does not know.
-        codes: language codes that the model has a piece for, each with that piece.
-        rows: the largest id on either side, and one more.
-        special: pieces that are part of no word, by id, on either side.
+        ids: maps any piece of a side, such as a language's, to its id.
+        unk: id of unknown pieces.
+        codes: the model's language codes, each with its piece.
+        rows: the largest id of each side plus one.
+        special: pieces that belong to no word, by id, for each side.
         known: pieces of the target's words, with their ids.
-        join: makes tokens of these pieces.
+        join: joins pieces into tokens.
     """
 
     sides: tuple[Preprocessor, Preprocessor]
@@ -49,12 +49,12 @@ class Text:
 
 
 def prepare_text(vocabulary: Vocabulary, languages: tuple[str, str], options: ModelOptions) -> Text:
-    """Make the preprocessing of both sides.
+    """Return the text processing of both sides.
 
     Args:
         vocabulary: the model's pieces.
-        languages: of the source and of the target.
-        options: case and tokeniser, if the user gives them.
+        languages: source and target language.
+        options: the user's case and tokeniser, if any.
     """
     words = [_pieces_of_words(side, vocabulary.special) for side in vocabulary.sides]
     sides = [
@@ -103,14 +103,14 @@ def language_piece(text: Text, code: str | None, argument: str, file: str, named
     """Return the piece that stands for a language.
 
     Args:
-        text: of the model.
-        code: of the language, with or without `__` around it.
-        argument: the option that gives it.
+        text: the model's text processing.
+        code: code of the language, with or without `__` around it.
+        argument: option that names the language.
         file: the model's, for messages.
-        named_by: the file that the code comes from, where no option gave it.
+        named_by: file that the code comes from, if no option named it.
 
     Raises:
-        ModelError: no language is given, or the model has no piece for it.
+        ModelError: the language is missing, or the model has no piece for it.
     """
     if piece := text.codes.get(code or "") or text.codes.get((code or "").strip("_")):
         return piece

@@ -1,4 +1,4 @@
-"""A tokenizer.json, read and run by the library tokenizers, which a damaged one can make raise nearly anything."""
+"""Read a tokenizer.json with the library tokenizers, which may raise nearly anything for a damaged file."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from align.models.detokenize import JOINS, Join
 from align.models.huggingface.config import lacks, read_json
 
 MOST_GROWTH = 4096
-"""How many times as long a text may become, before it is cut into pieces or after: a dozen replaced letters, each by
-two."""
+"""Maximum factor by which a text may grow before it is cut into pieces or after: a dozen replaced letters, each by
+two.
+"""
 
 DOUBLING = frozenset({"suffix", "cleanup", "trim_offsets"})
-"""Settings of steps that may make a text twice as long though they hold no string to put in; a type may be missing."""
+"""Settings of steps that may double a text although they insert no string; their type may be missing."""
 
 
 @dataclass(frozen=True)
 class JsonTokenizer:
-    """What a tokenizer.json defines.
+    """The content of a tokenizer.json.
 
     Attributes:
-        tokenizer: of the library tokenizers.
+        tokenizer: an object of the library tokenizers.
         ids: the id of every piece.
-        special: pieces that are part of no word.
-        pieces: cuts a text into pieces; one over which the library fails becomes `<unk>`.
-        join: makes a text of pieces.
-        surroundings: ids that it puts before and after a text; None where it puts none.
+        special: pieces that belong to no word.
+        pieces: cuts a text into pieces; a text on which the library fails becomes `<unk>`.
+        join: joins pieces into text.
+        surroundings: ids that the tokenizer adds before and after a text; None if it adds none.
     """
 
     tokenizer: Any
@@ -98,7 +99,7 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
 
 
 def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[int]] | None:
-    """Return the ids that a tokenizer puts before and after a text; None where it puts none, or changes the text."""
+    """Return the ids that a tokenizer adds before and after a text; None if it adds none, or changes the text."""
     inner, whole = (tokenizer.encode(text, add_special_tokens=added).ids for added in (False, True))
     more = len(whole) - len(inner)
     starts = (start for start in range(more + 1) if whole[start : start + len(inner)] == inner)
@@ -107,7 +108,7 @@ def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[in
 
 
 def _growth(parts: list[Any]) -> int:
-    """Return an upper bound of how many times as long the steps of a normalizer or a decoder make a text."""
+    """Return an upper bound of the factor by which the steps of a normalizer or a decoder lengthen a text."""
     growth = 1
     while parts and growth <= MOST_GROWTH:
         part = parts.pop()

@@ -1,4 +1,4 @@
-"""Translations of a Hugging Face model, by transformers' beam search."""
+"""Translate with a Hugging Face model, by transformers' beam search."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from align.models.recorder import ModelRecorder
 class HuggingFaceTranslator:
     """Translates with a recorder's own model and vocabulary; see `Translator`.
 
-    It searches as fairseq does, whatever generation_config.json says: until there are as many translations as the beam
-    is wide, none of them without a piece, each with an end. Padding is never generated.
+    It searches as fairseq does and ignores generation_config.json: until there are as many translations as the beam is
+    wide, each with at least one piece and an end. Padding is never generated.
 
     Args:
         text: text processing of the model.
-        recorder: whose model it is.
+        recorder: the model.
         search: how to search.
-        batch_tokens: source pieces in a batch, each counted as often as the beam is wide.
+        batch_tokens: source pieces per batch, each counted as often as the beam is wide.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class HuggingFaceTranslator:
         self._detokenize = Detokenizer(text.sides[1].rules, text.join)
 
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
-        """Translations of sentences that are given as pieces.
+        """Return the translations of sentences given as pieces.
 
         A batch holds sentences of one length, so that no translation depends on its neighbours.
         """
@@ -54,11 +54,11 @@ class HuggingFaceTranslator:
         tokens = torch.tensor(sources, device=self._recorder.device)  # [B, S]
         settings = self._settings(tokens.shape[1])
         with self._recorder.turn:
-            found = self._model.generate(tokens, attention_mask=torch.ones_like(tokens), generation_config=settings)
-        return [self._words(ids) for ids in found[:, len(self._recorder.start) :].tolist()]
+            outputs = self._model.generate(tokens, attention_mask=torch.ones_like(tokens), generation_config=settings)
+        return [self._words(ids) for ids in outputs[:, len(self._recorder.start) :].tolist()]
 
     def _settings(self, length: int) -> Any:
-        """How to generate, in transformers' words, for sources of so many pieces."""
+        """Return transformers' generation settings for sources of `length` pieces."""
         config, start = self._model.config, self._recorder.start
         # transformers 5.23 makes a T5's cache for as many layers as its encoder has
         cache = getattr(config, "num_layers", 0) == getattr(config, "num_decoder_layers", 0)
@@ -85,7 +85,7 @@ class HuggingFaceTranslator:
         )
 
     def _words(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """The words of what was generated, up to its end; special pieces are none."""
+        """Return the words of generated ids up to the end symbol, without special pieces."""
         end = self._model.config.eos_token_id
-        kept = ids[: ids.index(end)] if end in ids else ids
-        return self._detokenize([self._pieces[n] for n in kept if n in self._pieces])
+        words = ids[: ids.index(end)] if end in ids else ids
+        return self._detokenize([self._pieces[n] for n in words if n in self._pieces])

@@ -1,4 +1,4 @@
-"""Read the pieces of a model folder and their ids, from whichever tokenizer files it has.
+"""Read the pieces of a model folder and their ids from any of the supported tokenizer files.
 
 Each reader takes time and memory linear in the vocabulary: published ones have up to 256,000 pieces.
 """
@@ -23,18 +23,18 @@ FOLLOWED_BY_LANGUAGES = {"m2m_100": "nllb", "mbart": "mbart", "mbart-50": "mbart
 """Kinds of model whose sentencepiece ids are shifted by one, as in fairseq, and followed by these languages."""
 
 WITH_SENTENCEPIECE = frozenset({*FOLLOWED_BY_LANGUAGES, "t5", "mt5", "umt5", "pegasus"})
-"""Kinds of model whose sentencepiece model is enough to number their pieces."""
+"""Kinds of model whose sentencepiece model is sufficient to number their pieces."""
 
 PEGASUS_OFFSET = 103
-"""What Pegasus adds to the ids of its sentencepiece model, for `<pad>` and `</s>`, and masks of pre-training."""
+"""Number that Pegasus adds to the ids of its sentencepiece model, for `<pad>`, `</s>` and masks of pre-training."""
 
 SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>", "<mask>"})
 
 CODE_LENGTH = 30
-"""The most characters of a language code."""
+"""Maximum characters of a language code."""
 
 MOST_ADDED = 10_000
-"""Tokens that may be added to a vocabulary and are text: each word is searched for all of them."""
+"""Maximum number of ordinary tokens added to a vocabulary: each word is searched for all of them."""
 
 BYTES = 256
 BYTE_SPECIAL = ("<pad>", "</s>", "<unk>")
@@ -53,13 +53,13 @@ CLASSES: Mapping[str, frozenset[str]] = {
     "t5": frozenset({"T5", "ByT5", "Roberta"}),
     "umt5": frozenset({"T5"}),
 }
-"""transformers' tokenizer classes whose text this module reads, without `Tokenizer` and `TokenizerFast`."""
+"""transformers' tokenizer classes that this module supports, without `Tokenizer` and `TokenizerFast`."""
 
 WITHOUT_LANGUAGES = frozenset({"bart", "pegasus", "t5", "mt5", "umt5"})
-"""Kinds of model whose sources tokenizer.json surrounds with nothing but marks of its own."""
+"""Kinds of model for which tokenizer.json adds only its own marks around a source, not a language."""
 
 GENERIC_CLASSES = frozenset({"", "PreTrained", "TokenizersBackend", "SentencePieceBackend", "PythonBackend"})
-"""Class names that say nothing of the model."""
+"""Class names that do not identify the model."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,14 @@ class Vocabulary:
     """The pieces of a model.
 
     Attributes:
-        sides: of the source and of the target.
-        special: pieces that are part of no word.
-        codes: the piece of each language code that the model has.
-        join: makes tokens of the target's pieces.
-        surroundings: ids before and after a source's pieces, as tokenizer.json adds them; None where it says nothing.
+        sides: source and target.
+        special: pieces that belong to no word.
+        codes: the piece of each of the model's language codes.
+        join: joins the target's pieces into tokens.
+        surroundings: ids before and after a source's pieces, as tokenizer.json adds them; None if it adds none.
         case: "keep" or "lower".
         tokenizer: a key of `align.models.preprocess.TOKENIZERS`.
-        subwords: what its pieces are called: a key of `align.models.preprocess.SUBWORDS`, or "byte".
+        subwords: kind of its pieces: a key of `align.models.preprocess.SUBWORDS`, or "byte".
         normalized: whether punctuation is normalised by Moses' rules before it is tokenised.
     """
 
@@ -112,7 +112,7 @@ def read_vocabulary(root: Path, kind: str) -> Vocabulary:
         kind: of the model, a key of `align.models.huggingface.families.FAMILIES`.
 
     Raises:
-        ModelError: a file is missing or damaged, or the text of this tokenizer is processed in a way not known here.
+        ModelError: a file is missing or damaged, or the tokenizer is not supported.
     """
     name = tokenizer_class(root)
     vocabulary = _reader(root, kind, name)(root, kind)
@@ -127,14 +127,14 @@ def read_vocabulary(root: Path, kind: str) -> Vocabulary:
 
 
 def tokenizer_class(root: Path) -> str:
-    """Return the tokenizer's class, without `Tokenizer` or `TokenizerFast`; empty where the files name none."""
+    """Return the tokenizer's class, without `Tokenizer` or `TokenizerFast`; empty if the files name none."""
     config = Config(read_json(root / "config.json"), str(root / "config.json")) if has_config(root) else None
     named = tokenizer_config(root).word("tokenizer_class", "") or (config.word("tokenizer_class", "") if config else "")
     return re.sub(r"Tokenizer(Fast)?$", "", named)
 
 
 def has_config(root: Path) -> bool:
-    """Tell whether a folder has a config.json, which one with an adapter alone need not have."""
+    """Tell whether a folder has a config.json, which is optional for an adapter."""
     return (root / "config.json").is_file()
 
 
@@ -145,10 +145,10 @@ def has_vocabulary(root: Path) -> bool:
 
 
 def _reader(root: Path, kind: str, name: str) -> Callable[[Path, str], Vocabulary]:
-    """Pick the reader of a folder's files.
+    """Return the function that reads a folder's files.
 
     Raises:
-        ModelError: there are none that can be read.
+        ModelError: there are no supported files.
     """
 
     def has(file: str) -> bool:
@@ -182,21 +182,21 @@ class AddedTokens:
     """Tokens that a tokenizer's files define in addition to its vocabulary, with ids that replace computed ones.
 
     Attributes:
-        ids: of all.
-        special: those that are part of no word, languages among them.
+        ids: the id of each token.
+        special: tokens that belong to no word, including languages.
     """
 
     ids: Mapping[str, int] = field(default_factory=dict)
     special: frozenset[str] = frozenset()
 
     def over(self, ids: Mapping[str, int]) -> dict[str, int]:
-        """Return a vocabulary with these ids; a computed piece whose id is now another token's is dropped."""
+        """Return a vocabulary with these ids added, without computed pieces whose ids now belong to other tokens."""
         taken = set(self.ids.values())
         return {**{piece: n for piece, n in ids.items() if n not in taken or self.ids.get(piece) == n}, **self.ids}
 
     @property
     def ordinary(self) -> list[str]:
-        """Tokens that are text."""
+        """The tokens that are text."""
         return [token for token in self.ids if token and token not in self.special]
 
 
@@ -229,7 +229,7 @@ def read_added_tokens(root: Path) -> AddedTokens:
 
 
 def _listed_special(root: Path) -> set[str]:
-    """Return what the tokenizer's settings list as special: languages, as NLLB's do, and the usual ones."""
+    """Return the tokens that the tokenizer's settings list as special: the usual ones, and languages, as in NLLB."""
     listed: set[str] = set()
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         content = read_json(root / name) if (root / name).is_file() else {}
@@ -251,10 +251,10 @@ def _looks_special(token: str) -> bool:
 
 
 def _checked(content: Mapping[str, object], path: Path) -> dict[str, int]:
-    """Check that something is pieces and their ids.
+    """Check that an object maps pieces to ids, and return it.
 
     Raises:
-        ModelError: it is not.
+        ModelError: it does not.
     """
     ids: dict[str, int] = {}
     for piece, n in content.items():
@@ -265,10 +265,10 @@ def _checked(content: Mapping[str, object], path: Path) -> dict[str, int]:
 
 
 def _codes(pieces: Iterable[str], pattern: str) -> dict[str, str]:
-    """Return the language codes that pieces stand for.
+    """Return the piece of each language code among `pieces`.
 
     Args:
-        pieces: to look at.
+        pieces: the pieces to search.
         pattern: of a language piece, with the code as its group.
     """
     match = re.compile(pattern).fullmatch
@@ -279,11 +279,11 @@ def _codes(pieces: Iterable[str], pattern: str) -> dict[str, str]:
 MARIAN_TAG = r">>(.+)<<"
 T5_TAG = r"<2(\w[\w-]*)>"
 LANGUAGE_TOKEN = r"(?:__)?([^<_].*?)(?:__)?"
-"""What languages are called among special tokens: `deu_Latn`, `de_DE`, or `__de__` for `de`."""
+"""Pattern of languages among special tokens: `deu_Latn`, `de_DE`, or `__de__` for `de`."""
 
 
 def language_codes(kind: str, ids: Iterable[str], special: Iterable[str]) -> dict[str, str]:
-    """Return the piece of each language code of a model, by the form that its kind gives them."""
+    """Return the piece of each language code of a model, by the form of language pieces in models of its kind."""
     if kind == "marian":
         return _codes(ids, MARIAN_TAG)
     if kind in ("t5", "mt5", "umt5"):
@@ -296,13 +296,13 @@ def language_codes(kind: str, ids: Iterable[str], special: Iterable[str]) -> dic
 def _vocabulary(
     root: Path, kind: str, sides: tuple[Side, Side], known: Iterable[str] = (), **more: object
 ) -> Vocabulary:
-    """Make a vocabulary of pieces as a file or a rule numbers them, and of the tokens that were added.
+    """Return a vocabulary of the pieces that a file or a rule numbers, and of added tokens.
 
     Args:
         root: the folder.
         kind: of the model.
-        sides: pieces and ids, before anything was added.
-        known: special pieces of the kind, beside SPECIAL and added ones.
+        sides: pieces and ids without added tokens.
+        known: special pieces of the kind, in addition to SPECIAL and added ones.
         more: attributes of the vocabulary.
     """
     added = read_added_tokens(root)
@@ -318,7 +318,7 @@ def _vocabulary(
 
 
 def _splitting_at(tokens: Sequence[str], segment: Segment) -> Segment:
-    """Return what cuts a word as `segment` does, but for added tokens, each of which is a piece wherever it stands."""
+    """Return a segmenter like `segment` that also makes each added token one piece, at any place in a word."""
     if not tokens:
         return segment
     split = re.compile("({})".format("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))))).split
@@ -336,7 +336,7 @@ def _read_ids(path: Path) -> dict[str, int]:
     """Read a vocab.json.
 
     Raises:
-        ModelError: it is missing, damaged, or something else.
+        ModelError: it is missing or damaged, or does not hold pieces with ids.
     """
     return _checked(read_json(path), path)
 
@@ -364,7 +364,7 @@ def _read_m2m100(root: Path, kind: str) -> Vocabulary:
 
 
 def _read_sentencepiece(root: Path, kind: str) -> Vocabulary:
-    """Read a sentencepiece model that numbers its pieces itself, but for special pieces and languages."""
+    """Read a sentencepiece model that numbers its pieces itself, except for special pieces and languages."""
     path = next(root / name for name in SENTENCEPIECE_FILES if (root / name).is_file())
     pieces = sentencepiece_pieces(path)
     languages: list[str] = []
@@ -401,7 +401,7 @@ def _read_fsmt(root: Path, kind: str) -> Vocabulary:
 
 
 def _read_bytes(root: Path, kind: str) -> Vocabulary:
-    """Make the vocabulary of ByT5, whose pieces are the bytes of UTF-8; it has no file of them."""
+    """Return the vocabulary of ByT5, whose pieces are the bytes of UTF-8; it has no file."""
     names = [chr(byte) for byte in range(BYTES)]
 
     def segment(word: str, first: bool) -> list[str]:
