@@ -1,6 +1,6 @@
-"""From a model's shape and its weights to a Transformer.
+"""Build a Transformer from a model's shape and its weights.
 
-The names of weights are those of fairseq, and of the many models that have come from it.
+The names of weights are those of fairseq, and of the many models derived from it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from align.models.engine.linear import Activation, Linear, Projection, make_line
 from align.models.engine.weights import Weights
 
 KEPT = "kept_heads"
-"""A weight beside an attention's projections that says which heads they are of, where some were pruned."""
+"""Name of a weight that lists the remaining heads of an attention, if some were pruned."""
 
 Positions = Literal["learned", "sinusoids", "beyond", "none"]
-"""Where the vectors of positions come from; see `align.models.engine.layers.Sinusoids`."""
+"""Kinds of position embeddings; see `align.models.engine.layers.Sinusoids`."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Side:
     """The shape of an encoder or a decoder.
 
     Attributes:
-        layers: their number.
-        heads: of each.
+        layers: number of layers.
+        heads: number of heads in each layer.
         width: D.
         before: whether layer norms come before attention and feed-forward networks (pre-norm) or after the sum.
-        last_norm: whether the encoder's output has a layer norm of its own.
-        positions: the kind of vectors that say where a piece is.
+        last_norm: whether the encoder's output has a separate layer norm.
+        positions: the kind of position embeddings.
         first: the row, or the number, of the first position.
     """
 
@@ -56,8 +56,6 @@ class Architecture:
     """The shape of a model.
 
     Attributes:
-        encoder: of the one side.
-        decoder: of the other.
         activation: of the feed-forward networks.
         scaled: whether the vectors of pieces are multiplied by the root of D.
     """
@@ -71,16 +69,16 @@ class Architecture:
 def build_transformer(
     architecture: Architecture, weights: Weights, device: str = "cpu", dtype: Dtype = "float32"
 ) -> Transformer:
-    """The Transformer of that shape.
+    """Return the Transformer of a shape.
 
     Args:
         architecture: the shape.
-        weights: all of which are to be parts of it.
-        device: where it is to run.
-        dtype: of its products; see `align.models.engine.linear`.
+        weights: the weights, all of which must belong to it.
+        device: device to run on.
+        dtype: precision of matrix products; see `align.models.engine.linear`.
 
     Raises:
-        ValueError: a weight is missing, of another shape, or left over.
+        ValueError: a weight is missing, has another shape, or is left over.
     """
     builder = _Builder(architecture, weights, device, dtype)
     transformer = Transformer(builder.stack("encoder"), builder.stack("decoder"))
@@ -90,7 +88,7 @@ def build_transformer(
 
 
 class _Builder:
-    """Makes the parts of a Transformer out of named weights."""
+    """Builds the parts of a Transformer from named weights."""
 
     def __init__(self, architecture: Architecture, weights: Weights, device: str, dtype: Dtype) -> None:
         self._architecture, self.weights, self._device = architecture, weights, device
@@ -103,7 +101,7 @@ class _Builder:
                 raise ValueError(f"its {name} is {side.width} wide, which cannot be split among {side.heads} heads")
 
     def stack(self, side: str) -> Stack:
-        """The encoder or the decoder."""
+        """Return the encoder or the decoder."""
         shape = self._sides[side]
         layers = [self._layer(side, f"{side}.layers.{n}") for n in range(shape.layers)]
         norm = self._norm(f"{side}.layer_norm", shape.width) if shape.last_norm else None
@@ -131,7 +129,7 @@ class _Builder:
         return Embedding(pieces, self._positions(side, width), first, norm, last, scale)
 
     def _table(self, side: str, rows: int, size: int) -> Tensor:
-        """The table of pieces, as `compact_table` keeps it; one for both sides where their weights are tied."""
+        """Return the embedding in the format of `compact_table`; one table for both sides if their weights are tied."""
         weight = self.weights.borrow(f"{side}.embed_tokens.weight", rows, size)
         if self._tied and self._table_of_both is not None:
             return self._table_of_both
@@ -155,8 +153,8 @@ class _Builder:
     def _layer(self, side: str, name: str) -> Layer:
         optional, width = self.weights.optional, self._sides[side].width
         hidden = self.weights.shape(f"{name}.fc1.weight")[0]
-        kept = self._kept(side, f"{name}.self_attn")
-        weight, bias = self._projection(f"{name}.self_attn.out_proj", width, self._inner(side, kept))
+        remaining = self._kept(side, f"{name}.self_attn")
+        weight, bias = self._projection(f"{name}.self_attn.out_proj", width, self._inner(side, remaining))
         if (gains := optional(f"{name}.c_attn", self._sides[side].heads)) is not None:  # fairseq's scale_heads
             each = gains.repeat_interleave(width // len(gains))
             weight, bias = weight * each[:, None], bias * each
@@ -177,22 +175,22 @@ class _Builder:
         feed_forward = self._make(
             *self._projection(f"{name}.fc1", hidden, width), activation=self._architecture.activation
         )
-        self_attention = self._self_attention(side, f"{name}.self_attn", kept)
+        self_attention = self._self_attention(side, f"{name}.self_attn", remaining)
         parts = self_attention, attention_block, feed_forward, feed_forward_block
         if side == "encoder":
-            return Layer(*parts, kept=kept)
+            return Layer(*parts, kept=remaining)
         cross_kept = self._kept(side, f"{name}.encoder_attn")
-        return Layer(*parts, *self._cross(name, cross_kept), kept, cross_kept)
+        return Layer(*parts, *self._cross(name, cross_kept), remaining, cross_kept)
 
     def _kept(self, side: str, name: str) -> Kept | None:
-        """The heads that are left, where `align.analysis.pruned_model` has removed others."""
+        """Return the remaining heads, if `align.analysis.pruned_model` has removed others."""
         numbers = self.weights.chosen(f"{name}.{KEPT}", self._sides[side].heads)
         return None if numbers is None else Kept(numbers, self._sides[side].heads)
 
-    def _inner(self, side: str, kept: Kept | None) -> int:
-        """The width of all heads that there are."""
+    def _inner(self, side: str, remaining: Kept | None) -> int:
+        """Return the total width of the remaining heads."""
         shape = self._sides[side]
-        return shape.width // shape.heads * (len(kept.numbers) if kept else shape.heads)
+        return shape.width // shape.heads * (len(remaining.numbers) if remaining else shape.heads)
 
     def _optional_norm(self, name: str, size: int) -> Norm | None:
         return self._norm(name, size) if f"{name}.weight" in self.weights else None
@@ -205,24 +203,28 @@ class _Builder:
         return self._linear(self._to(weight), self._to(bias), activation)
 
     def _query(self, side: str, name: str, inner: int) -> tuple[Tensor, Tensor]:
-        """The projection of queries, scaled by 1/sqrt(d)."""
+        """Return the projection of queries, scaled by 1/sqrt(d)."""
         width, heads = self._sides[side].width, self._sides[side].heads
         weight, bias = self._projection(f"{name}.q_proj", inner, width)
         scale = (width // heads) ** -0.5
         return weight * scale, bias * scale
 
-    def _self_attention(self, side: str, name: str, kept: Kept | None) -> SelfAttention:
-        shape, inner = self._sides[side], self._inner(side, kept)
+    def _self_attention(self, side: str, name: str, remaining: Kept | None) -> SelfAttention:
+        shape, inner = self._sides[side], self._inner(side, remaining)
         parts = [self._query(side, name, inner)]
         parts += [self._projection(f"{name}.{part}_proj", inner, shape.width) for part in "kv"]
         weights, biases = zip(*parts, strict=True)
-        heads = len(kept.numbers) if kept else shape.heads
+        heads = len(remaining.numbers) if remaining else shape.heads
         return SelfAttention(self._make(torch.cat(weights), torch.cat(biases)), heads, causal=side == "decoder")
 
-    def _cross(self, name: str, kept: Kept | None) -> tuple[CrossAttention, Block]:
-        """A decoder layer's attention to the encoder's output."""
-        width, source, inner = self._sides["decoder"].width, self._sides["encoder"].width, self._inner("decoder", kept)
-        heads = len(kept.numbers) if kept else self._sides["decoder"].heads
+    def _cross(self, name: str, remaining: Kept | None) -> tuple[CrossAttention, Block]:
+        """Return a decoder layer's attention to the encoder's output."""
+        width, source, inner = (
+            self._sides["decoder"].width,
+            self._sides["encoder"].width,
+            self._inner("decoder", remaining),
+        )
+        heads = len(remaining.numbers) if remaining else self._sides["decoder"].heads
         attention = f"{name}.encoder_attn"
         query = self._make(*self._query("decoder", attention, inner))
         parts = [self._projection(f"{attention}.{part}_proj", inner, source) for part in "kv"]

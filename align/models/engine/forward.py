@@ -1,4 +1,4 @@
-"""One forced pass through an encoder and the decoder layers that are needed, made of `layers`."""
+"""Run one forced pass through an encoder and the decoder layers that are needed, made of `layers`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 class Padded(NamedTuple):
-    """Ids of a batch, and where there is one `[B, L]`: pads are at the end of each row."""
+    """Ids of a batch `[B, L]`, and a mask that is true for pieces; pads are at the end of each row."""
 
     ids: Tensor
     kept: Tensor
@@ -33,8 +33,8 @@ class Layer:
     """A layer of the encoder, or with `cross` one of the decoder.
 
     Attributes:
-        kept: what is left of the heads of its self-attention, where some were pruned.
-        cross_kept: likewise of `cross`.
+        kept: remaining heads of its self-attention, if some were pruned.
+        cross_kept: remaining heads of `cross`, if some were pruned.
     """
 
     attention: SelfAttention
@@ -48,16 +48,16 @@ class Layer:
 
     @property
     def heads(self) -> int:
-        """Attention heads, pruned ones among them."""
+        """The number of attention heads, including pruned ones."""
         return self.kept.of if self.kept else self.attention.heads
 
     def attend(self, x: Tensor, layout: Layout) -> Tensor:
-        """Through the layer's self-attention `[N, D]`."""
+        """Return the output of the layer's self-attention `[N, D]`."""
         block = self.attention_block
         return block.leave(self.attention(block.enter(x), layout), x)
 
     def feed(self, x: Tensor) -> Tensor:
-        """Through its feed-forward network `[N, D]`."""
+        """Return the output of the layer's feed-forward network `[N, D]`."""
         block = self.feed_forward_block
         return block.leave(self.feed_forward(block.enter(x)), x)
 
@@ -71,7 +71,7 @@ class Layer:
         return out_proj, head_products(out_proj)
 
     def record(self, number: int, weights: Tensor, values: Tensor) -> types.CrossAttention:
-        """What `cross` attends to, with zeros for pruned heads; see `CrossAttention.weights`."""
+        """Return the attention of `cross`, with zeros for pruned heads; see `CrossAttention.weights`."""
         if self.cross_kept:
             weights, values = self.cross_kept.spread(weights, 1), self.cross_kept.spread(values, 1)
         return types.CrossAttention(number, weights, values, *self.shown)
@@ -79,7 +79,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Stack:
-    """An encoder, or a decoder without what predicts pieces."""
+    """An encoder, or a decoder without its output layer."""
 
     embedding: Embedding
     layers: Sequence[Layer]
@@ -88,11 +88,11 @@ class Stack:
 
 @dataclass(frozen=True)
 class Transformer:
-    """A model that is only run, by any number of threads at once.
+    """A model for inference, safe to use from any number of threads at once.
 
     Attributes:
         encoder: with the layer norm of its output, if it has one.
-        decoder: without, and without what predicts pieces.
+        decoder: without the layer norm of its output, and without its output layer.
     """
 
     encoder: Stack
@@ -100,17 +100,17 @@ class Transformer:
 
     @property
     def heads(self) -> int:
-        """Attention heads of the decoder's layers."""
+        """The number of attention heads in each of the decoder's layers."""
         return self.decoder.layers[0].heads
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """The device of its weights."""
         return self.encoder.embedding.pieces.device
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, layout: Layout) -> Tensor:
-        """The encoder's output `[N, D]` for source ids `[N]`."""
+        """Return the encoder's output `[N, D]` for source ids `[N]`."""
         x = self.encoder.embedding(ids, layout)
         for layer in self.encoder.layers:
             x = layer.feed(layer.attend(x, layout))
@@ -118,11 +118,11 @@ class Transformer:
 
     @torch.inference_mode()
     def record(self, source: Padded, steps: Padded, layers: Sequence[int]) -> Iterator[types.CrossAttention]:
-        """Cross-attention of some decoder layers, in one pass that ends with the last of them.
+        """Return the cross-attention of some decoder layers, from one pass that ends with the last of them.
 
         Args:
-            source: what the encoder reads `[B, S]`, on the model's device.
-            steps: what the decoder reads `[B, T]`, likewise.
+            source: the encoder's input `[B, S]`, on the model's device.
+            steps: the decoder's input `[B, T]`, on the model's device.
             layers: from 1, lowest first.
         """
         columns, rows = Layout.of(source.kept), Layout.of(steps.kept)

@@ -1,4 +1,4 @@
-"""Layers from which heads were pruned: those that are left keep their numbers, the others attend to nothing."""
+"""Represent layers with pruned heads: the others keep their numbers, and pruned ones attend to nothing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Kept:
-    """The heads that are left of a layer's H.
+    """The remaining heads of a layer's H.
 
     Attributes:
-        numbers: which, from 0, in order; at least one.
+        numbers: numbers of the heads, from 0, in order; at least one.
         of: H.
     """
 
@@ -20,7 +20,7 @@ class Kept:
     of: int
 
     def spread(self, x: Tensor, axis: int) -> Tensor:
-        """A tensor of the heads that are left along an axis, with zeros for the others."""
+        """Return a tensor with zeros inserted for pruned heads along an axis."""
         shape = [*x.shape[:axis], self.of, *x.shape[axis + 1 :]]
         full = x.new_zeros(shape)
         full.movedim(axis, 0)[list(self.numbers)] = x.movedim(axis, 0)

@@ -1,4 +1,4 @@
-"""The parts of an encoder-decoder Transformer, which work on the pieces of a batch in a row, without pads.
+"""Compute the parts of an encoder-decoder Transformer on the pieces of a batch in a row, without pads.
 
 Letters: B batch, N rows (the pieces in all, and a few more: see `Layout`), S source pieces and T decoder steps of the
 longest pair, H heads, D model size, d = D/H.
@@ -21,24 +21,24 @@ from align.models.engine.linear import Linear, Projection
 
 
 def round_up(rows: int) -> int:
-    """The next round number: a multiple of 32, of which each power of two has at most 16."""
+    """Return the next round number: a multiple of 32, at most 16 between two powers of two."""
     step = max(32, 1 << max(0, rows.bit_length() - 5))
     return -(-rows // step) * step
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the pieces of a padded batch are.
+    """The places of pieces in a padded batch.
 
-    After the last piece the batch's first place is repeated until N is a round number: a product is prepared anew for
-    each number of rows that has not been met, which takes as long as multiplying some hundred rows, and is kept.
+    After the last piece the batch's first place is repeated until N is a round number: torch prepares a product for
+    each new number of rows, which takes as long as multiplying some hundred rows, and caches it.
 
     Attributes:
-        size: (B, L), L being the longest row.
-        positions: of each piece in its row, from 0 `[N]`.
-        places: of the pieces in the flattened batch `[N]`; None where these are the same.
-        pieces: the piece at each place, `[B L]`; pads repeat the piece before them. None as before.
-        mask: what to add to scores of columns `[B, 1, 1, L]`, negative infinity for pads; None where nothing is padded.
+        size: (B, L) with the length L of the longest row.
+        positions: position of each piece in its row, from 0 `[N]`.
+        places: places of the pieces in the flattened batch `[N]`; None if they are the same.
+        pieces: number of the piece at each place, `[B L]`; pads repeat the previous piece. None if `places` is None.
+        mask: added to the scores of columns `[B, 1, 1, L]`, negative infinity for pads; None if nothing is padded.
     """
 
     size: tuple[int, int]
@@ -49,7 +49,7 @@ class Layout:
 
     @classmethod
     def of(cls, kept: Tensor) -> Layout:
-        """The layout of a batch `[B, L]` that is true where there is a piece; each row begins with one."""
+        """Return the layout of a batch from a mask `[B, L]` that is true for pieces; each row begins with one."""
         batch, length = kept.shape
         places = kept.flatten().nonzero()[:, 0]
         count = len(places)
@@ -63,12 +63,12 @@ class Layout:
         return cls((batch, length), places % length, places, pieces, mask[:, None, None] if padded else None)
 
     def pad(self, flat: Tensor) -> Tensor:
-        """`[N, C]` to `[B, L, C]`; pads have the numbers of the piece before them."""
+        """Return `[B, L, C]` for `[N, C]`; pads repeat the numbers of the previous piece."""
         padded = flat if self.pieces is None else flat.index_select(0, self.pieces)
         return padded.view(*self.size, -1)
 
     def flatten(self, padded: Tensor) -> Tensor:
-        """`[B, L, C]` to `[N, C]`."""
+        """Return `[N, C]` for `[B, L, C]`."""
         flat = padded.reshape(-1, padded.shape[-1])
         return flat if self.places is None else flat.index_select(0, self.places)
 
@@ -81,7 +81,7 @@ class Norm:
     bias: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`[N, D]` to `[N, D]`."""
+        """Return the normalised `[N, D]`."""
         return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
 
 
@@ -92,21 +92,21 @@ class RootNorm:
     weight: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`[N, D]` to `[N, D]`."""
+        """Return the normalised `[N, D]`."""
         return functional.rms_norm(x, self.weight.shape, self.weight, 1e-6)
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """Pieces and their positions to vectors.
+    """Embedding of pieces and their positions.
 
     Attributes:
         pieces: a vector for each id `[V, E]`, in any number format; see `compact_table`.
-        positions: gives a table of vectors for at least so many positions, from 0 `[P, D]`; None for a model without.
-        projections: what the vectors of pieces go through, before their positions are added.
-        norm: of the sum, if any.
-        last: a projection after that, if any.
-        scale: what the vectors of pieces are multiplied by.
+        positions: returns vectors of at least a number of positions, from 0 `[P, D]`; None for a model without.
+        projections: applied to the vectors of pieces before their positions are added.
+        norm: applied to the sum, if any.
+        last: projection after the norm, if any.
+        scale: factor of the vectors of pieces.
     """
 
     pieces: Tensor
@@ -122,7 +122,7 @@ class Embedding:
         return vectors if self.scale == 1.0 else vectors.mul_(self.scale)
 
     def __call__(self, ids: Tensor, layout: Layout) -> Tensor:
-        """Ids `[N]` to `[N, D]`."""
+        """Return vectors `[N, D]` for ids `[N]`."""
         x = self.vectors(ids)
         for projection in self.projections:
             x = projection(x)
@@ -134,10 +134,10 @@ class Embedding:
 
 
 def compact_table(table: Tensor, dtype: Dtype) -> Tensor:
-    """Copy a table of pieces for the CPU or a GPU, in the smallest number format that the model's `dtype` allows.
+    """Copy an embedding table, in the smallest number format that the model's `dtype` allows.
 
-    In a multilingual model the table is nearly half of all parameters. 16-bit numbers of a file stay as they are, for
-    float32 would say the same; longer ones become float32, or bfloat16 where products are of bfloat16 or int8.
+    In a multilingual model the table is nearly half of all parameters. 16-bit numbers of a file stay as they are, since
+    float32 would add no precision; longer ones become float32, or bfloat16 if products are in bfloat16 or int8.
     """
     if table.dtype in (torch.float16, torch.bfloat16):
         return table.clone()
@@ -145,11 +145,11 @@ def compact_table(table: Tensor, dtype: Dtype) -> Tensor:
 
 
 class Sinusoids:
-    """Positions as sines and cosines, counted from `first`; the table grows as it is needed.
+    """Positions as sines and cosines, counted from `first`; the table grows on demand.
 
     Vaswani et al. (2017), section 3.5, with all sines before all cosines. The wavelengths are a geometric progression
-    from 2 pi to 10,000 times as much: as tensor2tensor and fairseq have it, the last sine has the longest; in the
-    paper, and in Marian, the next one would have it.
+    from 2 pi to 10,000 times as much: in tensor2tensor and fairseq, the last sine has the longest; in the paper, and in
+    Marian, the next one would have it.
     """
 
     def __init__(self, size: int, first: int, device: str, beyond: bool = False) -> None:
@@ -158,7 +158,7 @@ class Sinusoids:
         self._table = self._make(256)
 
     def __call__(self, length: int) -> Tensor:
-        """A table of at least that many positions `[P, D]`."""
+        """Return a table of at least that many positions `[P, D]`."""
         table = self._table
         if len(table) < length:
             table = self._table = self._make(2 * length)
@@ -174,13 +174,13 @@ class Sinusoids:
 
 @dataclass(frozen=True)
 class SelfAttention:
-    """Attention of a sequence to itself, up to the output projection; queries are scaled by 1/sqrt(d) already.
+    """Attention of a sequence to itself, up to the output projection; queries are already scaled by 1/sqrt(d).
 
     Attributes:
         query_key_value: the three projections in one.
         heads: H.
-        causal: whether each step sees itself and those before it only.
-        bias: what is added to scores by position, for so many pieces `[1, H, L, L]`, if anything.
+        causal: whether each step attends only to itself and those before it.
+        bias: returns biases of the scores by position `[1, H, L, L]` for a number L of pieces, if any.
     """
 
     query_key_value: Linear
@@ -189,7 +189,7 @@ class SelfAttention:
     bias: Callable[[int], Tensor] | None = None
 
     def __call__(self, x: Tensor, layout: Layout) -> Tensor:
-        """`[N, D]` to `[N, D]`."""
+        """Return the heads' outputs `[N, D]` for `[N, D]`."""
         query, key, value = self._projected(x, layout)
         mask = self._mask(layout)
         context = functional.scaled_dot_product_attention(
@@ -198,7 +198,7 @@ class SelfAttention:
         return _joined(context, layout)
 
     def weights(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Attention weights `[B, H, L, L]` and value vectors `[B, H, L, d]`."""
+        """Return attention weights `[B, H, L, L]` and value vectors `[B, H, L, d]`."""
         query, key, value = self._projected(x, layout)
         scores = query @ key.transpose(2, 3)  # [B, H, L, L]
         mask = self._mask(layout)
@@ -207,17 +207,17 @@ class SelfAttention:
         return (scores if mask is None else scores.add_(mask)).softmax(-1), value
 
     def context(self, weights: Tensor, values: Tensor, layout: Layout) -> Tensor:
-        """What the pieces get of the values, up to the output projection `[N, D]`."""
+        """Return the weighted sums of values, up to the output projection `[N, D]`."""
         return _joined(weights @ values, layout)
 
     def _projected(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values `[B, H, L, d]` each."""
+        """Return queries, keys and values `[B, H, L, d]` each."""
         padded = layout.pad(self.query_key_value(x)).view(*layout.size, 3, self.heads, -1)
         query, key, value = padded.permute(2, 0, 3, 1, 4)
         return query, key, value
 
     def _mask(self, layout: Layout) -> Tensor | None:
-        """What to add to scores, if that is more than that steps do not see those after them."""
+        """Return what to add to scores; None if nothing, or only the causal mask."""
         length = layout.size[1]
         if self.bias is None:
             return None if self.causal else layout.mask
@@ -228,18 +228,18 @@ class SelfAttention:
 
 
 def _later(length: int, device: torch.device) -> Tensor:
-    """What hides from each step those after it `[L, L]`."""
+    """Return the causal mask `[L, L]`: negative infinity for later steps."""
     return torch.full((length, length), float("-inf"), device=device).triu(1)
 
 
 def _joined(context: Tensor, layout: Layout) -> Tensor:
-    """The heads' sums of values `[B, H, L, d]` side by side `[N, D]`."""
+    """Return the heads' sums of values `[B, H, L, d]` side by side `[N, D]`."""
     return layout.flatten(context.transpose(1, 2).reshape(*layout.size, -1))
 
 
 @dataclass(frozen=True)
 class CrossAttention:
-    """Attention of decoder steps to the encoder's output; queries are scaled by 1/sqrt(d) already.
+    """Attention of decoder steps to the encoder's output; queries are already scaled by 1/sqrt(d).
 
     Attributes:
         query: projection of the steps.
@@ -255,11 +255,11 @@ class CrossAttention:
 
     @cached_property
     def products(self) -> list[Tensor]:
-        """Of its heads' output projections; see `align.core.norms.head_products`."""
+        """The products of its heads' output projections; see `align.core.norms.head_products`."""
         return head_products(self.out_proj)
 
     def weights(self, x: Tensor, steps: Layout, source: Tensor, columns: Layout) -> tuple[Tensor, Tensor]:
-        """Attention weights `[B, H, T, S]` and value vectors `[B, H, S, d]`.
+        """Return attention weights `[B, H, T, S]` and value vectors `[B, H, S, d]`.
 
         Args:
             x: decoder steps `[N, D]`.
@@ -277,21 +277,21 @@ class CrossAttention:
         return scores.softmax(-1), value
 
     def context(self, weights: Tensor, values: Tensor, steps: Layout) -> Tensor:
-        """What the steps get of the values, up to the output projection `[N, D]`."""
+        """Return the weighted sums of values, up to the output projection `[N, D]`."""
         return _joined(weights @ values, steps)
 
 
 @dataclass(frozen=True)
 class Block:
-    """What surrounds attention or a feed-forward network: layer norm before or after, projection and residual.
+    """The surroundings of attention or a feed-forward network: layer norm before or after, projection and residual.
 
     Attributes:
         norm: its layer norm.
-        before: whether that comes before (pre-norm) or after the sum (post-norm).
+        before: whether the norm comes before (pre-norm) or after the sum (post-norm).
         out: the projection whose output is added to the residual.
-        inner_norm: of what goes into the projection, if any (fairseq's `scale_fc`).
-        outer_norm: of what comes out of it, if any (`scale_attn`).
-        residual_scale: what the residual is multiplied with, if anything (`scale_resids`).
+        inner_norm: applied before the projection, if any (fairseq's `scale_fc`).
+        outer_norm: applied after the projection, if any (`scale_attn`).
+        residual_scale: factor of the residual, if any (`scale_resids`).
     """
 
     norm: Norm | RootNorm
@@ -302,11 +302,16 @@ class Block:
     residual_scale: Tensor | None = None
 
     def enter(self, x: Tensor) -> Tensor:
-        """What the block works on `[N, D]`."""
+        """Return the input of the attention or network `[N, D]`."""
         return self.norm(x) if self.before else x
 
     def leave(self, inner: Tensor, x: Tensor) -> Tensor:
-        """The block's output `[N, D]`, of what came out of its work `[N, I]` and what went into it `[N, D]`."""
+        """Return the block's output `[N, D]`.
+
+        Args:
+            inner: output of the attention or network `[N, I]`.
+            x: input of the block `[N, D]`.
+        """
         if self.inner_norm:
             inner = self.inner_norm(inner)
         if self.residual_scale is not None:

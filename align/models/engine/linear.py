@@ -1,9 +1,9 @@
-"""Linear layers, in the arithmetic that is asked for and by the fastest product that this machine and torch have.
+"""Compute linear layers in the requested precision, by the fastest product that this machine and torch have.
 
-torch multiplies float32 matrices by MKL, which uses half of what processors other than Intel's can do. oneDNN, which
-torch has too, uses all, and is quicker still with weights that lie in memory as it wants them. The calls for that are
-made for torch's compiler and not documented: where one is missing, or gives something else than the documented product,
-the latter is used.
+torch multiplies float32 matrices by MKL, which uses half the capacity of processors other than Intel's. oneDNN, which
+torch has too, uses all of it, and is faster still with weights in its own memory layout. The calls for that are made
+for torch's compiler and not documented: if one is missing, or returns another result than the documented product, the
+latter is used.
 """
 
 from __future__ import annotations
@@ -36,47 +36,47 @@ _FUSED: dict[Activation, tuple[str, str]] = {
     "gelu": ("gelu", "none"),
     "gelu_tanh": ("gelu", "tanh"),
 }
-"""What oneDNN does with a product before it is written: names of the activation, and of its kind."""
+"""Operations that oneDNN applies to a product before writing it: name and variant of each activation."""
 
 _ROWS = 1024
-"""Rows that weights are laid out for; any other number is multiplied nearly as fast."""
+"""Number of rows that weights are laid out for; any other number is multiplied nearly as fast."""
 
 _MOST = 127
-"""The largest number of eight bits that has its negative."""
+"""The largest number of eight bits whose negative has eight bits too."""
 
 _ROUNDING = 1.5 * 2**23 + 128
-"""Added to a float32 from -127 to 127 it rounds that to a whole number; the last eight bits are it and 128."""
+"""Added to a float32 from -127 to 127 to round it to a whole number; the last eight bits are that number plus 128."""
 
 
 class Linear(Protocol):
-    """`activation(x W^T + b)`, or with something to add `x W^T + b + residual`."""
+    """Computes `activation(x W^T + b)`, or with a residual `x W^T + b + residual`."""
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """`[N, I]` to `[N, O]`, in float32; the residual is `[N, O]`, for layers without activation."""
+        """Return `[N, O]` for `[N, I]`, in float32; the residual is `[N, O]`, for layers without activation."""
         ...
 
 
 class Projection(Linear, Protocol):
-    """One of these that can say what it multiplies by."""
+    """A linear layer that can return its weight."""
 
     def weight(self) -> Tensor:
-        """W `[O, I]` in float32, as the products have it; made anew at each call."""
+        """Return W `[O, I]` in float32, in the precision of the products; computed at each call."""
         ...
 
 
 def make_linear(
     weight: Tensor, bias: Tensor | None, activation: Activation = "none", dtype: Dtype = "float32"
 ) -> Projection:
-    """A linear layer.
+    """Return a linear layer.
 
     Args:
         weight: W `[O, I]`, in float32 on the device where the layer is to run.
         bias: b `[O]`, or None.
         activation: a key of ACTIVATIONS.
-        dtype: of the product.
+        dtype: precision of the product.
 
     Raises:
-        ModelError: this torch or this device has no product of eight bits.
+        ModelError: this torch or this device has no product of eight-bit numbers.
     """
     if dtype == "int8":
         if weight.device.type != "cpu" or not has_int8_product():
@@ -90,7 +90,7 @@ def make_linear(
 
 
 class PlainLinear:
-    """By torch's documented product; see `make_linear`."""
+    """Linear layer by torch's documented product; see `make_linear`."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation, dtype: Dtype) -> None:
         self._dtype = getattr(torch, dtype)
@@ -99,17 +99,17 @@ class PlainLinear:
         self._activate = ACTIVATIONS[activation]
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """See `Linear`."""
+        """Return the layer's output; see `Linear`."""
         product = functional.linear(x.to(self._dtype), self._weight, self._bias).float()
         return self._activate(product) if residual is None else product.add_(residual)
 
     def weight(self) -> Tensor:
-        """See `Projection`."""
+        """Return the weight; see `Projection`."""
         return self._weight.float()
 
 
 class PackedLinear:
-    """By oneDNN, whose weights are laid out once; see `make_linear`."""
+    """Linear layer by oneDNN, whose weights are laid out once; see `make_linear`."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation, dtype: Dtype) -> None:
         self._dtype = getattr(torch, dtype)
@@ -119,37 +119,37 @@ class PackedLinear:
         self._activate = ACTIVATIONS["none" if activation in _FUSED else activation]
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """See `Linear`."""
+        """Return the layer's output; see `Linear`."""
         product = _ops().mkldnn._linear_pointwise
         if residual is not None and self._dtype == torch.float32:
             added: Tensor = product.binary(x, residual, self._weight, self._bias, "add")
             return added
         name, kind = self._fused
-        found: Tensor = product(x.to(self._dtype), self._weight, self._bias, name, [], kind).float()
-        return self._activate(found) if residual is None else found.add_(residual)
+        output: Tensor = product(x.to(self._dtype), self._weight, self._bias, name, [], kind).float()
+        return self._activate(output) if residual is None else output.add_(residual)
 
     def weight(self) -> Tensor:
-        """See `Projection`."""
+        """Return the weight; see `Projection`."""
         unpacked: Tensor = self._weight.to_dense()
         return unpacked.float()
 
 
 class GatedLinear:
-    """Two linear layers of the same input, multiplied: the first with an activation (Shazeer 2020)."""
+    """Product of two linear layers of the same input, the first with an activation (Shazeer 2020)."""
 
     def __init__(self, gate: Linear, other: Linear) -> None:
         self._gate, self._other = gate, other
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """See `Linear`; nothing is ever added to it."""
+        """Return the layer's output; see `Linear`. A residual is not supported."""
         assert residual is None
         return self._gate(x).mul_(self._other(x))
 
 
 class Int8Linear:
-    """By oneDNN's product of eight-bit numbers: a scale for each row of the weights, and for each row that comes in.
+    """Linear layer by oneDNN's product of eight-bit numbers, with a scale per row of the weights and per input row.
 
-    So what becomes of a row does not depend on the rows beside it.
+    So the result for a row does not depend on the other rows.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation) -> None:
@@ -162,7 +162,7 @@ class Int8Linear:
         self._activate = ACTIVATIONS[activation]
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """See `Linear`."""
+        """Return the layer's output; see `Linear`."""
         largest = torch.maximum(x.amax(1, keepdim=True), x.amin(1, keepdim=True).neg_())  # [N, 1], quicker than by abs
         scales = largest.clamp_(min=torch.finfo(torch.float32).tiny).div_(_MOST)
         rounded = torch.addcmul(self._rounding, x, scales.reciprocal()).view(torch.int32)
@@ -175,7 +175,7 @@ class Int8Linear:
         return self._activate(torch.addcmul(self._bias, product, scales))
 
     def weight(self) -> Tensor:
-        """See `Projection`: what becomes of rows that have a single 1."""
+        """Return the weight, as the output for the rows of an identity matrix; see `Projection`."""
         return self(torch.eye(len(self._rounding))).sub_(self._bias).T
 
 
@@ -184,26 +184,26 @@ def _ops() -> Any:
 
 
 def _agrees(layers: Callable[[Tensor, Tensor, Activation], Linear], tolerance: float) -> bool:
-    """Whether layers of a kind can be made and run here, and give what torch's documented product gives."""
+    """Check that layers of a kind run here and return the result of torch's documented product."""
     numbers = torch.Generator().manual_seed(1)
     weight, bias, x, residual = (torch.randn(shape, generator=numbers) for shape in ((24, 16), (24,), (5, 16), (5, 24)))
     plain = functional.linear(x, weight, bias)
     try:
-        found = {kind: layers(weight, bias, kind)(x) for kind in _FUSED}
+        outputs = {kind: layers(weight, bias, kind)(x) for kind in _FUSED}
         added = layers(weight, bias, "none")(x, residual)
     except (AttributeError, RuntimeError, TypeError):  # another torch
         return False
     expected = {kind: ACTIVATIONS[kind](plain.clone()) for kind in _FUSED}
     return torch.allclose(added, plain + residual, atol=tolerance) and all(
-        torch.allclose(found[kind], expected[kind], atol=tolerance) for kind in _FUSED
+        torch.allclose(outputs[kind], expected[kind], atol=tolerance) for kind in _FUSED
     )
 
 
 @cache
 def has_packed_product(dtype: Dtype) -> bool:
-    """Whether torch here has oneDNN's product of packed weights, and it gives what the documented one gives.
+    """Tell whether torch here has oneDNN's product of packed weights, and it agrees with the documented product.
 
-    It is not timed: what a run computes, to the last digit, shall not depend on what else a machine was doing.
+    It is not timed: the output of a run, to the last digit, must not depend on what else a machine was doing.
     """
     tolerance = 1e-4 if dtype == "float32" else 0.1
     return torch.backends.mkldnn.is_available() and _agrees(  # type: ignore[no-untyped-call]
@@ -213,5 +213,5 @@ def has_packed_product(dtype: Dtype) -> bool:
 
 @cache
 def has_int8_product() -> bool:
-    """Whether torch here has oneDNN's product of eight-bit numbers, and it gives about what the others give."""
+    """Tell whether torch here has oneDNN's product of eight-bit numbers, and it agrees roughly with the others."""
     return _agrees(Int8Linear, 0.3)

@@ -1,4 +1,4 @@
-"""A model's weights, by name and shape."""
+"""Hand out a model's weights by name and shape."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 
 NUMBERS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-"""What weights are read from: whole numbers, and those of eight bits, are quantised, and mean nothing by themselves."""
+"""Number formats of weights that can be read: whole numbers and eight-bit ones are quantised and need a scale."""
 
 
 class Weights:
-    """Hand out a checkpoint's weights by name and shape, each once.
+    """Hands out a checkpoint's weights by name and shape, each once.
 
     A weight is released as soon as it is taken, so that a model in memory and its file are never both held in full.
-    What is left at the end is no part of the model.
+    Weights that are left at the end do not belong to the model.
 
     Args:
         weights: by name, such as tensors that are mapped from a file; emptied as weights are taken.
-        unused: names of weights that attention does not depend on: regular expressions.
+        unused: regular expressions for the names of weights that attention does not depend on.
 
     Raises:
         ValueError: from any method: a weight is missing, or has another shape.
@@ -41,7 +41,7 @@ class Weights:
     def borrow(self, name: str, *shape: int) -> Tensor:
         """Return a weight of that shape, in the number format of its file.
 
-        It may lie in the file itself: it is to be copied into the model, for a file that changes would end the process.
+        It may be mapped from the file: copy it into the model, since a change of the file would end the process.
         """
         if name not in self._weights:
             raise ValueError(f"it has no {name}")
@@ -60,15 +60,15 @@ class Weights:
         return weight
 
     def are_tied(self, one: str, other: str) -> bool:
-        """Tell whether two names stand for the same numbers of the file."""
+        """Tell whether two names stand for the same numbers in the file."""
         return one in self and other in self and _place(self._weights[one]) == _place(self._weights[other])
 
     def optional(self, name: str, *shape: int) -> Tensor | None:
-        """A weight of that shape if there is one of that name."""
+        """Return a weight of that shape, or None if there is no weight of that name."""
         return self.take(name, *shape) if name in self else None
 
     def chosen(self, name: str, of: int) -> tuple[int, ...] | None:
-        """Some of so many, by their numbers from 0, in order and at least one; None where there is no such list."""
+        """Return a list of numbers below `of`, ascending and at least one; None if there is no list of that name."""
         listed = self._weights.get(name)
         if listed is None:
             return None
@@ -79,39 +79,39 @@ class Weights:
         return tuple(numbers)
 
     def number(self, name: str, otherwise: float) -> float:
-        """A weight that is one number."""
+        """Return a weight that is one number."""
         weight = self._weights.get(name)
         return float(weight.flatten()[0]) if weight is not None and weight.numel() else otherwise
 
     def shape(self, name: str) -> tuple[int, int]:
-        """Rows and columns of a table."""
+        """Return rows and columns of a table."""
         table = self._weights.get(name)
         if table is None or table.dim() != 2:
             raise ValueError(f"it has no {name}" if table is None else f"{name} is not a table")
         return table.shape[0], table.shape[1]
 
     def layers(self, side: str) -> int:
-        """How many layers a side has, if all of them have names."""
+        """Return the number of a side's layers, if all of them have names."""
         return len({name.split(".")[2] for name in self._weights if name.startswith(f"{side}.layers.")})
 
     def left(self) -> list[str]:
-        """Return the names of weights that attention may depend on, but that were not taken."""
+        """Return the names of weights that were not taken although attention may depend on them."""
         return [name for name in self._weights if not self._unused.fullmatch(name)]
 
 
 def _place(weight: Tensor) -> tuple[int, torch.Size, tuple[int, ...]]:
-    """Return where a weight's numbers are in memory, and in which order."""
+    """Return the memory address, shape and stride of a weight."""
     return weight.data_ptr(), weight.shape, weight.stride()
 
 
 def _not_numbers(name: str, dtype: torch.dtype) -> str:
-    """Say which number format a weight has."""
+    """Return the message for a weight of an unsupported number format."""
     kinds = ", ".join(str(kind).removeprefix("torch.") for kind in NUMBERS)
     return f"{name} has numbers of type {str(dtype).removeprefix('torch.')}, not {kinds}"
 
 
 def stored_numbers(weights: Mapping[str, Tensor]) -> int:
-    """How many numbers a file holds, each counted once, however many weights are made of it."""
+    """Return how many numbers a file holds, each counted once even if several weights share it."""
     stored = {
         w.untyped_storage().data_ptr(): w.untyped_storage().nbytes() // w.element_size() for w in weights.values()
     }

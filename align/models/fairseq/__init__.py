@@ -1,1 +1,1 @@
-"""fairseq 0.12.2: read checkpoints without running code from them, record attention, translate."""
+"""Read checkpoints of fairseq 0.12.2 without running code from them, record attention, translate."""

@@ -1,4 +1,4 @@
-"""From a fairseq checkpoint's settings and weights to the shape of a Transformer that is run without fairseq."""
+"""Derive the shape of a Transformer, which runs without fairseq, from a checkpoint's settings and weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from align.models.fairseq.dictionary import EOS, PAD
 from align.models.recorder import TransformerAttention
 
 SINUSOIDS = 100_000
-"""fairseq computes no more positions than these."""
+"""Maximum number of positions that fairseq computes."""
 
 ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
@@ -29,7 +29,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "tanh": "tanh",
     "linear": "none",
 }
-"""fairseq's names."""
+"""Activations by their names in fairseq."""
 
 UNUSED = (
     r"(en|de)coder\.version",
@@ -46,16 +46,16 @@ UNUSED = (
 def fairseq_transformer(
     settings: Namespace, weights: Mapping[str, Tensor], device: str = "cpu", dtype: Dtype = "float32"
 ) -> Transformer:
-    """The Transformer that a checkpoint describes.
+    """Return the Transformer that a checkpoint describes.
 
     Args:
-        settings: of `align.models.fairseq.settings.model_settings`.
+        settings: as returned by `align.models.fairseq.settings.model_settings`.
         weights: by name.
-        device: where it is to run.
-        dtype: of its products; see `align.models.engine.linear`.
+        device: device to run on.
+        dtype: precision of matrix products; see `align.models.engine.linear`.
 
     Raises:
-        ValueError: settings and weights do not fit each other, or it is not a Transformer that can be run here.
+        ValueError: settings and weights do not fit each other, or the model is not supported.
     """
     if getattr(settings, "cross_self_attention", False):
         raise ValueError("its decoder attends to source and target at once (cross_self_attention)")
@@ -70,7 +70,7 @@ def fairseq_transformer(
 
 
 def _side(settings: Namespace, weights: Weights, side: str) -> Side:
-    """The shape of a side; what the settings leave out, the weights say."""
+    """Return the shape of a side; settings that are missing are derived from the weights."""
     heads: int | None = getattr(settings, f"{side}_attention_heads", None)
     if heads is None:
         raise ValueError(f"its settings have no {side}_attention_heads")
@@ -91,15 +91,15 @@ def _side(settings: Namespace, weights: Weights, side: str) -> Side:
 
 
 def max_positions(settings: Namespace, weights: Mapping[str, Tensor]) -> tuple[int, int]:
-    """The most pieces that a model has positions for, on the source's and the target's side."""
-    most = []
+    """Return the maximum number of pieces on the source's and the target's side."""
+    limits = []
     for side, name in (("encoder", "max_source_positions"), ("decoder", "max_target_positions")):
-        asked: int = getattr(settings, name, 1024)
+        setting: int = getattr(settings, name, 1024)
         table = weights.get(f"{side}.embed_positions.weight")
         learned = table is not None and getattr(settings, f"{side}_learned_pos", False)
-        there = len(table) - PAD - 1 if table is not None and learned else SINUSOIDS
-        most.append(asked if getattr(settings, "no_token_positional_embeddings", False) else min(asked, there))
-    return most[0], most[1]
+        rows = len(table) - PAD - 1 if table is not None and learned else SINUSOIDS
+        limits.append(setting if getattr(settings, "no_token_positional_embeddings", False) else min(setting, rows))
+    return limits[0], limits[1]
 
 
 _OLD_NORMS = {
@@ -109,7 +109,7 @@ _OLD_NORMS = {
 
 
 def upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights by the names of fairseq 0.12: once layer norms had numbers, and three projections were one weight."""
+    """Rename weights as in fairseq 0.12: once layer norms had numbers, and three projections were one weight."""
     renamed: dict[str, Tensor] = {}
     for name, weight in weights.items():
         if old := re.fullmatch(r"((en|de)coder)(\.layers\.\d+)\.layer_norms\.([0-2])(\.\w+)", name):
@@ -126,10 +126,10 @@ def upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def attention_of(model: Any, name: str) -> TransformerAttention:
-    """Return what shows the attention of one of fairseq's modules, with the weights that it has now.
+    """Return an attention recorder of a fairseq module with its current weights.
 
     Raises:
-        ValueError: it is not a Transformer that can be run here.
+        ValueError: the model is not supported.
     """
     device = str(next(model.parameters()).device)
     transformer = fairseq_transformer(_settings_of(model), _weights_of(model), device)
@@ -137,12 +137,12 @@ def attention_of(model: Any, name: str) -> TransformerAttention:
 
 
 def _weights_of(model: Any) -> dict[str, torch.Tensor]:
-    """The weights that a model in memory has now."""
+    """Return the current weights of a model in memory."""
     return {key: weight.detach() for key, weight in model.state_dict().items()}
 
 
 def _settings_of(model: Any) -> Namespace:
-    """The settings of a model in memory, read off its modules, as `model_settings` has them."""
+    """Return the settings of a model in memory, read from its modules, as `model_settings` returns them."""
     sides = {"encoder": model.encoder, "decoder": model.decoder}
     settings: dict[str, Any] = {"activation_fn": model.encoder.cfg.activation_fn}
     for name, side in sides.items():

@@ -1,4 +1,4 @@
-"""A fairseq checkpoint, out of what torch saved."""
+"""Read a fairseq checkpoint from a file that torch saved."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def load_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:
 
     Args:
         path: a file that fairseq saved.
-        mapped: as of `load_saved`.
+        mapped: see `load_saved`.
 
     Returns:
         The saved state: "model" (names to dense tensors of numbers) and "cfg" (a dict) or, before fairseq 0.10, "args"
         (a Namespace). The content of these two is as untrusted as the file: `model_settings` picks what is needed.
 
     Raises:
-        ValueError: there is no such file, or it is damaged, wants to run code, takes more memory than its size accounts
-            for, or is not a fairseq checkpoint; says whose it is where that can be told.
+        ValueError: the file is missing or damaged, would run code, takes more memory than its size accounts for, or is
+            not a fairseq checkpoint; the message names another format if it is recognised.
     """
     return load_saved(path, _checked, "a fairseq checkpoint", mapped)
 
 
 def _checked(state: Any, size: int) -> dict[str, Any]:
-    """The state, once its weights are where fairseq puts them, are plain tensors, and fit into a file of this size."""
+    """Return the state after checking that its weights are plain tensors that fit into a file of this size."""
     weights = state.get("model") if isinstance(state, dict) else None
     configured = weights is not None and (
         isinstance(state.get("args"), argparse.Namespace) or isinstance(state.get("cfg"), dict)

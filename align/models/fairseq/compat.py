@@ -1,17 +1,17 @@
-"""Make `import fairseq` work on today's Python and torch, and keep it from evaluating what it reads as Python.
+"""Make `import fairseq` work on current Python and torch, and prevent it from evaluating its input as Python.
 
-`install()` puts an import hook in place, through which fairseq is mended as it is imported. It changes the process for
-good, so it is called in two places only, before they import fairseq: where fairseq's own model is loaded
-(`own_model.py`) and where fairseq's own programs are started (`programs.py`).
+`install()` adds an import hook, which patches fairseq as it is imported. It changes the process permanently, so it is
+called in two places only, before they import fairseq: where fairseq's own model is loaded (`own_model.py`) and where
+fairseq's own programs are started (`programs.py`).
 
 1. Python >= 3.11 refuses mutable dataclass defaults, of which fairseq (and hydra 1.0) have many.
 2. fairseq 0.12.2's "BetterTransformer" encoder path fails on padded batches with torch >= 2.
 3. Its modules call `eval` on settings of models and optimisers, and on lines of text. In all of them that name now
-   means `evaluate_literal`, which knows numbers, strings and lists of them.
-4. It reads checkpoints by `torch.load`, which is told what they may hold: see `align.models.saved`.
-5. Importing it draws warnings of what torch and Python will no longer have, which nobody here can heed.
+   means `evaluate_literal`, which accepts numbers, strings and lists of them.
+4. It reads checkpoints by `torch.load`, which is restricted to the classes in `align.models.saved`.
+5. Importing it causes deprecation warnings of torch and Python, which users cannot act on.
 6. Its debugger takes a semaphore of the system, which a worker process that `multiprocessing.Pool` ends leaves behind,
-   with a warning. A lock of the process itself will do.
+   with a warning. A lock of the process itself is sufficient.
 
 Tested with fairseq 0.12.2; fairseq-fixed 0.12.3.1 takes the same path.
 """
@@ -35,7 +35,7 @@ from align.core.errors import shorten
 MENDED = ("fairseq", "hydra")
 
 MOST_EVALUATED = 100_000
-"""Characters of a setting that is evaluated, and items of its value."""
+"""Maximum characters of an evaluated setting, and maximum items of its value."""
 
 REQUIREMENTS = (
     "pip install 'hydra-core>=1.3,<1.4' 'omegaconf>=2.3,<2.4' 'bitarray>=2.9' 'regex>=2024.4.16' 'sacrebleu>=2.4' "
@@ -49,7 +49,7 @@ INSTALL = f"""fairseq is not installed. These two commands install it:
 
 @contextmanager
 def _hashable_dataclasses() -> Iterator[None]:
-    """Let instances of fairseq's dataclasses be defaults of others, as they could be before Python 3.11."""
+    """Allow instances of fairseq's dataclasses as defaults of other dataclasses, as before Python 3.11."""
     original = dataclasses.dataclass
 
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:
@@ -70,7 +70,7 @@ def _hashable_dataclasses() -> Iterator[None]:
 
 @contextmanager
 def _logging_untouched() -> Iterator[None]:
-    """Keep fairseq's modules from sending all logging to stdout: `basicConfig` yields to any handler."""
+    """Keep fairseq's modules from sending all logging to stdout: `basicConfig` does nothing if there is a handler."""
     handler = logging.NullHandler()
     logging.root.addHandler(handler)
     try:
@@ -80,15 +80,17 @@ def _logging_untouched() -> Iterator[None]:
 
 
 def evaluate_literal(text: str, *scopes: Any) -> Any:
-    """What `eval` means in fairseq's modules: it reads literals; lists may be added, and repeated `[(512, 3)] * 20`.
+    """Return the value of a literal, in place of `eval` in fairseq's modules.
+
+    Lists may be added, and repeated as in `[(512, 3)] * 20`.
 
     Args:
         text: the literal.
-        scopes: names for `eval`, of which a literal has none.
+        scopes: names for `eval`, which a literal does not use.
 
     Raises:
         TypeError: the text is not a string, as with `eval`.
-        ValueError: the text is not a literal, or one of more than 100,000 characters or items.
+        ValueError: the text is not a literal, or has more than 100,000 characters or items.
     """
     if not isinstance(text, str):
         raise TypeError(f"only strings can be evaluated, not {type(text).__name__}")
@@ -101,7 +103,7 @@ def evaluate_literal(text: str, *scopes: Any) -> Any:
 
 
 def _value(node: ast.expr) -> Any:
-    """The value of a literal, or of lists of literals that are added or repeated."""
+    """Return the value of a literal, or of lists of literals that are added or repeated."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Add, ast.Mult)):
         return ast.literal_eval(node)
     left, right = _value(node.left), _value(node.right)
@@ -116,12 +118,12 @@ def _value(node: ast.expr) -> Any:
 
 
 def _replace_eval(module: Any) -> None:
-    """Give `eval` another meaning in a module of fairseq's: its globals come before Python's own names."""
+    """Replace `eval` in a module of fairseq: a module's globals take precedence over built-in names."""
     module.__dict__["eval"] = evaluate_literal
 
 
 def _guard_loading() -> None:
-    """Let fairseq's own programs read in checkpoints what our `load_checkpoint` reads, and nothing else."""
+    """Restrict the checkpoints of fairseq's own programs to the classes that our `load_checkpoint` reads."""
     from fairseq import checkpoint_utils
 
     from align.models.saved.unpickle import only_checkpoint_classes  # which imports torch
@@ -154,7 +156,7 @@ def _disable_fast_path() -> None:
 
 
 def _mend() -> None:
-    """Mend what can be mended once fairseq is imported, by whomever; a second time changes nothing."""
+    """Apply the patches that need an imported fairseq; a second call changes nothing."""
     for name, module in list(sys.modules.items()):
         if _is_fairseq(name):
             _replace_eval(module)
@@ -193,8 +195,8 @@ class _Hook(importlib.abc.MetaPathFinder):
                     with _hashable_dataclasses(), _logging_untouched():
                         execute(module)
                 except ModuleNotFoundError as error:
-                    what = f"fairseq needs {error.name}, which is not installed. This installs all that it needs:"
-                    raise ModuleNotFoundError(f"{what}\n  {REQUIREMENTS}", name=error.name) from None
+                    message = f"fairseq needs {error.name}, which is not installed. This installs all that it needs:"
+                    raise ModuleNotFoundError(f"{message}\n  {REQUIREMENTS}", name=error.name) from None
             _mend()
 
         spec.loader.exec_module = mended  # type: ignore[method-assign]
@@ -202,7 +204,7 @@ class _Hook(importlib.abc.MetaPathFinder):
 
 
 def install() -> None:
-    """Mend fairseq, now if it is imported already, else as soon as it is; a second time changes nothing."""
+    """Patch fairseq, now if it is already imported, else as it is imported; a second call changes nothing."""
     if not any(isinstance(finder, _Hook) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Hook())
     if "fairseq" in sys.modules:  # the hook comes too late for it

@@ -1,4 +1,4 @@
-"""fairseq's dictionaries: a piece and its count a line."""
+"""Read fairseq's dictionaries: one piece and its count per line."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from align.core.errors import one_line
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-"""What each dictionary begins with, though no file has it."""
+"""Symbols that each dictionary begins with, though no file contains them."""
 
 PAD, EOS, UNK = 1, 2, 3
 
 SPECIAL_IDS = {n: SPECIAL[n] for n in (0, PAD, EOS)}
-"""Pieces that are part of no word, with their names."""
+"""Pieces that belong to no word, by id."""
 
 _AGAIN = "#fairseq:overwrite"
-"""What lets a line name a piece that is there already, so that a text may hold a word `<s>`."""
+"""Flag of a line that allows a piece twice, so that a text may hold a word `<s>`."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Dictionary:
 
     Attributes:
         pieces: by id.
-        counts: likewise.
+        counts: by id.
     """
 
     pieces: list[str]
@@ -38,10 +38,10 @@ class Dictionary:
 
 
 class Vocabulary(dict[str, int]):
-    """Piece to id. What looks like a special symbol is a user's word like any other, and unknown.
+    """The id of each piece. Words that look like special symbols are ordinary words, and unknown.
 
     Args:
-        dictionary: whose pieces.
+        dictionary: the pieces.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -52,13 +52,13 @@ class Vocabulary(dict[str, int]):
 
 
 def parse_dictionary(lines: Iterable[str]) -> Dictionary:
-    """Read a dictionary as fairseq does.
+    """Return the dictionary in a file's lines, read as fairseq does.
 
     Args:
-        lines: `piece count`, perhaps with `#fairseq:overwrite` after it.
+        lines: `piece count`, optionally followed by `#fairseq:overwrite`.
 
     Raises:
-        ValueError: a line is none of these, or has a piece that another one has; says which line.
+        ValueError: a line is not of this form, or repeats a piece; the message gives its number.
     """
     pieces, counts = [*SPECIAL], [1] * len(SPECIAL)
     known = set(pieces)
@@ -80,10 +80,14 @@ def parse_dictionary(lines: Iterable[str]) -> Dictionary:
 
 
 def decode_dictionary(content: bytes, path: Path) -> Dictionary:
-    """The dictionary in what was read of a file, whose lines end at line feeds and nowhere else.
+    """Return the dictionary in a file's bytes, whose lines end at line feeds only.
+
+    Args:
+        content: the bytes.
+        path: the file, for messages.
 
     Raises:
-        ValueError: it is not UTF-8, or no dictionary; names the file and, if one is to blame, the line.
+        ValueError: the bytes are not UTF-8 or not a dictionary; the message names the file and, if possible, the line.
     """
     try:
         return parse_dictionary(io.StringIO(content.decode()))
@@ -92,10 +96,10 @@ def decode_dictionary(content: bytes, path: Path) -> Dictionary:
 
 
 def read_dictionary(path: Path) -> Dictionary:
-    """The dictionary in a file, all of which is read.
+    """Read the dictionary in a file.
 
     Raises:
-        ValueError: it is no dictionary; see `decode_dictionary`.
+        ValueError: it is not a dictionary; see `decode_dictionary`.
         OSError: the file cannot be read.
     """
     return decode_dictionary(path.read_bytes(), path)

@@ -1,4 +1,4 @@
-"""From the files of a model folder, none of which is trusted, to a recorder."""
+"""Load a recorder from the files of a fairseq model, none of which is trusted."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from align.models.preprocess import Preprocessor, TextRules
 from align.models.recorder import Framework, ModelRecorder
 
 ENTRY_BYTES = 1000
-"""As much of a dictionary is read for each row of the embedding: real entries have some ten bytes."""
+"""Maximum bytes of a dictionary that are read per row of the embedding: real entries have some ten bytes."""
 
 
 def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
     """Load a fairseq checkpoint with its dictionaries and text processing.
 
     Args:
-        folder: where the files are and what is known about the text.
+        folder: the model's files, and options of its text.
         device: "cpu", or "cuda" and the like.
-        dtype: of the products; see `align.models.engine.linear`.
+        dtype: precision of matrix products; see `align.models.engine.linear`.
 
     Raises:
-        ValueError: a file is missing, damaged or of another model; says which and why.
+        ValueError: a file is missing or damaged, or belongs to another model; the message names it and the reason.
 
     Warns:
-        TextWarning: the dictionaries hold tokens that the tokeniser does not make.
+        TextWarning: the dictionaries hold tokens that the tokeniser does not produce.
     """
     if folder.options.source_prefix:
         remedy = Remedy("leave out {}", (Argument("source_prefix"),))
@@ -67,7 +67,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     ]
     transformer, positions = _build(args, weights, folder.checkpoint, device, dtype)
     if doubt := doubt_about_tokenizer(folder.options.tokenizer, rules, dictionaries):
-        warnings.warn(f"{folder.checkpoint}: {doubt}", TextWarning, stacklevel=3)  # whoever calls align.load
+        warnings.warn(f"{folder.checkpoint}: {doubt}", TextWarning, stacklevel=3)  # the caller of align.load
     subword_files = [rule.subword_file for rule in rules if rule.subword_file is not None]
     spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
     mark = fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
@@ -102,7 +102,7 @@ def _own_model(recorder: ModelRecorder) -> Any:
 
 
 def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
-    """How the text of both sides is prepared.
+    """Return how the text of each side is prepared.
 
     Raises:
         ModelError: a subword file is missing.
@@ -118,19 +118,19 @@ def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
 
 
 def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
-    """Source and target, as the user says, or the checkpoint, or the names of what was binarised.
+    """Return source and target language, from the options, the checkpoint, or the names of binarised files.
 
     Raises:
-        ValueError: none of them says, or the checkpoint has something that is not a language code.
+        ValueError: a language is unknown, or the checkpoint has one that is not a language code.
     """
     trained_on = folder.binarised_languages()
     source = folder.options.source_lang or text_setting(task, "source_lang") or trained_on[0]
     target = folder.options.target_lang or text_setting(task, "target_lang") or trained_on[1]
     if not (source and target):
         remedy = Remedy("give {} and {}", (Argument("source_lang"), Argument("target_lang")))
-        found = ", ".join(map(shorten, folder.dictionary_languages()[:10]))
-        what = f"does not say its languages (there are dictionaries of: {found})"
-        raise ModelError(what, file=str(folder.checkpoint), remedy=remedy)
+        dictionaries = ", ".join(map(shorten, folder.dictionary_languages()[:10]))
+        message = f"does not say its languages (there are dictionaries of: {dictionaries})"
+        raise ModelError(message, file=str(folder.checkpoint), remedy=remedy)
     try:
         return check_language(source), check_language(target)
     except ValueError as error:
@@ -138,10 +138,10 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
 
 
 def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Dictionary:
-    """One side's dictionary; no more of it is read than the model has rows for.
+    """Return one side's dictionary; the number of bytes read is limited by the rows of the embedding.
 
     Raises:
-        ValueError: the file is not a dictionary, or another model's.
+        ValueError: the file is not a dictionary, or belongs to another model.
     """
     table = weights.get(f"{part}.embed_tokens.weight")
     rows = table.shape[0] if table is not None and table.dim() == 2 else 0
@@ -163,15 +163,15 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
 
 
 def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], dictionaries: Sequence[Dictionary]) -> str:
-    """Whether the dictionaries hold tokens that Moses escapes or splits, and the text's will not be: a warning.
+    """Return a warning if the dictionaries hold tokens that Moses escapes or splits, but the text's tokeniser does not.
 
     Args:
-        given: the tokeniser that was asked for; with "none" the text is taken to be tokenised already.
-        rules: of either side.
-        dictionaries: of either side.
+        given: the tokeniser in the options; "none" means that the text is already tokenised.
+        rules: of both sides.
+        dictionaries: of both sides.
 
     Returns:
-        The warning; empty where all is well, or words are looked up as they are.
+        The warning; empty if there is no problem, or words are looked up unchanged.
     """
     as_they_are = given is None and all(rule.subwords == "none" for rule in rules)
     if as_they_are or given in ("none", "moses-escaped-hyphens"):
@@ -192,15 +192,15 @@ def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], diction
 def _build(
     saved: Any, weights: Mapping[str, Tensor], checkpoint: Path, device: str, dtype: Dtype
 ) -> tuple[Transformer, tuple[int, int]]:
-    """The Transformer that is in a checkpoint, and the most pieces that it takes on either side.
+    """Return the Transformer in a checkpoint, and the maximum number of pieces on each side.
 
     Raises:
-        ValueError: it is none for translation, or settings and weights do not fit each other.
+        ValueError: it is not a translation model, or settings and weights do not fit each other.
     """
     name = text_setting(saved, "_name") or text_setting(saved, "arch")
     if not re.fullmatch(r"(transformer|m?bart|align)(_.*)?", name or ""):
-        what = f"{checkpoint}: cannot run this model ({name or 'without a name'}): no Transformer for translation"
-        raise ValueError(what)
+        message = f"{checkpoint}: cannot run this model ({name or 'without a name'}): no Transformer for translation"
+        raise ValueError(message)
     try:
         settings = model_settings(saved, weights)
         return fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)

@@ -1,6 +1,6 @@
-"""A checkpoint as fairseq's own modules, for what runs nowhere else: its beam search, and tests.
+"""Load a checkpoint into fairseq's own modules, which are used for beam search and in tests.
 
-fairseq is imported and mended here, and only here and in the plugin.
+fairseq is imported and patched only here and in the plugin.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = 
     """Load a checkpoint into fairseq's own modules.
 
     Args:
-        folder: where the files are.
+        folder: the model's files.
         languages: the source's and the target's, for their dictionaries.
-        device: where to run it.
-        dtype: of its arithmetic: "bfloat16", or anything else for float32.
+        device: device to run on.
+        dtype: precision: "bfloat16", or anything else for float32.
 
     Raises:
-        ValueError: the file is damaged, or is not an architecture that fairseq can be trusted to build.
+        ValueError: the file is damaged, or its architecture is not one that fairseq can be trusted to build.
         ModuleNotFoundError: fairseq is not installed.
     """
     install()
@@ -51,10 +51,10 @@ def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = 
 
 
 def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], checkpoint: Path) -> Any:
-    """The checkpoint's own architecture with its weights in it.
+    """Return the checkpoint's own architecture with its weights.
 
     Raises:
-        ValueError: it is not an architecture whose modules can be trusted, or settings and weights do not fit.
+        ValueError: its architecture is not trusted, or settings and weights do not fit each other.
     """
     from fairseq import models
 
@@ -67,11 +67,11 @@ def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], 
         _check_cost(settings, task, weights)
         model = models.build_model(settings, task)
         pruned = {name: weight for name, weight in weights.items() if name.endswith(f".{KEPT}")}
-        for name, kept in pruned.items():
-            _prune(model, name.rpartition(".")[0], len(kept))
+        for name, heads in pruned.items():
+            _prune(model, name.rpartition(".")[0], len(heads))
         rest = {name: weight for name, weight in weights.items() if name not in pruned}
         model.load_state_dict(rest, strict=True, model_cfg=settings)
-    except Exception as error:  # whatever an unusual setting makes fairseq raise
+    except Exception as error:  # unusual settings make fairseq raise any exception
         if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error)):
             raise
         raise ValueError(
@@ -81,7 +81,7 @@ def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], 
 
 
 def _prune(model: Any, name: str, heads: int) -> None:
-    """Make room for fewer heads in an attention, by fairseq's own means, which none of its settings asks for."""
+    """Remove heads from an attention module, by fairseq's own methods, which none of its settings call."""
     attention = model.get_submodule(name)
     attention._adaptive_prune_heads([(n * attention.head_dim, (n + 1) * attention.head_dim) for n in range(heads)])
     attention._set_skip_embed_dim_check()
@@ -93,9 +93,9 @@ def _prune(model: Any, name: str, heads: int) -> None:
 
 
 def _model_class(architecture: str | None) -> type | None:
-    """The class that fairseq builds for an architecture, if this package has read its modules.
+    """Return the class that fairseq builds for an architecture, if it is one of those that this package trusts.
 
-    Other classes evaluate their settings, or open files that these name.
+    Other classes evaluate their settings, or open files that the settings name.
     """
     from fairseq.models import ARCH_MODEL_REGISTRY
     from fairseq.models.bart import BARTModel
@@ -112,7 +112,7 @@ def _check_cost(settings: Namespace, task: Namespace, weights: Mapping[str, Tens
     fairseq adds unused parameters to its encoder layers and shares others, so that up to twice as many are allowed.
 
     Raises:
-        ValueError: the settings are those of a far larger model.
+        ValueError: the settings describe a far larger model.
     """
     from fairseq.models import ARCH_CONFIG_REGISTRY
     from fairseq.models.transformer import TransformerModel

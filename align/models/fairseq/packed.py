@@ -1,4 +1,4 @@
-"""The quicker product of `align.models.engine.linear`, inside fairseq's own modules."""
+"""Use the faster product of `align.models.engine.linear` in fairseq's own modules."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from torch.nn.functional import linear, pad
 from align.models.engine.linear import has_packed_product, make_linear
 
 ROWS = 16
-"""Rows are filled up to a multiple of it: a product is prepared anew for each number of them, and a beam search has
-another one whenever a sentence is done."""
+"""Rows are padded to a multiple of this: a product is prepared again for each number of rows, and a beam search changes
+their number whenever a sentence is finished.
+"""
 
 
 class PackedModule(nn.Module):
-    """What takes the place of a linear layer of a model on a CPU and in float32.
+    """Replaces a linear layer of a model on a CPU and in float32.
 
-    fairseq's encoder reads `weight` and `bias` of some layers and does not call them. Where gradients are asked for,
-    the product is torch's own; and a weight that has been changed in place is packed anew.
+    fairseq's encoder reads `weight` and `bias` of some layers and does not call them. If gradients are required, the
+    product is torch's own; a weight that has been changed in place is packed again.
     """
 
     def __init__(self, layer: nn.Linear) -> None:
@@ -32,7 +33,7 @@ class PackedModule(nn.Module):
         self._multiply = make_linear(self.weight.detach(), None if self.bias is None else self.bias.detach())
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., I]` to `[..., O]`."""
+        """Return `[..., O]` for `[..., I]`."""
         if torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad):
             return linear(x, self.weight, self.bias)
         if self.weight._version != self._version:
@@ -43,7 +44,7 @@ class PackedModule(nn.Module):
 
 
 def pack(model: Any) -> None:
-    """Give a model's linear layers the quicker product, where there is one for them; done twice it does nothing."""
+    """Replace a model's linear layers by packed ones, if this machine supports them; a second call changes nothing."""
     if not has_packed_product("float32"):
         return
     for module in list(model.modules()):

@@ -1,6 +1,6 @@
-"""The stock fairseq programs on today's Python: `python -m align.fairseq_cli train ...`.
+"""Run the stock fairseq programs on current Python: `python -m align.fairseq_cli train ...`.
 
-fairseq's own scripts import fairseq at once; this one mends it before they do.
+fairseq's own scripts import fairseq at once; this one patches it before they do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROGRAMS = ("preprocess", "train", "generate", "interactive", "validate", "score
 
 
 def _restrict_loading() -> None:
-    """Keep `torch.load` to data in this process, whatever environment variables or fairseq's own code ask for."""
+    """Restrict `torch.load` to data in this process, regardless of environment variables and fairseq's own code."""
     import torch
 
     load = torch.load
@@ -27,13 +27,13 @@ def _restrict_loading() -> None:
 
 
 def main() -> None:
-    """Run the program that the first argument names, on the rest."""
+    """Run the program that the first argument names with the other arguments."""
     name = sys.argv[1].replace("-", "_") if len(sys.argv) > 1 else ""
     if name not in PROGRAMS:
-        asked = name in ("__help", "_h")
+        help_requested = name in ("__help", "_h")
         usage = f"usage: python -m align.fairseq_cli {{{','.join(PROGRAMS)}}} ..."
-        print(usage, file=sys.stdout if asked else sys.stderr)
-        sys.exit(0 if asked else 2)
+        print(usage, file=sys.stdout if help_requested else sys.stderr)
+        sys.exit(0 if help_requested else 2)
     install()
     try:
         import fairseq  # noqa: F401

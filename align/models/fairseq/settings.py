@@ -1,7 +1,7 @@
-"""What a checkpoint says about its model's shape, picked by name and type: nothing else of the file reaches fairseq.
+"""Pick the settings of a model's shape from a checkpoint by name and type; nothing else in the file reaches fairseq.
 
 fairseq evaluates some settings as Python while it builds a model, opens files that other settings name, and follows
-OmegaConf's interpolations. So no setting is passed on as it is: the model is described anew in the few settings that a
+OmegaConf's interpolations. So no setting is passed on unchecked: the model is described by the few settings that a
 Transformer's arithmetic depends on, each a number, a switch or one of a few words.
 """
 
@@ -34,39 +34,39 @@ ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh", "linear")
 
 MOST_LAYERS = 512
 MOST_POSITIONS = 1 << 26
-"""Positions times width: numbers in a table of positions that is computed, not stored; 256 MB."""
+"""Maximum positions times width: numbers in a table of positions that is computed, not stored; 256 MB."""
 
 
 def plain_dict(part: Any) -> dict[Any, Any]:
-    """A part of a checkpoint's configuration as a dict, whether it was saved as a dict or a Namespace; else empty."""
+    """Return a part of a checkpoint's configuration, saved as a dict or a Namespace, as a dict; else an empty dict."""
     if isinstance(part, Namespace):
         return dict(vars(part))
     return part if type(part) is dict else {}
 
 
 def text_setting(part: Any, name: str) -> str | None:
-    """A short plain string out of a part of the configuration; None for anything else."""
+    """Return a short plain string from a part of the configuration; None for anything else."""
     value = plain_dict(part).get(name)
     return str(value) if isinstance(value, str) and 0 < len(value) < 100 else None
 
 
 def saved_settings(state: Mapping[str, Any]) -> Any:
-    """The model's settings as a checkpoint has them: "args", or the "model" of "cfg"."""
+    """Return the model's settings in a checkpoint: "args", or the "model" of "cfg"."""
     return state["args"] if state.get("args") is not None else plain_dict(state.get("cfg")).get("model")
 
 
 def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
-    """The settings to build the model from: those listed above, with values that the weights account for.
+    """Return the settings to build the model from: those listed above, with values that the weights account for.
 
     Args:
-        saved: "args", or the "model" of "cfg", as the file has it.
+        saved: "args", or the "model" of "cfg", as in the file.
         weights: the checkpoint's, by name.
 
     Returns:
         A namespace of whole numbers, booleans, and a word each for architecture and activation.
 
     Raises:
-        ValueError: a setting has the wrong type, or the file has no weights of its size; names the setting.
+        ValueError: a setting has the wrong type, or the file has no weights of its size; the message names the setting.
     """
     flat = _flat(plain_dict(saved))
     architecture = text_setting(saved, "_name") or text_setting(saved, "arch")
@@ -83,7 +83,7 @@ def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
 
 
 def _flat(saved: dict[Any, Any]) -> dict[Any, Any]:
-    """Settings under one name each: hydra keeps some as tables, `encoder: {layers: 6}` for `encoder_layers`."""
+    """Return settings under one name each: hydra nests some, `encoder: {layers: 6}` for `encoder_layers`."""
     flat = dict(saved)
     for side in SIDES:
         table = plain_dict(saved.get(side))
@@ -119,7 +119,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def _cutoff(value: Any) -> list[int]:
-    """Where adaptive softmax splits the vocabulary by frequency: [1000, 5000], or the same as text."""
+    """Return where adaptive softmax splits the vocabulary by frequency: [1000, 5000], as a list or as text."""
     if isinstance(value, str) and re.fullmatch(r"[\[(]?[\d, ]{1,200}[\])]?", value):
         value = [int(number) for number in re.findall(r"\d+", value)]
     if isinstance(value, (list, tuple)) and 1 <= len(value) <= 100:
@@ -128,7 +128,7 @@ def _cutoff(value: Any) -> list[int]:
 
 
 def _check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Refuse what no weight in the file accounts for, before anything of that size is built."""
+    """Refuse sizes that no weight in the file accounts for, before anything of that size is built."""
     longest = max((length for weight in weights.values() if weight.numel() for length in weight.shape), default=0)
     for name in SIZES:
         size = settings.get(name)
@@ -142,8 +142,8 @@ def _check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> 
             if size > MOST_LAYERS:
                 raise ValueError(f"it has {size:,} {side} layers, more than the {MOST_LAYERS} that are read")
         elif name.startswith("max_"):
-            most = MOST_POSITIONS // max(settings.get(f"{side}_embed_dim", 512) for side in SIDES)
-            if size > most:
-                raise ValueError(f"its setting {name} is {size:,}, more than the {most:,} that fit into memory")
+            limit = MOST_POSITIONS // max(settings.get(f"{side}_embed_dim", 512) for side in SIDES)
+            if size > limit:
+                raise ValueError(f"its setting {name} is {size:,}, more than the {limit:,} that fit into memory")
         elif size > longest:
             raise ValueError(f"its setting {name} is {size:,}, but no weight is longer than {longest:,}")

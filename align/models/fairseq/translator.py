@@ -1,4 +1,4 @@
-"""Translations of a recorder's model, by fairseq's beam search."""
+"""Translate with a recorder's model, by fairseq's beam search."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class FairseqTranslator:
     """Translates with a recorder's own model and dictionaries; see `Translator`.
 
     Args:
-        recorder: whose model it is.
+        recorder: the model.
         search: how to search.
-        batch_tokens: source pieces in a batch, each counted as often as the beam is wide.
+        batch_tokens: source pieces per batch, each counted as often as the beam is wide.
     """
 
     def __init__(self, recorder: ModelRecorder, search: Search | None = None, batch_tokens: int = BATCH_TOKENS) -> None:
@@ -43,10 +43,10 @@ class FairseqTranslator:
         )
 
     def __call__(self, sources: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
-        """Translations of sentences that are given as pieces, `</s>` last.
+        """Return the translations of sentences given as pieces, `</s>` last.
 
         A batch holds sentences of one length: fairseq limits a translation's length by the longest source of its batch,
-        but no translation shall depend on its neighbours.
+        but no translation may depend on its neighbours.
         """
         translations: list[tuple[str, ...]] = [()] * len(sources)
         for places in of_one_length([len(source) for source in sources], self._batch_tokens, self.search.beam):
