@@ -1,4 +1,4 @@
-"""Limits the normalisation table of sentencepiece models, which replaces characters by texts of any length.
+"""Limit the normalisation table of sentencepiece models, which replaces characters by texts of any length.
 
 The table is the field `precompiled_charsmap` of a model's `normalizer_spec` and `denormalizer_spec`
 (sentencepiece_model.proto), and a normalizer of type Precompiled in a tokenizer.json: four bytes with the size of a
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 LONGEST_REPLACEMENT = 100
-"""Bytes that a character may become: NFKC, the usual table, needs 33."""
+"""Maximum bytes of a character's replacement: NFKC, the usual table, needs 33."""
 
 _NORMALIZERS = (3, 5)  # fields of ModelProto: normalizer_spec and denormalizer_spec
 _CHARSMAP = 2  # field of NormalizerSpec
 
 
 def longest_replacement(charsmap: bytes) -> int:
-    """Return the length in bytes of the longest text that a table puts in place of characters."""
+    """Return the length in bytes of a table's longest replacement."""
     texts = charsmap[4 + int.from_bytes(charsmap[:4], "little") :]
     return max(map(len, texts.split(b"\0")))
 
@@ -26,7 +26,7 @@ def charsmaps(model: bytes) -> Iterator[bytes]:
     """Yield the normalisation tables of a sentencepiece model.
 
     Raises:
-        IndexError, ValueError: the bytes are not such a model.
+        IndexError, ValueError: the bytes are not a sentencepiece model.
     """
     for field, content in _fields(model):
         if field in _NORMALIZERS:
@@ -53,7 +53,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return the number that begins at a byte, seven bits a byte, and where it ends."""
+    """Return the number that begins at a byte, seven bits per byte, and the position after it."""
     value = shift = 0
     while message[at] & 0x80:
         value |= (message[at] & 0x7F) << shift

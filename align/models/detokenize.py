@@ -11,10 +11,10 @@ from align.core.text import split_words
 from align.models.preprocess import TextRules
 
 Join = Callable[[Sequence[str]], str]
-"""Pieces to tokens with spaces between them."""
+"""Joins pieces into tokens with spaces between them."""
 
 UNKNOWN = "\U0003134a"
-"""What stands for an unknown piece in a translation: a character that no model's vocabulary has."""
+"""Stands for an unknown piece in a translation: a character that no model's vocabulary has."""
 
 _BARS = re.compile(r"\|{3,}")
 
@@ -33,15 +33,15 @@ JOINS: dict[str, Join] = {
     "subword-nmt-vocabulary": _join_subword_nmt,
     "none": " ".join,
 }
-"""For each of `align.models.preprocess.SUBWORDS`."""
+"""Functions that join pieces, for each of `align.models.preprocess.SUBWORDS`."""
 
 
 class Detokenizer:
-    """The words that a model's pieces stand for: subwords joined, and Moses' tokens detokenised.
+    """Converts a model's pieces to words: joins subwords, and detokenises Moses' tokens.
 
     Args:
-        rules: how text was prepared for the model; its case stays as the model writes it.
-        join: what makes tokens of its pieces; None for what `rules` say.
+        rules: how text was prepared for the model; the case of its output is kept.
+        join: joins pieces into tokens; None for the subwords of `rules`.
     """
 
     def __init__(self, rules: TextRules, join: Join | None = None) -> None:
@@ -54,9 +54,9 @@ class Detokenizer:
             self._moses = MosesDetokenizer(lang=rules.language)
 
     def __call__(self, pieces: Sequence[str]) -> tuple[str, ...]:
-        """Words, cut at ASCII space and TAB.
+        """Return the words, cut at ASCII space and TAB.
 
-        Any character that some program takes for a line's end, such as U+2028, ends a word too; three bars or more,
+        Any character that some programs treat as a line's end, such as U+2028, ends a word too; three bars or more,
         which would end a side of `source ||| target`, become words of one bar each.
         """
         text = self._join(pieces)

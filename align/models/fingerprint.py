@@ -1,4 +1,4 @@
-"""What tells models apart in signatures."""
+"""Compute fingerprints of models, for signatures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from align.io.manifest import digest_of
 
 
 def fingerprint(files: Iterable[Path], text: str) -> str:
-    """Seven hex digits that change whenever a file or rule changes that the links depend on."""
+    """Return seven hex digits that change whenever a file or rule that the links depend on changes."""
     digest = hashlib.sha256(text.encode())
     for path in files:
         digest_of(path, digest)
@@ -19,7 +19,7 @@ def fingerprint(files: Iterable[Path], text: str) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file; one that has not changed since is not read again."""
+    """Return the SHA-256 of a file, which is read again only after it has changed."""
     status = path.stat()
     return _file_digest(path.resolve(), status.st_mtime_ns, status.st_size)
 

@@ -1,4 +1,4 @@
-"""Piece ids from elsewhere: what a model reads of them, and which words they belong to."""
+"""Read pairs given as piece ids: return the model's input and the word of each piece."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ CONTINUED = "@@"
 def pieces_of(
     pair: IdPair, special: tuple[Container[int], Container[int]], pad: int, start: Sequence[int], rows: tuple[int, int]
 ) -> Pieces:
-    """Return the pieces that a model reads of a pair given as ids.
+    """Return the pieces that a model reads for a pair given as ids.
 
     Args:
+        pair: the pair.
         special: ids of source and target that belong to no word.
         pad: id of padding.
         start: ids that the decoder reads before a target.
         rows: vocabulary size of source and target.
 
     Raises:
-        PairError: an id outside the vocabulary, a source without a special piece, or a target that begins with other
-            special pieces than the model's.
+        PairError: an id outside the vocabulary, a source without a special piece, or a target that begins with special
+            pieces other than the model's.
     """
     for name, ids, known in (("source", pair.source_ids, rows[0]), ("target", pair.target_ids, rows[1])):
         if max(ids, default=0) >= known:
@@ -50,8 +51,8 @@ def pieces_of(
     first, end = (own[0], own[-1] + 1) if own else (0, 0)
     before = [n for n in pair.target_ids[:first] if n != pad or n in start][-len(start) :]
     if before and before != list(start[-len(before) :]):
-        what = f"the target begins with {before}, the model's with {list(start)}: is this its target language?"
-        raise PairError(what, line=pair.id)
+        message = f"the target begins with {before}, the model's with {list(start)}: is this its target language?"
+        raise PairError(message, line=pair.id)
     return Pieces(
         [n for n, _ in source],
         [word for _, word in source],
@@ -74,15 +75,15 @@ def words_of_pieces(pieces: Iterable[str], special: Collection[str] = ()) -> lis
     (FSMT), or all but its last piece end with `@@` (subword-nmt).
 
     Args:
-        pieces: as `convert_ids_to_tokens` of a tokenizer returns.
+        pieces: as returned by `convert_ids_to_tokens` of a tokenizer.
         special: pieces that belong to no word, such as its `all_special_tokens`.
 
     Raises:
-        ValueError: several pieces, and none has such a mark.
+        ValueError: several pieces, none of which has a mark.
     """
-    given = list(pieces)
-    words = accumulate(_begins([piece for piece in given if piece not in special]), initial=0)
-    return [None if piece in special else next(words) for piece in given]
+    listed = list(pieces)
+    words = accumulate(_begins([piece for piece in listed if piece not in special]), initial=0)
+    return [None if piece in special else next(words) for piece in listed]
 
 
 def _begins(pieces: Sequence[str]) -> list[bool]:
@@ -107,8 +108,8 @@ def words_of_offsets(text: str, offsets: Iterable[Sequence[int]]) -> list[int | 
         offsets: first character of each piece and the one after its last; special pieces are empty.
     """
     starts = [n for n, letter in enumerate(text) if letter not in " \t" and (n == 0 or text[n - 1] in " \t")]
-    found: list[int | None] = []
+    words: list[int | None] = []
     for begin, end in offsets:
         letters = (n for n in range(begin, len(text)) if text[n] not in " \t")
-        found.append(None if begin == end else bisect_right(starts, next(letters, len(text))) - 1)
-    return found
+        words.append(None if begin == end else bisect_right(starts, next(letters, len(text))) - 1)
+    return words

@@ -27,8 +27,8 @@ def is_group(code: str) -> bool:
 def base_language(code: str) -> str:
     """Return the shortest code of a language, without script and region, such as `de` for `deu_Latn` and `de_DE`.
 
-    A language that belongs to a macrolanguage counts as that one, as NLLB's `arb_Arab` does where M2M100 has `ar`. What
-    is no language code is returned as it is.
+    A language that belongs to a macrolanguage is replaced by it, for example NLLB's `arb_Arab` by `ar`, as in M2M100.
+    Text that is not a language code is returned unchanged.
     """
     from langcodes import Language
 
@@ -38,14 +38,14 @@ def base_language(code: str) -> str:
 
 
 def same_language(one: str, other: str) -> bool:
-    """Tell whether two codes name the same language, whatever their scripts and regions."""
+    """Tell whether two codes name the same language, ignoring scripts and regions."""
     return one == other or base_language(one) == base_language(other)
 
 
 def find_language(code: str, codes: Iterable[str]) -> str | None:
-    """Return the one of `codes` that names the language of `code`; None where none does, or several do."""
+    """Return the only one of `codes` that names the language of `code`; None if there is none or several."""
     listed = list(codes)
     if code in listed:
         return code
-    same = [other for other in listed if same_language(code, other)]
+    same = [candidate for candidate in listed if same_language(code, candidate)]
     return same[0] if len(same) == 1 else None

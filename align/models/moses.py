@@ -1,4 +1,4 @@
-"""Moses' tokenizer (sacremoses) for one word at a time, doing as little of it as the word needs."""
+"""Run Moses' tokenizer (sacremoses) on one word at a time, skipping the rules that do not apply to the word."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from unicodedata import category
 
 Tokenize = Callable[[str, bool, str], list[str]]
-"""The tokens of a word, given whether it is the first one and a stand-in for the word that follows ("": none)."""
+"""Tokenises a word, given whether it is the first one and a stand-in for the next word ("": none)."""
 
 _familiar = re.compile("[!-ɏ‐-‧‰-⁞€]*").fullmatch
-"""Words of Latin letters and common punctuation."""
+"""Matches words of Latin letters and common punctuation."""
 
 _FAMILIAR_LETTERS = "0-9A-Za-zªµºÀ-ÖØ-öø-ɏ"
-"""Which of these are letters or digits to Moses, so that it need not be asked."""
+"""The letters and digits among these according to Moses, so that its rules need not be loaded."""
 
 
 @cache
 def _moses(language: str) -> Any:
-    """Moses' own rules; their import takes longer than a hundred pairs do, and waits until a word needs them."""
+    """Return Moses' own rules, imported when a word needs them: that takes longer than aligning a hundred pairs."""
     from sacremoses import MosesTokenizer
 
     moses = MosesTokenizer(lang=language)
@@ -31,10 +31,10 @@ def _moses(language: str) -> Any:
 
 
 def moses_normalizer(language: str) -> Callable[[str], str]:
-    """Return what normalises punctuation as `FSMTTokenizer` of transformers does, by three of Moses' scripts.
+    """Return a function that normalises punctuation like `FSMTTokenizer` of transformers, by three of Moses' scripts.
 
     Args:
-        language: picks the rules for quotation marks and numbers.
+        language: selects the rules for quotation marks and numbers.
     """
     from sacremoses import MosesPunctNormalizer
 
@@ -48,22 +48,22 @@ def moses_normalizer(language: str) -> Callable[[str], str]:
 
 
 def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = False) -> Tokenize:
-    """What tokenises words as Moses does.
+    """Return a function that tokenises words as Moses does.
 
     Args:
-        language: picks the list of abbreviations.
+        language: selects the list of abbreviations.
         escape: write `&apos;` for an apostrophe and so on, as Moses' own script does by default.
-        split_hyphens: write `a @-@ b` for `a-b`, as it does with `-a`.
+        split_hyphens: write `a @-@ b` for `a-b`, as Moses does with `-a`.
     """
     options = {"escape": escape, "aggressive_dash_splits": split_hyphens}
     # The rules that look further than one character only look at full stops, apostrophes, backticks, commas within
     # numbers and, where they split, hyphens. In words without those, which are most words, letters and digits stay
-    # together and any other character is a token; a full stop at the end has a rule of its own.
-    letter, other = ("", "-") if split_hyphens else ("-", "")
-    is_plain = re.compile(rf"[^\s.'`,\0-\x1f{other}]*[,.]?").fullmatch
+    # together and any other character is a token; a full stop at the end has a separate rule.
+    inner_hyphen, special_hyphen = ("", "-") if split_hyphens else ("-", "")
+    is_plain = re.compile(rf"[^\s.'`,\0-\x1f{special_hyphen}]*[,.]?").fullmatch
 
     def finder(letters: str) -> Callable[[str], list[str]]:
-        return re.compile(rf"[{letters}{letter}]+\.?|.").findall
+        return re.compile(rf"[{letters}{inner_hyphen}]+\.?|.").findall
 
     familiar_tokens = finder(_FAMILIAR_LETTERS)
     all_tokens = cache(lambda: finder(_moses(language).IsAlnum))

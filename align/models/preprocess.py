@@ -96,7 +96,7 @@ def _processor(path: Path | None) -> Any:
 
 
 def sentencepiece_pieces(path: Path) -> list[str]:
-    """Return the pieces of a sentencepiece model in the order of its own ids.
+    """Return the pieces of a sentencepiece model in the order of their ids.
 
     Raises:
         ModelError: the file is not a sentencepiece model.

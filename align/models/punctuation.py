@@ -1,4 +1,4 @@
-"""Punctuation at the edges of words: which of it a tag leaves outside, and where sentences end."""
+"""Find punctuation at the edges of words: which of it stays outside a tag, and where sentences end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _APOSTROPHE = "\u2019"
 
 
 def is_punctuation(text: str) -> bool:
-    """Whether a text has punctuation in it and nothing else."""
+    """Tell whether a text consists of punctuation only, and is not empty."""
     text = normalize(text)
     return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
 
@@ -24,13 +24,13 @@ def _is_invisible(character: str) -> bool:
 
 
 def closes(character: str) -> bool:
-    """Whether a character ends a sentence or a part of one, or closes a bracket or a quotation."""
+    """Tell whether a character ends a sentence or a part of one, or closes a bracket or a quotation."""
     marks = character in _STOPS or character in _PAUSES or character == '"'
     return marks or (unicodedata.category(character) in _CLOSING and character != _APOSTROPHE)
 
 
 def opens(character: str) -> bool:
-    """Whether a character opens a bracket or a quotation, or a sentence in Spanish."""
+    """Tell whether a character opens a bracket or a quotation, or a sentence in Spanish."""
     return character in '"¿¡' or (unicodedata.category(character) in _OPENING and character != _APOSTROPHE)
 
 
@@ -41,7 +41,7 @@ def visible_edges(text: str) -> tuple[str, str]:
 
 
 def leading(word: str) -> int:
-    """How many characters a word has before it begins: brackets and quotes; 0 if it is nothing else."""
+    """Return the number of characters before a word begins: brackets and quotes; 0 if it is only punctuation."""
     at = next((n for n, character in enumerate(word) if not opens(character) and not _is_invisible(character)), 0)
     while at and _is_invisible(word[at - 1]):  # which belong to the word
         at -= 1
@@ -49,11 +49,11 @@ def leading(word: str) -> int:
 
 
 def trailing(word: str, full_stop: bool) -> int:
-    """How many characters a word has behind its end: stops, commas, brackets, quotes; 0 if it is nothing else.
+    """Return the number of characters after a word's end: stops, commas, brackets, quotes; 0 if it is only punctuation.
 
     Args:
         word: a word; one with an entity is left whole.
-        full_stop: whether a point ends a sentence here, and no abbreviation.
+        full_stop: whether a point ends a sentence here, not an abbreviation.
     """
     if "&" in word or is_punctuation(word):
         return 0
@@ -66,7 +66,7 @@ def trailing(word: str, full_stop: bool) -> int:
 
 
 def _last_mark(word: str) -> str:
-    """The stop or pause that a word ends in, before quotes and brackets."""
+    """Return the stop or pause that a word ends in, before quotes and brackets; empty if there is none."""
     for character in reversed(word):
         if character in _STOPS or character in _PAUSES:
             return character
@@ -76,12 +76,12 @@ def _last_mark(word: str) -> str:
 
 
 def same_mark(first: str, second: str) -> bool:
-    """Whether two words end in marks of one kind, both stops or both pauses."""
+    """Tell whether two words end in the same kind of mark, both in stops or both in pauses."""
     marks = _last_mark(first), _last_mark(second)
     return all(mark in _STOPS for mark in marks) if marks[0] in _STOPS else all(mark in _PAUSES for mark in marks)
 
 
 def sentence_ends(words: Sequence[str]) -> set[int]:
-    """Where sentences end: the numbers of the words behind, 0 and the number of all words among them."""
+    """Return the ends of sentences as the numbers of the next words, including 0 and the number of all words."""
     ends = {k for k, word in enumerate(words, 1) if _last_mark(word) in _STOPS}
     return ends | {0, len(words)}

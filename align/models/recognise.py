@@ -1,4 +1,4 @@
-"""Tell what a file or folder is that holds no checkpoint, such as another toolkit's model, without loading it."""
+"""Recognise files and folders without a checkpoint, such as another toolkit's model, without loading them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pathlib import Path
 from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
 
 LFS_POINTER = b"version https://git-lfs"
-"""The beginning of a file that Git LFS has not replaced yet."""
+"""First bytes of a file that Git LFS has not downloaded."""
 
 CONFIG_BYTES = 1 << 20
-"""The most of a config.json that is read: real ones have a few thousand bytes."""
+"""Maximum bytes of a config.json that are read: real ones have a few thousand."""
 
 MOST_NAMES = 10_000
-"""So many names of a folder are looked at."""
+"""Maximum number of names in a folder that are read."""
 
 OTHER_TOOLKIT = Remedy(
     "only models of fairseq and of Hugging Face's transformers are read so far. To align its translations, or other "
     "text in its languages, take another model ({} for German and English) or train one (scripts/train_model)",
     (Argument("model", "de-en"),),
 )
-"""What to do with a translation model that is not fairseq's."""
+"""Remedy for translation models of other toolkits."""
 
 HUGGING_FACE = Remedy(
     "name its folder, with its weights in model.safetensors, pytorch_model.bin, or one of these with .index.json and "
     "the files that this names"
 )
-"""What to do with a Hugging Face model whose weights are elsewhere."""
+"""Remedy for Hugging Face models whose weights are in other files."""
 
 PYTORCH_WEIGHTS = Remedy(
     "download the model's model.safetensors or pytorch_model.bin, or convert these weights to one of them where that "
     "framework is installed"
 )
-"""What to do with a Hugging Face model whose weights are of another framework."""
+"""Remedy for Hugging Face models whose weights belong to another framework."""
 
 OTHER_WEIGHTS = {
     ".h5": "TensorFlow",
@@ -46,7 +46,7 @@ OTHER_WEIGHTS = {
     ".gguf": "llama.cpp",
     ".tflite": "TensorFlow Lite",
 }
-"""Endings of files of weights that are not read, and whose they are."""
+"""Endings of files of weights that cannot be read, with their frameworks."""
 
 OWNERS = {
     "bart": "facebook",
@@ -69,25 +69,25 @@ HUGGING_FACE_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "mo
 
 
 def recognise(path: Path) -> ModelError | None:
-    """What a file or folder is, if it is known and not a checkpoint, and what to do about it; else None."""
+    """Return the error for a file or folder that is known not to be a checkpoint, with a remedy; else None."""
     try:
         if path.is_dir():
             return _of_folder(path)
         if path.is_file():
             return _of_file(path)
-    except OSError:  # whoever reads it in earnest says so
+    except OSError:  # reading it reports the error
         pass
     return None
 
 
 def could_be_hub_name(model: str) -> bool:
-    """Whether a missing model may be one of the Hugging Face hub: `facebook/wmt19-de-en`, `bert-base-cased`."""
+    """Tell whether a missing model may be on the Hugging Face hub: `facebook/wmt19-de-en`, `bert-base-cased`."""
     owned = re.fullmatch(r"[\w.-]*\w[\w.-]*/[\w.-]+", model) and not Path(model).parent.exists()
     return bool(owned or re.fullmatch(r"\w[\w.]*(-[\w.]+){2,}", model)) and not model.endswith(".pt")
 
 
 def hub_owner(model: str) -> str | None:
-    """Return who publishes a model on the Hugging Face hub that was named without its owner, where that is known."""
+    """Return the owner on the Hugging Face hub of a model that was named without its owner; None if unknown."""
     match = re.fullmatch(r"([a-z0-9]+)[-_][\w.-]+|small100", model)
     return OWNERS.get(match[1] or model) if match else None
 
@@ -102,15 +102,15 @@ def _of_folder(folder: Path) -> ModelError | None:
         return ModelError(f"a Hugging Face model{kind and f' ({kind})'}", file=str(folder), remedy=HUGGING_FACE)
     if any(name.endswith(".pt") for name in names):
         return None
-    if other := next((name for name in sorted(names) if name.endswith(tuple(OTHER_WEIGHTS))), None):
-        framework = next(framework for ending, framework in OTHER_WEIGHTS.items() if other.endswith(ending))
-        what = f"its only weights are {shorten(other)}, of {framework}"
-        return ModelError(what, file=str(folder), remedy=PYTORCH_WEIGHTS)
+    if foreign := next((name for name in sorted(names) if name.endswith(tuple(OTHER_WEIGHTS))), None):
+        framework = next(framework for ending, framework in OTHER_WEIGHTS.items() if foreign.endswith(ending))
+        message = f"its only weights are {shorten(foreign)}, of {framework}"
+        return ModelError(message, file=str(folder), remedy=PYTORCH_WEIGHTS)
     if "adapter_model.bin" in names or "adapter_model.safetensors" in names:
         return ModelError("an adapter without adapter_config.json", file=str(folder))
     if "config.json" in names and (kind := _model_type(folder / "config.json")):
-        what = f"a Hugging Face model ({kind}) without weights: none of {', '.join(ALL_WEIGHTS)} is there"
-        return ModelError(what, file=str(folder), remedy=Remedy("download the model again: hf download NAME"))
+        message = f"a Hugging Face model ({kind}) without weights: none of {', '.join(ALL_WEIGHTS)} is there"
+        return ModelError(message, file=str(folder), remedy=Remedy("download the model again: hf download NAME"))
     if any(name.endswith(".npz") for name in names):
         return ModelError("a Marian model", file=str(folder), remedy=OTHER_TOOLKIT)
     if any(re.fullmatch(r"dict\..+\.txt", name) for name in names) and any(name.endswith(".idx") for name in names):
@@ -122,21 +122,24 @@ def _of_folder(folder: Path) -> ModelError | None:
 def _of_file(path: Path) -> ModelError | None:
     with path.open("rb") as stream:
         head = stream.read(len(LFS_POINTER))
-    what, remedy = "", OTHER_TOOLKIT
+    message, remedy = "", OTHER_TOOLKIT
     if head == LFS_POINTER:
-        what, remedy = "a pointer of Git LFS, not the file that it stands for", Remedy("fetch that with git lfs pull")
+        message, remedy = (
+            "a pointer of Git LFS, not the file that it stands for",
+            Remedy("fetch that with git lfs pull"),
+        )
     elif path.suffix == ".npz":
-        what = "a numpy archive, as Marian's models are"
+        message = "a numpy archive, as Marian's models are"
     elif path.suffix == ".safetensors":
         kind = _model_type(path.parent / "config.json")
-        what, remedy = f"safetensors, as Hugging Face models are{kind and f' ({kind})'}", HUGGING_FACE
+        message, remedy = f"safetensors, as Hugging Face models are{kind and f' ({kind})'}", HUGGING_FACE
     elif path.name in (*HUGGING_FACE_WEIGHTS, "model.bin"):
         return _of_folder(path.parent)
-    return ModelError(what, file=str(path), remedy=remedy) if what else None
+    return ModelError(message, file=str(path), remedy=remedy) if message else None
 
 
 def _model_type(config: Path) -> str:
-    """The type of model that a config.json names, for a message; empty where it names none."""
+    """Return the model type in a config.json, for a message; empty if there is none."""
     try:
         if not config.is_file():
             return ""

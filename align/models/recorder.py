@@ -1,4 +1,4 @@
-"""The recorder of all model formats: a Transformer with its text processing, and its framework's own module."""
+"""Record attention for all model formats: a Transformer with its text processing, and its framework's own module."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
 
 
 class TransformerAttention:
-    """Shows the encoder-decoder attention of a Transformer; see `AttentionRecorder` for the attributes.
+    """Records the encoder-decoder attention of a Transformer; see `AttentionRecorder` for the attributes.
 
     The decoder runs only up to the cross-attention of the last requested layer. Threads may share it.
 
@@ -60,7 +60,7 @@ class TransformerAttention:
             yield replace(attention, weights=attention.weights[:, :, first:]) if first else attention
 
     def padded(self, batch: Batch) -> tuple[Padded, Padded]:
-        """Return what the encoder reads `[B, S]` and what the decoder reads `[B, T]`, on the model's device."""
+        """Return the inputs of the encoder `[B, S]` and of the decoder `[B, T]`, on the model's device."""
         start = torch.tensor(self.start).expand(len(batch.target), -1)
         steps = torch.cat((start, batch.target), 1)
         real = torch.cat((torch.ones_like(start, dtype=torch.bool), batch.target_words != PAD), 1)
@@ -69,12 +69,12 @@ class TransformerAttention:
 
 
 class Framework(NamedTuple):
-    """What a recorder needs of the framework that trained its model.
+    """The functions of the framework that trained a model.
 
     Attributes:
         load: loads a recorder from a folder.
         own_model: loads the framework's own module of a recorder's model.
-        translator: returns a translator, for batches of a number of source pieces.
+        translator: returns a translator from a recorder, a search and the source pieces per batch.
     """
 
     load: Load
@@ -83,14 +83,14 @@ class Framework(NamedTuple):
 
 
 class ModelRecorder(TransformerAttention):
-    """A model of a folder with its text processing; see `Recorder` for the attributes.
+    """The recorder of a model in a folder, with its text processing; see `Recorder` for the attributes.
 
     Args:
         transformer: the model.
         sides: text processing of source and target.
         surroundings: ids before and after the pieces of a source; at least one in all.
         start: ids that the decoder reads before the pieces of a target; at least one.
-        framework: of the model.
+        framework: functions of the model's framework.
         origin: folder, device and dtype that the model was loaded from.
         name: name for the signature.
         languages: codes of source and target language.
@@ -103,7 +103,7 @@ class ModelRecorder(TransformerAttention):
         tags: ids of tags for the target language that a source may begin with.
 
     Attributes:
-        turn: to be held while the framework's own module runs, which keeps state.
+        turn: lock to hold while the framework's own module runs, which has state.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A translator and an aligner: sentences in, translations with their alignments out, lazily and in order."""
+"""Translate sentences and align them with their translations, lazily and in order."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from align.core.aligner import Aligner, Direction
 
 Sentence = Pair | str | Sequence[str]
-"""A string, whose words are between spaces, or words; of a pair the source and the number."""
+"""A string whose words are between spaces, a list of words, or a pair, of which the source and the number are used."""
 
 SEARCH_WORDS = 2000
 """Words in a slice of sentences to translate, which takes far longer than to align."""
 
 TOGETHER = 100
-"""Sentences of like length that are translated at a time: from within a translator nothing is heard."""
+"""Sentences of similar length per call of a translator, which does not report progress during a call."""
 
 
 def translate(
@@ -48,20 +48,20 @@ def translate(
     Args:
         aligner: of one model or two.
         sentences: any number of sentences.
-        search: how to search; by default with a beam of 5, and fairseq's other defaults, whatever the model.
-        on_choice: receives the layers and heads that are read.
-        on_batch: receives the number of sentences translated, some at a time, and the number of pairs aligned.
+        search: how to search; by default with a beam of 5 and fairseq's other defaults, for any model.
+        on_choice: callback for the layers and heads that are read.
+        on_batch: callback for the number of sentences translated, some at a time, and the number of pairs aligned.
 
     Raises:
         TypeError, ValueError: an item is not a sentence.
-        PairError: a sentence, or its translation, is longer than the model takes, unless the aligner's `too_long` is
-            "blank". Those before it come out first.
+        PairError: a sentence, or its translation, is longer than the model's limit, unless the aligner's `too_long` is
+            "blank". Earlier alignments are yielded first.
     """
     return _translating(aligner, search or Search()).align(number_sentences(sentences), on_choice, on_batch)
 
 
 def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterator[Pair]:
-    """Yield sentences as pairs without a target, for translation; of pairs the source and the number.
+    """Yield sentences as pairs without a target, for translation; pairs keep their source and number.
 
     Raises:
         TypeError: a single sentence in place of several, or one that is neither a string nor a sequence of words.
@@ -69,13 +69,13 @@ def number_sentences(sentences: Iterable[Pair | str | Sequence[str]]) -> Iterato
     """
     if isinstance(sentences, str | bytes):
         raise TypeError(f"{shorten(repr(sentences))} is one sentence: give a list of sentences")
-    for number, one in enumerate(sentences, 1):
-        if isinstance(one, IdPair):
+    for number, sentence in enumerate(sentences, 1):
+        if isinstance(sentence, IdPair):
             raise TypeError(f"sentence {number} is given in ids: only text can be translated")
-        if isinstance(one, Pair):
-            yield one.with_target(())
+        if isinstance(sentence, Pair):
+            yield sentence.with_target(())
         else:
-            yield Pair(words_of(one, f"sentence {number}"), (), number)
+            yield Pair(words_of(sentence, f"sentence {number}"), (), number)
 
 
 def _translating(aligner: Aligner, search: Search) -> _Translating:
@@ -84,7 +84,7 @@ def _translating(aligner: Aligner, search: Search) -> _Translating:
 
 @dataclass(frozen=True, eq=False)
 class _Translating:
-    """Translations out of a model, aligned with what they were made from.
+    """Translates with a model, and aligns the translations with their sources.
 
     Attributes:
         aligner: aligns each sentence with its translation; its links are those of the same text read from a file.
@@ -100,7 +100,7 @@ class _Translating:
     def align(
         self, sentences: Iterable[Pair], on_choice: OnChoice | None, on_batch: OnBatch | None
     ) -> Generator[Alignment, None, None]:
-        """Translate and align: one alignment for each sentence, in order, a buffer at a time."""
+        """Yield one alignment for each sentence, in order, translated and aligned a buffer at a time."""
         steps = self.aligner.steps
         places: list[Place] = []
 
@@ -120,7 +120,7 @@ class _Translating:
                     yield alignment
 
     def _scores(self, pair: Pair, places: Sequence[Place]) -> Sequence[Sequence[float]] | None:
-        """The forward model's word scores of a pair `[J][I+1]`; None where there is nothing to score."""
+        """Return the forward model's word scores of a pair `[J][I+1]`; None if there is nothing to score."""
         pieces = encode(self._forward.recorder, pair, "blank").pieces
         if pieces is None or not places:
             return None
@@ -136,7 +136,7 @@ class _Translating:
         return self.aligner.forward
 
     def _translated(self, sentences: Iterable[Pair], pool: Pool) -> Iterator[Pair]:
-        """Sentences with their translations, blank for those that are blank or too long."""
+        """Yield sentences with their translations, which are blank if the sentence is blank or too long."""
         queue = InOrder(pool, "translate", SEARCH_WORDS)
         for chunk in error_last(chunks(sentences, self.aligner.buffer, lambda pair: pair.memory())):
             if isinstance(chunk, Exception):
@@ -149,24 +149,26 @@ class _Translating:
             yield pair.with_target(self._shown(translation))
 
     def _shown(self, translation: tuple[str, ...]) -> tuple[str, ...]:
-        """A translation with `<unk>` in it where that is allowed."""
+        """Return a translation with `<unk>` for unknown pieces, if the search allows it."""
         if not self.translator.search.allow_unk:
             return translation
         return tuple(word.replace(UNKNOWN, "<unk>") for word in translation)
 
     def _translate(self, sentences: Sequence[Pair], on_batch: OnBatch | None) -> list[tuple[str, ...] | PairError]:
-        """The task of translating a slice of sentences."""
-        found = [attempt(self._encode, pair) for pair in sentences]
-        encoded = {n: pieces for n, pieces in enumerate(found) if pieces and not isinstance(pieces, PairError)}
+        """Translate a slice of sentences, as a task of the pool."""
+        results = [attempt(self._encode, pair) for pair in sentences]
+        encoded = {n: pieces for n, pieces in enumerate(results) if pieces and not isinstance(pieces, PairError)}
         translations: dict[int, tuple[str, ...]] = {}
-        for some in chunks(sorted(encoded, key=lambda n: len(encoded[n])), TOGETHER):
-            translations |= zip(some, self.translator([encoded[n] for n in some]), strict=True)
+        for batch in chunks(sorted(encoded, key=lambda n: len(encoded[n])), TOGETHER):
+            translations |= zip(batch, self.translator([encoded[n] for n in batch]), strict=True)
             if on_batch:
-                on_batch(len(some))
-        return [one if isinstance(one, PairError) else translations.get(n, ()) for n, one in enumerate(found)]
+                on_batch(len(batch))
+        return [
+            result if isinstance(result, PairError) else translations.get(n, ()) for n, result in enumerate(results)
+        ]
 
     def _pieces(self, pair: Pair) -> Pieces:
-        """A sentence's pieces, and none of its translation."""
+        """Return a sentence's pieces with an empty target."""
         return self._forward.recorder.encode(Pair(pair.source, (), pair.id))
 
     def _is_too_long(self, pair: Pair) -> bool:
@@ -174,10 +176,10 @@ class _Translating:
         return exceeds(pair.source, longest) or len(self._pieces(pair).source) > longest
 
     def _encode(self, pair: Pair) -> Sequence[int] | None:
-        """A sentence's pieces, None if there is nothing to translate, or too much.
+        """Return a sentence's pieces; None if it is blank or too long.
 
         Raises:
-            PairError: more pieces than the model takes.
+            PairError: more pieces than the model's limit.
         """
         longest = self.translator.longest
         if exceeds(pair.source, longest):
@@ -193,10 +195,10 @@ class _Translating:
         return None
 
     def _refuse(self, pair: Pair, length: str, limit: int) -> None:
-        """Raise an error for a sentence that is too long, unless such sentences stay blank.
+        """Raise an error for a sentence that is too long, unless the policy leaves such sentences blank.
 
         Raises:
-            PairError: says how long the sentence is.
+            PairError: the length of the sentence and the limit.
         """
         if self.aligner.too_long == "blank":
             return

@@ -13,21 +13,21 @@ from align.models.detokenize import UNKNOWN
 from align.models.punctuation import is_punctuation
 
 Scores = Callable[[Pair], "Sequence[Sequence[float]] | None"]
-"""The scores of a pair's words `[J][I+1]`, the last column being `</s>`; None where the model cannot read the pair."""
+"""Returns scores of a pair's words `[J][I+1]`, the last column for `</s>`; None if the model cannot read the pair."""
 
 NO_SOURCE = "\u2047"
-"""What stands for an unknown word whose source is unknown too, as sentencepiece writes it."""
+"""Stands for an unknown word whose source is unknown too, as in sentencepiece."""
 
 _NOT_IN_A_WORD = re.compile(r"\|{3,}|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
-"""What would end a side of `source ||| target`, or a line."""
+"""Text that would end a side of `source ||| target`, or a line."""
 
 
 UnknownPart = Callable[[str], str]
-"""The part of a source word that the model does not know: `Łódź` of `Berlin–Łódź`."""
+"""Returns the part of a source word that the model does not know: `Łódź` of `Berlin–Łódź`."""
 
 
 def _tokens(text: str) -> list[str]:
-    """Cut a text into runs of letters, digits, their combining marks and invisible characters, and single others."""
+    """Cut a text into runs of letters, digits, combining marks and invisible characters, and single other ones."""
     tokens: list[str] = []
     in_word = False
     for character in text:
@@ -46,22 +46,22 @@ def _is_of_word(character: str) -> bool:
 
 
 def unknown_part(word: str, is_known: Callable[[str], bool]) -> str:
-    """Return what stands from the first unknown token of a word to the last; the word if all are known."""
+    """Return a word from its first unknown token to the last; the whole word if all are known."""
     tokens = _tokens(word)
     unknown = [n for n, token in enumerate(tokens) if not is_known(token)]
     return "".join(tokens[unknown[0] : unknown[-1] + 1]) if unknown else word
 
 
 def replace_unknown(alignment: Alignment, scores: Scores, part: UnknownPart = str) -> Alignment:
-    """Put the unknown part of the source word in the place of each unknown token of the translation.
+    """Replace each unknown token of the translation by the unknown part of its source word.
 
-    The source word is the one with the best link, or the highest score where no link leads to a word that is more than
+    The source word is the one with the best link, or the highest score if no link leads to a word that is more than
     punctuation. Neighbouring unknown words with the same source word become one.
 
     Args:
         alignment: of a source sentence and its translation, in which UNKNOWN stands for each unknown piece.
-        scores: gives scores where there is no link.
-        part: gives the unknown part of a source word.
+        scores: returns scores, for words without a link.
+        part: returns the unknown part of a source word.
     """
     words = alignment.pair.target
     unknown = [j for j, word in enumerate(words) if UNKNOWN in word]
@@ -87,12 +87,12 @@ def replace_unknown(alignment: Alignment, scores: Scores, part: UnknownPart = st
 
 
 def _sources(alignment: Alignment, unknown: Sequence[int], scores: Scores) -> dict[int, int | None]:
-    """The source word of each unknown word, None where there is none."""
+    """Return the source word of each unknown word; None if there is none."""
     sources: dict[int, int | None] = {}
     rows: Sequence[Sequence[float]] | None = None
     sentence = alignment.pair.source
     for j in unknown:
-        best = _best({i: score for (i, other), score in alignment.scores.items() if other == j}, sentence)
+        best = _best({i: score for (i, target), score in alignment.scores.items() if target == j}, sentence)
         if best is None or is_punctuation(sentence[best]):
             rows = rows or scores(alignment.pair) or [[]] * len(alignment.pair.target)
             by_score = _best(dict(enumerate(rows[j][:-1])), sentence)
@@ -102,16 +102,16 @@ def _sources(alignment: Alignment, unknown: Sequence[int], scores: Scores) -> di
 
 
 def _best(scores: Mapping[int, float], sentence: Sequence[str]) -> int | None:
-    """The source word with the highest score; punctuation only where nothing else has one."""
+    """Return the source word with the highest score; punctuation only if no other word has a score."""
     ranked = [(not is_punctuation(sentence[i]), score, -i) for i, score in scores.items() if score > 0]
     return -max(ranked)[2] if ranked else None
 
 
 def _replaced(word: str, sentence: Sequence[str], source: int | None, part: UnknownPart) -> str:
-    """The unknown part of the source word with what the translation has around its unknown tokens."""
-    before, behind = _around_unknown(word)
+    """Return the unknown part of the source word, surrounded by the known tokens of the translation's word."""
+    before, after = _around_unknown(word)
     core = NO_SOURCE if source is None else _NOT_IN_A_WORD.sub("", part(_parts(sentence[source])[1]))
-    return f"{before}{core or NO_SOURCE}{behind}"
+    return f"{before}{core or NO_SOURCE}{after}"
 
 
 def _around_unknown(word: str) -> tuple[str, str]:
@@ -125,7 +125,7 @@ def _around_unknown(word: str) -> tuple[str, str]:
 
 
 def _parts(word: str) -> tuple[str, str, str]:
-    """Return a word in three: punctuation, all between, punctuation; punctuation alone is all between."""
+    """Split a word into leading punctuation, core and trailing punctuation; punctuation alone is all core."""
     inner = [n for n, character in enumerate(word) if not is_punctuation(character) and normalize(character)]
     begin, end = (inner[0], inner[-1] + 1) if inner else (0, len(word))
     return word[:begin], word[begin:end], word[end:]

@@ -1,4 +1,4 @@
-"""Text without spaces, aligned: links of a model's pieces, passed on to the words that they hold together."""
+"""Align text without spaces: link a model's pieces, and pass the links on to the words in them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class _Divided(NamedTuple):
-    """A pair in its new words, the same as the model is given it, and both sides' units."""
+    """A pair in its new words, the same pair as the model's input, and the units of both sides."""
 
     pair: Pair
-    given: Pair
+    model_pair: Pair
     sides: tuple[Division, Division]
 
 
@@ -35,22 +35,22 @@ def align_unspaced(
     on_choice: OnChoice | None = None,
     on_batch: OnBatch | None = None,
 ) -> Generator[Alignment, None, None]:
-    """Align pairs whose words are characters, the model's pieces, or ICU's: one alignment for each, in order.
+    """Align pairs whose words are characters, the model's pieces, or ICU's: yield one alignment for each, in order.
 
-    The model reads the lines as they are, as it does with words between spaces. All words that a piece holds together
-    share its links.
+    The model reads the lines unchanged, as it does with words between spaces. All words in the same piece share its
+    links.
 
     Args:
         aligner: of one model.
         pairs: `LinePair`s, whose words are between spaces.
         words: "characters", "pieces" or "icu".
-        on_choice: as aligners take it.
-        on_batch: likewise.
+        on_choice: callback, see `Aligner`.
+        on_batch: callback, see `Aligner`.
 
     Raises:
         ModelError: two models, which have different pieces.
         ValueError: another kind of words.
-        ModuleNotFoundError: what "icu" needs is not installed.
+        ModuleNotFoundError: a library for "icu" is not installed.
     """
     if words not in CUTS[1:]:
         raise ValueError(f"words are one of {', '.join(CUTS[1:])}; not {words!r}")
@@ -58,13 +58,13 @@ def align_unspaced(
         raise ModelError(f"words that are {words} need one model: two have different pieces")
     divided: deque[_Divided] = deque()
 
-    def given() -> Iterator[Pair]:
+    def model_pairs() -> Iterator[Pair]:
         for pair in pairs:
             divided.append(_divide(aligner.forward.recorder, pair, words))
-            yield divided[-1].given
+            yield divided[-1].model_pair
 
-    with closing(aligner(given(), on_choice, on_batch)) as found:
-        for alignment in found:
+    with closing(aligner(model_pairs(), on_choice, on_batch)) as alignments:
+        for alignment in alignments:
             pair, _, (source, target) = divided.popleft()
             scores = {
                 (i, j): score
@@ -82,11 +82,11 @@ def _divide(recorder: Recorder, pair: Pair, words: str) -> _Divided:
     if new.blank:
         return _Divided(new, Pair((), (), pair.id), (source, target))
     source_units, target_units = iter(source.pieces), iter(target.pieces)
-    given = IdPair.of(
+    model_pair = IdPair.of(
         pieces.source,
         pieces.target,
         [None if word < 0 else next(source_units) for word in pieces.source_words],
         [next(target_units) for _ in pieces.target],
         pair.id,
     )
-    return _Divided(new, given, (source, target))
+    return _Divided(new, model_pair, (source, target))

@@ -118,7 +118,7 @@ class Config:
         return value
 
     def inner(self, name: str) -> Config:
-        """Return the settings in a nested object; empty if there is none of that name."""
+        """Return the settings in a nested object; empty if it is missing."""
         value = self.content.get(name)
         return Config(value if isinstance(value, dict) else {}, self.file)
 

@@ -11,7 +11,7 @@ TEXT = ("*.json", "merges.txt", "*.spm", "*.model")
 """Patterns of the files that a model needs in addition to its weights."""
 
 WEIGHTS = (("*.safetensors",), ("pytorch_model.bin", "pytorch_model-*.bin"))
-"""Patterns of weights in search order: the second ones are fetched only if there are none of the first."""
+"""Patterns of weights in search order: the second ones are fetched only if the hub has no file of the first."""
 
 
 def fetch_model(name: str) -> Path:

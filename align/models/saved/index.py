@@ -1,4 +1,4 @@
-"""Checks a file that `torch.load` is to read: what it calls for, and whether its size accounts for the cost."""
+"""Check a file that `torch.load` is to read: the names in it, and whether its size accounts for its cost."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from pkgutil import iter_modules
 from typing import Any, BinaryIO
 
 INDEX_BYTES = 4 << 20
-"""The most that a checkpoint's index, a pickle, may have: enough for some 16,000 tensors."""
+"""Maximum size of a checkpoint's index, a pickle: enough for some 16,000 tensors."""
 
 MOST_SHARED = 50
-"""How often an index may refer back to an object with parts, or to a long string, as tied weights do."""
+"""Maximum number of references in an index to an object with parts or a long string, such as those of tied weights."""
 
 
 class TooMuch(Exception):
-    """The file asks for more memory or work than its size accounts for."""
+    """Error for a file that needs more memory or work than its size accounts for."""
 
 
 class Unsafe(Exception):
-    """The file names something that is neither a tensor nor a setting."""
+    """Error for a file that names something other than tensors and settings."""
 
 
 class _IndexReader(io.BufferedReader):
-    """A file of the format before torch 1.6, pickles and then numbers, that ends early while its pickles are checked.
+    """Reads a file of the format before torch 1.6, pickles and then numbers, up to a limit while checking its pickles.
 
-    It has no descriptor: torch first tests whether a file that has one is a tar archive, which can take for ever.
+    It has no descriptor: torch first tests whether a file that has one is a tar archive, which can take forever.
     """
 
     left = INDEX_BYTES
@@ -56,21 +56,21 @@ class _IndexReader(io.BufferedReader):
 
 
 PICKLES = 5
-"""How many that format has: a magic number, a protocol, the system, the state, and the keys of its numbers."""
+"""Number of pickles in that format: a magic number, a protocol, the system, the state, and the keys of its numbers."""
 
 
 @contextmanager
 def checked_file(path: Path, names: Collection[str]) -> Iterator[Any]:
-    """What `torch.load` is to read, once its index and its unpacked size are known to be in bounds.
+    """Yield an argument for `torch.load`, after checking that its index and its unpacked size are in bounds.
 
     Args:
         path: a file of either of torch's formats.
-        names: of the classes and functions that it may call for, as "module name".
+        names: classes and functions that it may name, as "module name".
 
     Raises:
-        Unsafe: it calls for another class or function.
-        TooMuch: its size does not account for what it asks for.
-        Exception: of any kind, where the file is damaged.
+        Unsafe: it names another class or function.
+        TooMuch: its size does not account for its cost.
+        Exception: of any kind, if the file is damaged.
     """
     with path.open("rb") as stream:
         packed = stream.read(4) == b"PK\3\4"
@@ -93,11 +93,11 @@ def checked_file(path: Path, names: Collection[str]) -> Iterator[Any]:
 
 
 def _check_directory(stream: BinaryIO) -> None:
-    """Refuse zip files whose directory is not where they say: torch and Python would read different ones.
+    """Refuse zip files whose directory is not where their end record says: torch and Python would read different ones.
 
     Raises:
         TooMuch: the directory is elsewhere, or there are two.
-        ValueError: there is no directory, as in a file that is cut short.
+        ValueError: there is no directory, as in a truncated file.
     """
     end = stream.seek(-22, os.SEEK_END)  # the record of the end, if no comment follows
     magic, *_, size, offset, comment = struct.unpack("<4s4H2LH", stream.read(22))
@@ -120,7 +120,7 @@ def _is_index(record: zipfile.ZipInfo) -> bool:
 
 
 def _check_records(archive: zipfile.ZipFile, size: int) -> None:
-    """Refuse records that are larger unpacked than the file is, before any is read.
+    """Refuse records that are larger unpacked than the file is, before reading any of them.
 
     Raises:
         TooMuch: the records are larger, or compressed.
@@ -140,7 +140,7 @@ _LATIN1 = {"latin_1", *(name for name, codec in aliases.items() if codec == "lat
 
 
 def _is_other_codec(text: str) -> bool:
-    """Whether Python has a codec of this name, in any spelling, other than Latin-1."""
+    """Tell whether Python has a codec of this name, in any spelling, other than Latin-1."""
     if len(text) > 40:
         return False
     name = re.sub("[^a-z0-9]+", "_", text.lower())
@@ -148,7 +148,7 @@ def _is_other_codec(text: str) -> bool:
 
 
 def _check_index(stream: BinaryIO, names: Collection[str]) -> None:
-    """Check a pickle without building anything: which names it has, and how often it refers back to an object.
+    """Check the names in a pickle and its references back to objects, without building anything.
 
     Raises:
         Unsafe: it has a name that no checkpoint needs.

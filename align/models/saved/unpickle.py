@@ -1,9 +1,9 @@
-"""Reads what torch saved without trusting it: nothing in the file runs, and its size bounds what reading it costs.
+"""Read untrusted files that torch saved: nothing in them runs, and their size bounds the cost of reading.
 
-torch's restricted unpickler builds tensors, plain containers and what it is told to allow. Real checkpoints hold a few
-more classes; each of them is named here, and read as something that does nothing: never as a class of numpy's or
-fairseq's, whose constructors a file could call with arguments of its own. Of what torch itself allows, only what real
-checkpoints need is let through, because the rest can be made to cost any time and memory.
+torch's restricted unpickler builds tensors, plain containers and the classes that are allowed explicitly. Real
+checkpoints hold a few more classes; each of them is named here, and read as an object without behaviour: never as a
+class of numpy or fairseq, whose constructors a file could call with its own arguments. Of the names that torch itself
+allows, only those that real checkpoints need are accepted, because the others can be made to cost any time and memory.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from align.models.recognise import OTHER_TOOLKIT
 from align.models.saved.index import TooMuch, Unsafe, checked_file
 
 _FORMATS = {"f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "b1": "?"}
-"""numpy's names of number types, and the codes of `struct` for them."""
+"""`struct` codes by numpy's names of number types."""
 
 
 class Inert:
-    """Stands for an object that is not needed: takes any arguments and any state, and keeps none of them."""
+    """Stands for an object that is not needed: accepts and discards any arguments and any state."""
 
     def __new__(cls, *arguments: Any, **named: Any) -> Inert:
-        """Ignores the arguments."""
+        """Return an instance without using the arguments."""
         return super().__new__(cls)
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -51,7 +51,7 @@ class _NumberType(Inert):
 
 
 def _number(kind: Any, raw: Any = b"") -> float | Inert:
-    """A numpy scalar, such as the best validation loss so far, as Python's own number."""
+    """Return a numpy scalar, such as the best validation loss so far, as a Python number."""
     code = _FORMATS.get(kind.name) if isinstance(kind, _NumberType) else None
     if code and isinstance(raw, bytes) and len(raw) == struct.calcsize(f"<{code}"):
         number: float = struct.unpack(f"<{code}", raw)[0]
@@ -70,16 +70,16 @@ _ALLOWED: list[Any] = [
     # checkpoints of fairseq 0.6 to 0.9 keep their training meters
     *((Inert, f"fairseq.{home}.{meter}") for home in ("meters", "logging.meters") for meter in _METERS),
 ]
-"""What torch's restricted unpickler makes of the names that real checkpoints hold beside tensors."""
+"""Objects that torch's restricted unpickler uses for the names in real checkpoints other than those of tensors."""
 
 _ELSE_NEEDED = {
     *("collections OrderedDict", "_codecs encode", "torch Size", "torch device", "torch.nn.parameter Parameter"),
-    *(f"torch._utils _rebuild_{what}" for what in ("tensor", "tensor_v2", "parameter", "parameter_with_state")),
+    *(f"torch._utils _rebuild_{suffix}" for suffix in ("tensor", "tensor_v2", "parameter", "parameter_with_state")),
     *(f"torch {kind}Storage" for kind in ("Float", "Half", "BFloat16", "Double", "Long", "Int", "Short", "Char")),
     *(f"torch {kind}Storage" for kind in ("Byte", "Bool")),
     *(f"torch {kind}" for kind in ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool")),
 }
-"""What real checkpoints name of all that torch's unpickler itself allows."""
+"""Names in real checkpoints that torch's unpickler allows by itself."""
 
 _NAMES = _ELSE_NEEDED | {" ".join(name.rsplit(".", 1)) for _, name in _ALLOWED}
 
@@ -88,7 +88,7 @@ _allowing = threading.RLock()
 
 @contextmanager
 def only_checkpoint_classes() -> Iterator[None]:
-    """Let `torch.load` read what fairseq saves, none of it as a class that the process has allowed for other files."""
+    """Restrict `torch.load` to what fairseq saves, without classes that the process has allowed for other files."""
     registry = torch.serialization
     our_names = {name for _, name in _ALLOWED}
     with _allowing:
@@ -105,15 +105,15 @@ def only_checkpoint_classes() -> Iterator[None]:
 
 
 def _name_of(allowed: Any) -> str:
-    """The name under which torch's unpickler knows an allowed object."""
+    """Return the name under which torch's unpickler knows an allowed object."""
     return allowed[1] if isinstance(allowed, tuple) else f"{allowed.__module__}.{allowed.__qualname__}"
 
 
 def load_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
-    """Read a file of weights alone, as transformers saved them before safetensors; otherwise as `load_saved`.
+    """Read a file of weights alone, as transformers saved them before safetensors; otherwise like `load_saved`.
 
     Raises:
-        ValueError: as there, or there is something else in it.
+        ValueError: as in `load_saved`, or the file has other content.
     """
     return load_saved(path, _weights_alone, "a file of weights", mapped)
 
@@ -121,23 +121,24 @@ def load_weights(path: Path, mapped: bool = False) -> dict[str, Tensor]:
 def load_saved(
     path: Path, checked: Callable[[Any, int], dict[str, Any]], wanted: str, mapped: bool = False
 ) -> dict[str, Any]:
-    """What is in a file, read on the CPU with torch's restricted unpickler.
+    """Read a file on the CPU with torch's restricted unpickler.
 
     Args:
         path: a file that torch saved.
-        checked: its content and its size to what is wanted of it; raises NotWanted where it holds something else.
-        wanted: what that is, for messages.
-        mapped: whether tensors stay in the file until they are used; it must not change as long as they are.
+        checked: returns the needed part of the content, given the content and the file's size; raises NotWanted for
+            other content.
+        wanted: name of that part, for messages.
+        mapped: whether tensors stay in the file until they are used; it must not change in the meantime.
 
     Raises:
-        ValueError: there is no such file, or it is damaged, wants to run code, takes more memory than its size accounts
-            for, or is not what is wanted; says whose it is where that can be told.
+        ValueError: the file is missing or damaged, would run code, takes more memory than its size accounts for, or has
+            other content; the message names its format if it is recognised.
     """
     if not path.is_file():
         raise ValueError(f"{path}: no such checkpoint")
     try:
         with warnings.catch_warnings(), only_checkpoint_classes(), checked_file(path, _NAMES) as content:
-            warnings.simplefilter("ignore")  # torch's advice on pickle protocols is for whoever saved the file
+            warnings.simplefilter("ignore")  # torch's advice on pickle protocols is for the file's author
             mapped = mapped and isinstance(content, Path)  # not the format before torch 1.6
             state = torch.load(content, map_location="cpu", weights_only=True, mmap=mapped)
         return checked(state, path.stat().st_size)
@@ -161,7 +162,7 @@ def load_saved(
 
 
 class NotWanted(Exception):
-    """The file was read, but holds something else."""
+    """Error for a file that was read, but has other content."""
 
 
 def _weights_alone(state: Any, size: int) -> dict[str, Tensor]:
@@ -171,7 +172,7 @@ def _weights_alone(state: Any, size: int) -> dict[str, Tensor]:
 
 
 def plain_weights(weights: dict[Any, Any], size: int) -> dict[str, Tensor]:
-    """Weights by name, which fit into a file of this size."""
+    """Return weights by name as plain tensors, after checking that they fit into a file of this size."""
     plain = {_name(name): _plain(name, weight) for name, weight in weights.items()}
     if sum({(store := w.untyped_storage()).data_ptr(): store.nbytes() for w in plain.values()}.values()) > size:
         raise TooMuch(f"weights of more than its {size:,} bytes")
@@ -185,7 +186,7 @@ def _name(name: Any) -> str:
 
 
 def _plain(name: str, weight: Any) -> Tensor:
-    """A weight without what a pickle can attach to it: attributes, hooks, a class of its own.
+    """Return a weight without what a pickle can attach to it: attributes, hooks, a subclass.
 
     torch's functions are called rather than the weight's methods, which the file may have replaced.
     """
