@@ -213,8 +213,8 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
 
 def _backend_of(checkpoint: Path, files: Mapping[str, Sequence[str]]) -> str:
     """Return the backend whose patterns match a checkpoint's name; fairseq if none does."""
-    named = (backend for backend, names in files.items() if any(checkpoint.match(name) for name in names))
-    return next(named, "fairseq")
+    matching = (backend for backend, names in files.items() if any(checkpoint.match(name) for name in names))
+    return next(matching, "fairseq")
 
 
 def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[str, Path]:
@@ -222,7 +222,7 @@ def _find_checkpoint(root: Path, files: Mapping[str, Sequence[str]]) -> tuple[st
     foreign = recognise(root)
     for backend, names in files.items():
         for name in names:
-            if "*" in name and foreign:  # whose *.pt may be an optimizer's state
+            if "*" in name and foreign:  # its *.pt may be an optimizer's state
                 raise foreign
             for path in sorted(root.glob(name)):
                 if path.is_file() or "*" in name:

@@ -47,8 +47,8 @@ def pieces_of(
     if pair.source and all(word >= 0 for _, word in source):
         raise PairError("the source has no special piece, such as </s>: give all that the encoder reads", line=pair.id)
     words = _or_each(pair.target_words, pair.target_ids, special[1])
-    own = [k for k, word in enumerate(words) if word is not None]
-    first, end = (own[0], own[-1] + 1) if own else (0, 0)
+    word_places = [k for k, word in enumerate(words) if word is not None]
+    first, end = (word_places[0], word_places[-1] + 1) if word_places else (0, 0)
     before = [n for n in pair.target_ids[:first] if n != pad or n in start][-len(start) :]
     if before and before != list(start[-len(before) :]):
         message = f"the target begins with {before}, the model's with {list(start)}: is this its target language?"

@@ -47,5 +47,5 @@ def find_language(code: str, codes: Iterable[str]) -> str | None:
     listed = list(codes)
     if code in listed:
         return code
-    same = [candidate for candidate in listed if same_language(code, candidate)]
-    return same[0] if len(same) == 1 else None
+    matches = [candidate for candidate in listed if same_language(code, candidate)]
+    return matches[0] if len(matches) == 1 else None

@@ -64,8 +64,10 @@ def pick_device(device: str) -> str:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if requested.type == "cuda" and (requested.index or 0) >= count:
         remedy = Remedy("use {} or {}", (Argument("device", "cpu"), Argument("device", "auto")))
-        seen = "no CUDA device" if not count else f"{count} CUDA {'device' if count == 1 else 'devices'}, from cuda:0,"
-        raise ModelError(f"torch sees {seen} here", remedy=remedy)
+        devices = (
+            "no CUDA device" if not count else f"{count} CUDA {'device' if count == 1 else 'devices'}, from cuda:0,"
+        )
+        raise ModelError(f"torch sees {devices} here", remedy=remedy)
     return str(requested)
 
 

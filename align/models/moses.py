@@ -57,7 +57,7 @@ def moses_tokenizer(language: str, escape: bool = False, split_hyphens: bool = F
     """
     options = {"escape": escape, "aggressive_dash_splits": split_hyphens}
     # The rules that look further than one character only look at full stops, apostrophes, backticks, commas within
-    # numbers and, where they split, hyphens. In words without those, which are most words, letters and digits stay
+    # numbers and, if they are split, hyphens. In words without those, which are most words, letters and digits stay
     # together and any other character is a token; a full stop at the end has a separate rule.
     inner_hyphen, special_hyphen = ("", "-") if split_hyphens else ("-", "")
     is_plain = re.compile(rf"[^\s.'`,\0-\x1f{special_hyphen}]*[,.]?").fullmatch

@@ -43,7 +43,7 @@ def visible_edges(text: str) -> tuple[str, str]:
 def leading(word: str) -> int:
     """Return the number of characters before a word begins: brackets and quotes; 0 if it is only punctuation."""
     at = next((n for n, character in enumerate(word) if not opens(character) and not _is_invisible(character)), 0)
-    while at and _is_invisible(word[at - 1]):  # which belong to the word
+    while at and _is_invisible(word[at - 1]):  # these belong to the word
         at -= 1
     return 0 if "&" in word or is_punctuation(word) else at
 

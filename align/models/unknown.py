@@ -69,7 +69,7 @@ def replace_unknown(alignment: Alignment, scores: Scores, part: UnknownPart = st
         return alignment
     sources = _sources(alignment, unknown, scores)
     target: list[str] = []
-    numbers: list[int] = []  # of each word of the translation, its number in the result
+    numbers: list[int] = []  # number in the result of each word of the translation
     before = None
     for j, word in enumerate(words):
         source = sources.get(j)

@@ -120,13 +120,13 @@ class _Builder:
         scale = math.sqrt(width) if self._architecture.scaled else 1.0
         pieces = self._table(side, rows, size)
         noise = self._optional_projection(f"{side}.quant_noise.weight", size, size)
-        first = [noise] if noise and side == "decoder" else []
+        projections = [noise] if noise and side == "decoder" else []
         if size != width:
-            first.append(self._linear(self._to(take(f"{side}.project_in_dim.weight", width, size)), None))
-        named = f"{side}.layernorm_embedding"
-        norm = self._norm(named, width) if f"{named}.weight" in self.weights else None
+            projections.append(self._linear(self._to(take(f"{side}.project_in_dim.weight", width, size)), None))
+        norm_name = f"{side}.layernorm_embedding"
+        norm = self._norm(norm_name, width) if f"{norm_name}.weight" in self.weights else None
         last = noise if side == "encoder" else None
-        return Embedding(pieces, self._positions(side, width), first, norm, last, scale)
+        return Embedding(pieces, self._positions(side, width), projections, norm, last, scale)
 
     def _table(self, side: str, rows: int, size: int) -> Tensor:
         """Return the embedding in the format of `compact_table`; one table for both sides if their weights are tied."""

@@ -94,7 +94,7 @@ class PlainLinear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation, dtype: Dtype) -> None:
         self._dtype = getattr(torch, dtype)
-        self._weight = weight.to(self._dtype, copy=True)  # which may lie in a file
+        self._weight = weight.to(self._dtype, copy=True)  # the weight may be mapped from a file
         self._bias = None if bias is None else bias.to(self._dtype)
         self._activate = ACTIVATIONS[activation]
 

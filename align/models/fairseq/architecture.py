@@ -34,7 +34,7 @@ ACTIVATIONS: dict[str, Activation] = {
 UNUSED = (
     r"(en|de)coder\.version",
     r"(en|de)coder\.embed_positions\.(_float_tensor|weights)",
-    r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)",  # fairseq 0.12 copies what a layer has
+    r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)",  # copies in fairseq 0.12
     r"decoder\.(output_projection\.weight|output_projection\.bias|embed_out|project_out_dim\.weight)",
     r"decoder\.adaptive_softmax\..*",
     r"(en|de)coder\.layer_norm\.(weight|bias)",  # the decoder's, and those that fairseq before 0.5 did not use
@@ -59,14 +59,14 @@ def fairseq_transformer(
     """
     if getattr(settings, "cross_self_attention", False):
         raise ValueError("its decoder attends to source and target at once (cross_self_attention)")
-    named = Weights(upgraded(weights), UNUSED)
+    named_weights = Weights(upgraded(weights), UNUSED)
     architecture = Architecture(
-        _side(settings, named, "encoder"),
-        _side(settings, named, "decoder"),
+        _side(settings, named_weights, "encoder"),
+        _side(settings, named_weights, "decoder"),
         ACTIVATIONS[getattr(settings, "activation_fn", "relu")],
         scaled=not getattr(settings, "no_scale_embedding", False),
     )
-    return build_transformer(architecture, named, device, dtype)
+    return build_transformer(architecture, named_weights, device, dtype)
 
 
 def _side(settings: Namespace, weights: Weights, side: str) -> Side:
@@ -84,7 +84,7 @@ def _side(settings: Namespace, weights: Weights, side: str) -> Side:
         before=before,
         last_norm=side == "encoder"
         and before
-        and weights.number("encoder.version", 1) >= 2,  # fairseq had none at first
+        and weights.number("encoder.version", 1) >= 2,  # the first versions had none
         positions="none" if getattr(settings, "no_token_positional_embeddings", False) else positions,
         first=PAD + 1,
     )
@@ -112,14 +112,14 @@ def upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Rename weights as in fairseq 0.12: once layer norms had numbers, and three projections were one weight."""
     renamed: dict[str, Tensor] = {}
     for name, weight in weights.items():
-        if old := re.fullmatch(r"((en|de)coder)(\.layers\.\d+)\.layer_norms\.([0-2])(\.\w+)", name):
-            norms = _OLD_NORMS[old[1]]
-            new = norms[int(old[4])] if int(old[4]) < len(norms) else name
-            renamed[f"{old[1]}{old[3]}.{new}{old[5]}"] = weight
-        elif (old := re.fullmatch(r"(.*_attn)\.in_proj_(weight|bias)", name)) and weight.dim():
+        if match := re.fullmatch(r"((en|de)coder)(\.layers\.\d+)\.layer_norms\.([0-2])(\.\w+)", name):
+            norms = _OLD_NORMS[match[1]]
+            new = norms[int(match[4])] if int(match[4]) < len(norms) else name
+            renamed[f"{match[1]}{match[3]}.{new}{match[5]}"] = weight
+        elif (match := re.fullmatch(r"(.*_attn)\.in_proj_(weight|bias)", name)) and weight.dim():
             third = len(weight) // 3
             for n, part in enumerate("qkv"):
-                renamed[f"{old[1]}.{part}_proj.{old[2]}"] = weight[n * third : (n + 1) * third if n < 2 else None]
+                renamed[f"{match[1]}.{part}_proj.{match[2]}"] = weight[n * third : (n + 1) * third if n < 2 else None]
         else:
             renamed[name] = weight
     return renamed

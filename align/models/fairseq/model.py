@@ -50,9 +50,9 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     weights: dict[str, Tensor] = state["model"]
     args = saved_settings(state)
     if not any(".encoder_attn." in name for name in weights):
-        named = text_setting(args, "_name") or text_setting(args, "arch")
+        architecture = text_setting(args, "_name") or text_setting(args, "arch")
         raise ModelError(
-            f"no encoder-decoder attention in it{f' ({named})' if named else ''}",
+            f"no encoder-decoder attention in it{f' ({architecture})' if architecture else ''}",
             file=str(folder.checkpoint),
             remedy=Remedy("links need a Transformer for translation, not a language model or an encoder alone"),
         )
@@ -70,7 +70,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         warnings.warn(f"{folder.checkpoint}: {doubt}", TextWarning, stacklevel=3)  # the caller of align.load
     subword_files = [rule.subword_file for rule in rules if rule.subword_file is not None]
     spec = [(rule.language, rule.case, rule.tokenizer, rule.subwords) for rule in rules]
-    mark = fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
+    digest = fingerprint([folder.checkpoint, *paths, *subword_files], repr(spec))
     source, target = (
         Preprocessor(rule, known.__getitem__, known)
         for rule, known in zip(rules, map(Vocabulary, dictionaries), strict=True)
@@ -82,7 +82,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         (EOS,),
         framework=Framework(load_fairseq, _own_model, FairseqTranslator),
         origin=(folder.absolute(), device, dtype),
-        name=f"fairseq:{'-'.join(languages)}@{mark}",
+        name=f"fairseq:{'-'.join(languages)}@{digest}",
         languages=languages,
         text=", ".join(map(str, rules)),
         pad=PAD,
@@ -95,7 +95,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
 
 
 def _own_model(recorder: ModelRecorder) -> Any:
-    from align.models.fairseq.own_model import load_own_model  # which imports fairseq
+    from align.models.fairseq.own_model import load_own_model  # imports fairseq
 
     folder, device, dtype = recorder.origin
     return load_own_model(folder, recorder.languages, device, dtype)
@@ -107,8 +107,8 @@ def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
     Raises:
         ModelError: a subword file is missing.
     """
-    named = [Path(name) for name in folder.options.subword_files or ()]
-    files = (named[0], named[-1]) if named else (None, None)
+    chosen_files = [Path(name) for name in folder.options.subword_files or ()]
+    files = (chosen_files[0], chosen_files[-1]) if chosen_files else (None, None)
     rules = [folder.rules(language, file) for language, file in zip(languages, files, strict=True)]
     if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
         bare = next(rule.language for rule in rules if rule.subwords == "none")
@@ -147,8 +147,8 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
     rows = table.shape[0] if table is not None and table.dim() == 2 else 0
     with path.open("rb") as stream:
         content = stream.read(ENTRY_BYTES * (rows + 1))
-        whole = not stream.read(1)
-    if not whole or content.count(b"\n") > rows:
+        complete = not stream.read(1)
+    if not complete or content.count(b"\n") > rows:
         raise ValueError(
             f"{path}: more entries than the {rows:,} that the {part} of {checkpoint} was trained with: "
             "not this model's dictionary"
@@ -184,9 +184,13 @@ def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], diction
             counts["plain"] += count * ("'" in piece or '"' in piece)
     if counts["escaped"] <= counts["plain"]:  # a few come from the web in any text
         return ""
-    fits = "moses-escaped-hyphens" if counts["@-@"] else "moses-escaped"
-    held = "&apos; or &quot;" + ", and @-@" * bool(counts["@-@"])
-    return "" if given == fits else f"its dictionary holds {held}: is its tokenizer {fits}, not {given or 'none'}?"
+    tokenizer = "moses-escaped-hyphens" if counts["@-@"] else "moses-escaped"
+    tokens = "&apos; or &quot;" + ", and @-@" * bool(counts["@-@"])
+    return (
+        ""
+        if given == tokenizer
+        else f"its dictionary holds {tokens}: is its tokenizer {tokenizer}, not {given or 'none'}?"
+    )
 
 
 def _build(

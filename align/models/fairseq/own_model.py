@@ -39,7 +39,7 @@ def load_own_model(folder: ModelFolder, languages: Sequence[str], device: str = 
         ModuleNotFoundError: fairseq is not installed.
     """
     install()
-    import fairseq  # noqa: F401  (first of all: where it is missing, nothing else matters)
+    import fairseq  # noqa: F401  (first: if it is missing, nothing else matters)
     from fairseq.data import Dictionary
 
     state = load_checkpoint(folder.checkpoint)
@@ -86,7 +86,7 @@ def _prune(model: Any, name: str, heads: int) -> None:
     attention._adaptive_prune_heads([(n * attention.head_dim, (n + 1) * attention.head_dim) for n in range(heads)])
     attention._set_skip_embed_dim_check()
     layer = model.get_submodule(name.rpartition(".")[0])
-    if hasattr(layer, "in_proj_weight"):  # what fairseq 0.12 copies of an encoder's layer
+    if hasattr(layer, "in_proj_weight"):  # fairseq 0.12 has copies of an encoder layer's weights
         layer.in_proj_weight = nn.Parameter(layer.in_proj_weight[: 3 * attention.embed_dim])
         layer.in_proj_bias = nn.Parameter(layer.in_proj_bias[: 3 * attention.embed_dim])
         layer.out_proj_weight = nn.Parameter(layer.out_proj_weight[:, : attention.embed_dim])

@@ -89,7 +89,7 @@ def _flat(saved: dict[Any, Any]) -> dict[Any, Any]:
         table = plain_dict(saved.get(side))
         flat |= {f"{side}_{name}": value for name, value in table.items() if isinstance(name, str)}
     for name in ("decoder_input_dim", "decoder_output_dim"):
-        if isinstance(flat.get(name), str):  # "${model.decoder.embed_dim}", which is what fairseq takes anyway
+        if isinstance(flat.get(name), str):  # "${model.decoder.embed_dim}", fairseq's default
             del flat[name]
     return flat
 

@@ -23,7 +23,7 @@ class FairseqTranslator:
     """
 
     def __init__(self, recorder: ModelRecorder, search: Search | None = None, batch_tokens: int = BATCH_TOKENS) -> None:
-        model = recorder.own_model()  # which mends fairseq
+        model = recorder.own_model()  # patches fairseq
         pack(model)
         from fairseq.sequence_generator import SequenceGenerator
 

@@ -64,8 +64,8 @@ def find_base(folder: Path, weights: tuple[str, ...]) -> Path:
 
     config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
     name = config.word("base_model_name_or_path", "")
-    last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
-    candidates = [folder, *([folder.resolve().parent / last] if re.fullmatch(r"\w[\w.-]*", last) else [])]
+    base_name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+    candidates = [folder, *([folder.resolve().parent / base_name] if re.fullmatch(r"\w[\w.-]*", base_name) else [])]
     if base := next(filter(has_model, candidates), None):
         if base != folder and is_adapter(base, weights):
             raise ModelError(f"its base {base.name} is an adapter too", file=str(folder), remedy=MERGE)
@@ -106,7 +106,7 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
             down, up = stored[name], _factor_b(stored, name, path)
             rank = len(down)
             scale = alpha / (math.sqrt(rank) if scaled_by_root else rank)
-            factors = (up, down) if name.endswith(".weight") else (down.T, up.T)  # of a table of pieces, transposed
+            factors = (up, down) if name.endswith(".weight") else (down.T, up.T)  # those of an embedding are transposed
             _add(weights, f"{name.rpartition('.lora_')[0]}.weight", scale, factors, path)
         elif name.endswith((".lora_B.weight", ".lora_embedding_B")):
             continue

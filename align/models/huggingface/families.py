@@ -122,7 +122,7 @@ def refuse_kind(kind: str, file: str) -> KindError:
         why += "languages, such as OPUS-MT or NLLB"
     elif kind in ENCODERS:
         why = "an encoder has no cross-attention"
-    known = tuple(name for name in FAMILIES if name not in ("mbart-50", "small100"))  # which are no model_type
+    known = tuple(name for name in FAMILIES if name not in ("mbart-50", "small100"))  # not a model_type
     return KindError(message, known, why=why, file=file)
 
 

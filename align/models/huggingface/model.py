@@ -89,9 +89,9 @@ def load_huggingface(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     limit = _most_positions(family, config, transformer, tokenizer_class(folder.text_root))
     pad = config.id("pad_token_id")
     rules = [side.rules for side in text.sides]
-    named = [root / "config.json", *(folder.text_root / name for name in VOCABULARIES)]
-    named += [rule.subword_file for rule in rules if rule.subword_file]
-    files = [*model_weight_files(folder), *(path for path in named if path.is_file())]
+    text_files = [root / "config.json", *(folder.text_root / name for name in VOCABULARIES)]
+    text_files += [rule.subword_file for rule in rules if rule.subword_file]
+    files = [*model_weight_files(folder), *(path for path in text_files if path.is_file())]
     spec = before, after, start, prefix, [(rule.language, rule.case, rule.tokenizer) for rule in rules]
     digests = [file_digest(path) for path in files]
     described = ", ".join(map(str, rules))
@@ -128,7 +128,7 @@ def _tags(text: Text) -> dict[str, int]:
 
 
 def _own_model(recorder: ModelRecorder, learned: bool) -> Any:
-    from align.models.huggingface.own_model import load_own_model  # which imports transformers
+    from align.models.huggingface.own_model import load_own_model  # imports transformers
 
     folder, device, dtype = recorder.origin
     return load_own_model(folder, learned=learned, device=device, dtype=dtype)
@@ -208,10 +208,10 @@ def _check_vocabulary(
         ModelError: the vocabulary is larger than the embedding.
     """
     stacks = transformer.encoder, transformer.decoder
-    for stack, side, rows, more in zip(stacks, ("source", "target"), text.rows, (source, start), strict=True):
-        needed, there = max(rows, 0, *(n + 1 for n in more)), len(stack.embedding.pieces)
-        if needed > there:
-            message = f"{needed:,} pieces on the {side}'s side, but the model was trained with {there:,}"
+    for stack, side, rows, added in zip(stacks, ("source", "target"), text.rows, (source, start), strict=True):
+        needed, available = max(rows, 0, *(n + 1 for n in added)), len(stack.embedding.pieces)
+        if needed > available:
+            message = f"{needed:,} pieces on the {side}'s side, but the model was trained with {available:,}"
             raise ModelError(message, file=str(folder.root))
 
 
@@ -223,8 +223,12 @@ def _kind(config: Config, root: Path, text_root: Path) -> str:
     """
     kind = config.kind
     if kind == "mbart":
-        named = tokenizer_config(text_root).word("language_codes", "") == "ML50"
-        if named or tokenizer_class(text_root) == "MBart50" or config.word("tokenizer_class", "") == "MBart50Tokenizer":
+        has_50_languages = tokenizer_config(text_root).word("language_codes", "") == "ML50"
+        if (
+            has_50_languages
+            or tokenizer_class(text_root) == "MBart50"
+            or config.word("tokenizer_class", "") == "MBart50Tokenizer"
+        ):
             return "mbart-50"
     if kind == "m2m_100" and tokenizer_class(text_root) == "SMALL100":
         return "small100"
@@ -271,18 +275,18 @@ def _languages(folder: ModelFolder, vocabulary: Vocabulary) -> Languages:
     """
     options = folder.options
     of_files = _languages_of_files(folder)
-    named = options.source_lang, options.target_lang
+    chosen = options.source_lang, options.target_lang
     if options.reverse_of is not None and options.reverse_of[0] != options.reverse_of[1]:
         forward = options.reverse_of
         opposite = [
             find_language(code, vocabulary.codes) if vocabulary.codes else (code if of_files == (None, None) else None)
             for code in reversed(forward)
         ]
-        codes = [name or code or file for name, code, file in zip(named, opposite, of_files, strict=True)]
-        swapped = named == (None, None) and bool(vocabulary.codes) and opposite[1] is not None
+        codes = [name or code or file for name, code, file in zip(chosen, opposite, of_files, strict=True)]
+        swapped = chosen == (None, None) and bool(vocabulary.codes) and opposite[1] is not None
         return Languages(codes[0], codes[1], swapped=swapped)
-    codes = [name or file for name, file in zip(named, of_files, strict=True)]
-    return Languages(codes[0], codes[1], "" if named[1] else "tokenizer_config.json")
+    codes = [name or file for name, file in zip(chosen, of_files, strict=True)]
+    return Languages(codes[0], codes[1], "" if chosen[1] else "tokenizer_config.json")
 
 
 def _languages_of_files(folder: ModelFolder) -> tuple[str | None, str | None]:
@@ -291,16 +295,16 @@ def _languages_of_files(folder: ModelFolder) -> tuple[str | None, str | None]:
     Raises:
         ModelError: a language in them is not a language code.
     """
-    saved = tokenizer_config(folder.text_root)
-    pair = saved.content.get("langs")
-    both = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)  # as FSMT has it
+    settings = tokenizer_config(folder.text_root)
+    pair = settings.content.get("langs")
+    both = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)  # in FSMT
     codes = []
     for default, names in zip(both, (("source_lang", "src_lang"), ("target_lang", "tgt_lang")), strict=True):
-        code = next((word for name in names if (word := saved.word(name, ""))), default)
+        code = next((word for name in names if (word := settings.word(name, ""))), default)
         try:
             codes.append(None if code is None else check_language(code))
         except ValueError as error:
-            raise ModelError(str(error), file=saved.file) from None
+            raise ModelError(str(error), file=settings.file) from None
     return codes[0], codes[1]
 
 

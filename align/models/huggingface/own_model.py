@@ -72,7 +72,7 @@ def load_own_model(folder: ModelFolder, *, learned: bool, device: str = "cpu", d
     weights = read_model_weights(folder)
     rows = max(weight.shape[0] for weight in weights.values() if weight.dim() == 2)
     settings = _settings(config, learned, rows)
-    if folder.adapter is not None and "vocab_size" in settings:  # which may have added pieces
+    if folder.adapter is not None and "vocab_size" in settings:  # an adapter may have added pieces
         settings["vocab_size"] = max(len(weights[name]) for name in weights if name.endswith("shared.weight"))
     kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
     try:
@@ -131,8 +131,8 @@ def _settings(config: Config, learned: bool, rows: int) -> dict[str, Any]:
         (IDS, config.id),
     ]
     settings = {name: read(name) for names, read in readers for name in names if config.has(name)}
-    named = config.size("max_position_embeddings", USUAL_POSITIONS)
-    return {**settings, "max_position_embeddings": named if learned else unlearned_positions(config)}
+    positions = config.size("max_position_embeddings", USUAL_POSITIONS)
+    return {**settings, "max_position_embeddings": positions if learned else unlearned_positions(config)}
 
 
 @contextmanager

@@ -33,9 +33,9 @@ FEED_FORWARD: dict[str, tuple[Activation, bool]] = {
 
 UNUSED = (
     r"lm_head\.weight",
-    r"(en|de)coder\.embed_tokens\.weight",  # which is shared
+    r"(en|de)coder\.embed_tokens\.weight",  # stored as shared.weight
     r"decoder\.final_layer_norm\.weight",
-    r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",  # once saved, never used
+    r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",  # old files have it; unused
 )
 """Weights that attention does not depend on."""
 
@@ -57,7 +57,7 @@ class RelativePositions:
     def __call__(self, length: int) -> Tensor:
         """Return biases `[1, H, L, L]`."""
         places = torch.arange(length, device=self._table.device)
-        distances = places[:, None] - places  # of a column before its row
+        distances = places[:, None] - places  # from a column to its row
         count = len(self._table)
         buckets = torch.zeros_like(distances)
         if self._both_ways:
@@ -86,10 +86,10 @@ def build_t5(config: Config, weights: dict[str, Tensor], device: str = "cpu", dt
         ModelError: a setting is missing or not supported.
         ValueError: settings and weights do not fit each other.
     """
-    named = Weights(weights, UNUSED)
-    builder = _Builder(config, named, device, dtype)
+    named_weights = Weights(weights, UNUSED)
+    builder = _Builder(config, named_weights, device, dtype)
     transformer = Transformer(builder.stack("encoder"), builder.stack("decoder"))
-    if left := named.left():
+    if left := named_weights.left():
         raise ValueError(f"it has {left[0]}, which is no part of a T5 as its settings have it")
     return transformer
 
@@ -103,10 +103,10 @@ class _Builder:
         self._width, self._heads = config.size("d_model"), config.size("num_heads")
         self._bias_in_each_layer = config.kind == "umt5"
         self._inner = self._heads * config.size("d_kv")
-        named = config.word("feed_forward_proj", "relu")
-        if named not in FEED_FORWARD:
-            raise ModelError(f"its feed_forward_proj is {named}, not one of {', '.join(FEED_FORWARD)}")
-        self._activation, self._gated = FEED_FORWARD[named]
+        feed_forward = config.word("feed_forward_proj", "relu")
+        if feed_forward not in FEED_FORWARD:
+            raise ModelError(f"its feed_forward_proj is {feed_forward}, not one of {', '.join(FEED_FORWARD)}")
+        self._activation, self._gated = FEED_FORWARD[feed_forward]
         rows = weights.shape("shared.weight")[0]
         table = weights.borrow("shared.weight", rows, self._width)
         self._pieces = compact_table(table, dtype).to(device)
@@ -117,11 +117,11 @@ class _Builder:
         if side == "decoder":
             layers = self._config.size("num_decoder_layers", layers, most=MOST_LAYERS)
         blocks = [f"{side}.block.{n}.layer" for n in range(layers)]
-        own = [self._bias(side, name) for name in blocks[: None if self._bias_in_each_layer else 1]]
-        biases = own if self._bias_in_each_layer else own * layers
-        made = [self._layer(side, name, bias) for name, bias in zip(blocks, biases, strict=True)]
+        stored_biases = [self._bias(side, name) for name in blocks[: None if self._bias_in_each_layer else 1]]
+        biases = stored_biases if self._bias_in_each_layer else stored_biases * layers
+        stack_layers = [self._layer(side, name, bias) for name, bias in zip(blocks, biases, strict=True)]
         norm = self._norm(f"{side}.final_layer_norm") if side == "encoder" else None
-        return Stack(Embedding(self._pieces, None), made, norm)
+        return Stack(Embedding(self._pieces, None), stack_layers, norm)
 
     def _bias(self, side: str, name: str) -> RelativePositions:
         buckets = self._config.size("relative_attention_num_buckets", 32, least=4)
@@ -145,10 +145,10 @@ class _Builder:
         ]
         attention = SelfAttention(self._linear(torch.cat(projections)), self._heads, side == "decoder", bias)
         block = self._block(f"{name}.0", "SelfAttention.o", self._inner)
-        last = f"{name}.{1 if side == 'encoder' else 2}"
+        feed_forward_name = f"{name}.{1 if side == 'encoder' else 2}"
         hidden = self._config.size("d_ff")
-        feed_forward = self._feed_forward(f"{last}.DenseReluDense", hidden)
-        feed_forward_block = self._block(last, "DenseReluDense.wo", hidden)
+        feed_forward = self._feed_forward(f"{feed_forward_name}.DenseReluDense", hidden)
+        feed_forward_block = self._block(feed_forward_name, "DenseReluDense.wo", hidden)
         if side == "encoder":
             return Layer(attention, block, feed_forward, feed_forward_block)
         cross, cross_block = self._cross(f"{name}.1")

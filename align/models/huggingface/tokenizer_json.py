@@ -66,7 +66,7 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
         tokenizer: Any = Tokenizer.from_file(str(path))
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        if getattr(tokenizer.model, "dropout", None):  # of BPE, in training
+        if getattr(tokenizer.model, "dropout", None):  # BPE-dropout, for training
             tokenizer.model.dropout = None
         join: Join = tokenizer.decoder.decode if tokenizer.decoder else JOINS["sentencepiece"]
         join(cut("b a"))
@@ -76,7 +76,7 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
         special = frozenset(token.content for token in added if token.special)
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as error:  # of the library's own kinds, some of which are not Exceptions
+    except BaseException as error:  # some of the library's own are not Exceptions
         raise ModelError(f"not a tokenizer ({one_line(error)})", file=str(path)) from None
 
     def pieces(text: str) -> list[str]:
@@ -101,9 +101,9 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
 def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[int]] | None:
     """Return the ids that a tokenizer adds before and after a text; None if it adds none, or changes the text."""
     inner, whole = (tokenizer.encode(text, add_special_tokens=added).ids for added in (False, True))
-    more = len(whole) - len(inner)
-    starts = (start for start in range(more + 1) if whole[start : start + len(inner)] == inner)
-    start = next(starts, None) if more > 0 else None
+    added_count = len(whole) - len(inner)
+    starts = (start for start in range(added_count + 1) if whole[start : start + len(inner)] == inner)
+    start = next(starts, None) if added_count > 0 else None
     return None if start is None else (whole[:start], whole[start + len(inner) :])
 
 
@@ -118,7 +118,7 @@ def _growth(parts: list[Any]) -> int:
             if part.get("type") == "ByteLevel" or not DOUBLING.isdisjoint(part):
                 growth *= 2
             if part.get("type") == "Precompiled":
-                with suppress(TypeError, ValueError):  # which the tokenizer refuses itself
+                with suppress(TypeError, ValueError):  # the tokenizer refuses these itself
                     table = base64.b64decode(part["precompiled_charsmap"])
                     growth *= max(1, longest_replacement(table))
             parts.extend(part.values())

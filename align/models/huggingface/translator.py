@@ -67,20 +67,20 @@ class HuggingFaceTranslator:
             self.longest - len(start),
             self._recorder.max_positions[1] - 1,
         )
-        more = len(start) - 1  # which count as generated
+        extra_starts = len(start) - 1  # these count as generated
         return type(self._model.generation_config)(
             num_beams=self.search.beam,
             length_penalty=self.search.length_penalty,
             early_stopping=self.search.beam > 1,
-            min_new_tokens=more + 1,
-            max_new_tokens=more + pieces + 1,
+            min_new_tokens=extra_starts + 1,
+            max_new_tokens=extra_starts + pieces + 1,
             decoder_start_token_id=start[0],
-            forced_bos_token_id=start[1] if more else None,
+            forced_bos_token_id=start[1] if extra_starts else None,
             forced_eos_token_id=config.eos_token_id,
             eos_token_id=config.eos_token_id,
             pad_token_id=self._recorder.pad,
             suppress_tokens=None if config.pad_token_id in (None, config.eos_token_id) else [config.pad_token_id],
-            renormalize_logits=config.model_type == "marian",  # whose padding takes a part of all probability
+            renormalize_logits=config.model_type == "marian",  # its padding has a share of the probability
             use_cache=cache,
         )
 

@@ -116,7 +116,7 @@ def read_vocabulary(root: Path, kind: str) -> Vocabulary:
     """
     name = tokenizer_class(root)
     vocabulary = _reader(root, kind, name)(root, kind)
-    tells_surroundings = kind in WITHOUT_LANGUAGES and vocabulary.surroundings is not None  # which are checked
+    tells_surroundings = kind in WITHOUT_LANGUAGES and vocabulary.surroundings is not None  # these are checked
     if name not in GENERIC_CLASSES | CLASSES[kind] and not tells_surroundings:
         known = " or ".join(f"{name}Tokenizer" for name in sorted(CLASSES[kind]))
         message = f"its tokenizer is {shorten(name)}Tokenizer; with a model of type {kind}, only {known} is read"
@@ -129,8 +129,10 @@ def read_vocabulary(root: Path, kind: str) -> Vocabulary:
 def tokenizer_class(root: Path) -> str:
     """Return the tokenizer's class, without `Tokenizer` or `TokenizerFast`; empty if the files name none."""
     config = Config(read_json(root / "config.json"), str(root / "config.json")) if has_config(root) else None
-    named = tokenizer_config(root).word("tokenizer_class", "") or (config.word("tokenizer_class", "") if config else "")
-    return re.sub(r"Tokenizer(Fast)?$", "", named)
+    class_name = tokenizer_config(root).word("tokenizer_class", "") or (
+        config.word("tokenizer_class", "") if config else ""
+    )
+    return re.sub(r"Tokenizer(Fast)?$", "", class_name)
 
 
 def has_config(root: Path) -> bool:
@@ -308,13 +310,13 @@ def _vocabulary(
     added = read_added_tokens(root)
     if len(added.ordinary) > MOST_ADDED:
         raise ModelError(f"more than {MOST_ADDED:,} tokens were added to its vocabulary", file=str(root))
-    merged = {id(side.ids): added.over(side.ids) for side in sides}  # one for both where they share a vocabulary
-    read = [
+    merged = {id(side.ids): added.over(side.ids) for side in sides}  # one object if both sides share a vocabulary
+    added_sides = [
         replace(side, ids=merged[id(side.ids)], segment=_splitting_at(added.ordinary, side.segment)) for side in sides
     ]
     special = {*SPECIAL, *known, *added.special}
-    codes = language_codes(kind, read[0].ids, special)
-    return Vocabulary((read[0], read[1]), frozenset({*special, *codes.values()}), codes, **more)  # type: ignore[arg-type]
+    codes = language_codes(kind, added_sides[0].ids, special)
+    return Vocabulary((added_sides[0], added_sides[1]), frozenset({*special, *codes.values()}), codes, **more)  # type: ignore[arg-type]
 
 
 def _splitting_at(tokens: Sequence[str], segment: Segment) -> Segment:
@@ -368,7 +370,7 @@ def _read_sentencepiece(root: Path, kind: str) -> Vocabulary:
     path = next(root / name for name in SENTENCEPIECE_FILES if (root / name).is_file())
     pieces = sentencepiece_pieces(path)
     languages: list[str] = []
-    if kind in FOLLOWED_BY_LANGUAGES:  # as in fairseq: four special pieces in place of the model's first three
+    if kind in FOLLOWED_BY_LANGUAGES:  # as in fairseq: four special pieces replace the model's first three
         languages = LANGUAGES[FOLLOWED_BY_LANGUAGES[kind]].split()
         pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], *languages, "<mask>"]
     ids = {piece: n for n, piece in enumerate(pieces)}
@@ -417,14 +419,14 @@ def _read_bytes(root: Path, kind: str) -> Vocabulary:
 
 def _read_tokenizer_json(root: Path, kind: str) -> Vocabulary:
     path = root / "tokenizer.json"
-    read = read_tokenizer(path)
-    pieces = read.pieces
+    tokenizer = read_tokenizer(path)
+    pieces = tokenizer.pieces
     lead = next((lead for lead in ("", " ") if pieces("b a")[len(pieces("b")) :] == pieces(f"{lead}a")), "")
 
     def segment(token: str, first: bool) -> list[str]:
         return pieces(token if first else lead + token)
 
-    side = Side(segment, read.ids, path)
-    codes = language_codes(kind, read.ids, read.special)
-    special = frozenset({*SPECIAL, *read.special, *codes.values()})
-    return Vocabulary((side, side), special, codes, read.join, read.surroundings)
+    side = Side(segment, tokenizer.ids, path)
+    codes = language_codes(kind, tokenizer.ids, tokenizer.special)
+    special = frozenset({*SPECIAL, *tokenizer.special, *codes.values()})
+    return Vocabulary((side, side), special, codes, tokenizer.join, tokenizer.surroundings)

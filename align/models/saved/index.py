@@ -88,7 +88,7 @@ def checked_file(path: Path, names: Collection[str]) -> Iterator[Any]:
         for _ in range(PICKLES):
             _check_index(reader, names)
         reader.seek(0)
-        reader.left = path.stat().st_size * 2  # what follows is read as what it is: the index was looked through
+        reader.left = path.stat().st_size * 2  # no limit in practice: the index has been checked
         yield reader
 
 

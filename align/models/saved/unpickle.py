@@ -93,7 +93,7 @@ def only_checkpoint_classes() -> Iterator[None]:
     our_names = {name for _, name in _ALLOWED}
     with _allowing:
         clashing: list[Any] = [entry for entry in registry.get_safe_globals() if _name_of(entry) in our_names]
-        if clashing:  # which is rare; as a rule other threads can go on loading their own files meanwhile
+        if clashing:  # rare; otherwise other threads can load their own files meanwhile
             harmless = [entry for entry in registry.get_safe_globals() if entry not in clashing]
             registry.clear_safe_globals()
             registry.add_safe_globals(harmless)
