@@ -11,8 +11,7 @@ from torch import Tensor
 from align.core.norms import gram, head_products, source_norms, vector_norms
 from align.core.types import PARTS, Part
 from align.models.engine.forward import Layer, Padded, Transformer
-from align.models.engine.kept import Kept
-from align.models.engine.layers import Layout
+from align.models.engine.layers import Kept, Layout
 
 
 @dataclass(frozen=True, slots=True)

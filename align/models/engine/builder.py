@@ -16,8 +16,16 @@ from torch import Tensor
 
 from align.core.types import Dtype
 from align.models.engine.forward import Layer, Stack, Transformer
-from align.models.engine.kept import Kept
-from align.models.engine.layers import Block, CrossAttention, Embedding, Norm, SelfAttention, Sinusoids, compact_table
+from align.models.engine.layers import (
+    Block,
+    CrossAttention,
+    Embedding,
+    Kept,
+    Norm,
+    SelfAttention,
+    Sinusoids,
+    compact_table,
+)
 from align.models.engine.linear import Activation, Linear, Projection, make_linear
 from align.models.engine.weights import Weights
 

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from align.core import types
 from align.core.norms import head_products
-from align.models.engine.kept import Kept
-from align.models.engine.layers import Block, CrossAttention, Embedding, Layout, Norm, RootNorm, SelfAttention
+from align.models.engine.layers import Block, CrossAttention, Embedding, Kept, Layout, Norm, RootNorm, SelfAttention
 from align.models.engine.linear import Linear
 
 # OpenMP's threads stay in the parent of a fork, and torch would wait for them forever.

@@ -282,6 +282,26 @@ class CrossAttention:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """The remaining heads of a layer, whose others were pruned and attend to nothing.
+
+    Attributes:
+        numbers: numbers of the heads, from 0, in order; at least one.
+        of: number of heads before pruning.
+    """
+
+    numbers: tuple[int, ...]
+    of: int
+
+    def spread(self, x: Tensor, axis: int) -> Tensor:
+        """Return a tensor with zeros inserted for pruned heads along an axis."""
+        shape = [*x.shape[:axis], self.of, *x.shape[axis + 1 :]]
+        full = x.new_zeros(shape)
+        full.movedim(axis, 0)[list(self.numbers)] = x.movedim(axis, 0)
+        return full
+
+
+@dataclass(frozen=True)
 class Block:
     """The surroundings of attention or a feed-forward network: layer norm before or after, projection and residual.
 
