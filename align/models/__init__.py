@@ -1,1 +1,1 @@
-"""Models that attention is read from: `load` is the entry, `engine` the Transformer, a folder each format."""
+"""Load models and record their attention: `load` is the entry, `engine` the Transformer; each format has a folder."""

@@ -108,7 +108,7 @@ def load(
             source word.
         output_layer: with both positions, the layer of the output position.
         output_head: with both positions, the head of the output position.
-        options: languages, dictionaries and text processing, where the model's files do not specify them.
+        options: languages, dictionaries and text processing, if the model's files do not specify them.
         device: "auto", "cpu", "cuda", or "cuda:0" and so on.
         dtype: precision of matrix products: "float32", "bfloat16", or on a CPU "int8".
         buffer: pairs to read ahead.

@@ -50,7 +50,7 @@ class TextRules:
         case: "lower" or "keep".
         tokenizer: a key of TOKENIZERS.
         subwords: a key of SUBWORDS.
-        subword_file: the sentencepiece model or the BPE codes; None where `subwords` is "none".
+        subword_file: the sentencepiece model or the BPE codes; None if `subwords` is "none".
     """
 
     language: str

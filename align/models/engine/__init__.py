@@ -1,1 +1,1 @@
-"""An encoder-decoder Transformer that computes attention without padding, up to the layer that is read."""
+"""Run an encoder-decoder Transformer without padding, up to the last layer whose attention is needed."""

@@ -109,7 +109,7 @@ _OLD_NORMS = {
 
 
 def upgraded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Rename weights as in fairseq 0.12: once layer norms had numbers, and three projections were one weight."""
+    """Rename weights as in fairseq 0.12: previously layer norms had numbers, and three projections were one weight."""
     renamed: dict[str, Tensor] = {}
     for name, weight in weights.items():
         if match := re.fullmatch(r"((en|de)coder)(\.layers\.\d+)\.layer_norms\.([0-2])(\.\w+)", name):

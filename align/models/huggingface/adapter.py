@@ -146,10 +146,10 @@ def _replace(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) 
 
 
 def _replace_table(weights: dict[str, Tensor], name: str, tensor: Tensor, path: Path) -> None:
-    """Set a larger table of pieces, which peft saves where tokens were added before training.
+    """Set a larger embedding table, which peft saves if tokens were added before training.
 
     A table of the same size was trained in addition to the one that the model reads (`modules_to_save`). Whether the
-    model uses it depends on how its tables were tied, which no file says.
+    model uses it depends on how its tables were tied, which no file records.
     """
     if name.endswith("lm_head.weight") and name not in weights:
         return  # tied to the embedding

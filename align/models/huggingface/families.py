@@ -92,7 +92,7 @@ NOT_READ = frozenset({
     "pegasus_x", "prophetnet", "seamless_m4t", "seamless_m4t_v2", "switch_transformers", "t5gemma",
     "xlm-prophetnet",
 })  # fmt: skip
-"""Encoder-decoder models of transformers whose files cannot be read yet."""
+"""Encoder-decoder models of transformers that cannot be read yet."""
 
 DECODERS = frozenset({
     "bloom", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "falcon", "gemma", "gemma2", "gemma3",

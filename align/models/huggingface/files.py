@@ -1,4 +1,4 @@
-"""Read the weights of a model folder: safetensors, or what torch saved, whole or in parts."""
+"""Read the weights of a model folder: safetensors, or files that torch saved, whole or in parts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Read what torch saved, without trusting it."""
+"""Read untrusted files that torch saved."""
