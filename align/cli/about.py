@@ -1,4 +1,4 @@
-"""What programs say of themselves, on stdout: how to cite them, which models they bring, how a shell completes them."""
+"""Options that print something and exit: citation, bundled models, shell completion."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _CARD_ROW = re.compile(r"\| (size|trained on) \| (.*) \|")
 
 
 class Answer(argparse.Action):
-    """An option that prints what a function makes of the parser and the option's value, and ends the program."""
+    """An option that prints the result of a function of the parser and the option's value, and exits."""
 
     def __init__(self, *args: Any, answer: Callable[[argparse.ArgumentParser, Any], str], **named: Any) -> None:
         super().__init__(*args, **named)
         self._answer = answer
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: str | None = None) -> None:
-        """Print it."""
+        """Print the result and exit."""
 
         def answer() -> None:
             with open_output(None) as out:
@@ -58,7 +58,7 @@ class Answer(argparse.Action):
 
 
 def add_answers(parser: argparse.ArgumentParser) -> None:
-    """What every program answers."""
+    """Add the options that every program has."""
     parser.add_argument(
         "--cite",
         action=Answer,
@@ -77,7 +77,7 @@ def add_answers(parser: argparse.ArgumentParser) -> None:
 
 
 def add_list_models(group: Any) -> None:
-    """Which models are bundled."""
+    """Add `--list-models`."""
     group.add_argument(
         "--list-models",
         action=Answer,
@@ -88,17 +88,17 @@ def add_list_models(group: Any) -> None:
 
 
 def bundled_models() -> list[str]:
-    """Names of the models that come with this package."""
+    """Return the names of the bundled models."""
     return sorted(path.parent.name for path in BUNDLED.glob("*/model.toml"))
 
 
 def direction(source: str, target: str) -> str:
-    """Two languages by their names where those are known: "German to English"."""
+    """Return two languages by name where names are known: "German to English"."""
     return " to ".join(LANGUAGES.get(language, language) for language in (source, target))
 
 
 def list_models() -> str:
-    """A paragraph for each bundled model: name and direction, what its card says of it, and its folder."""
+    """Return a paragraph for each bundled model: name, direction, rows of its card, and folder."""
     paragraphs = []
     for name in bundled_models():
         folder = find_model(name, ModelOptions())
@@ -110,12 +110,7 @@ def list_models() -> str:
 
 
 def complete(parser: argparse.ArgumentParser, shell: str) -> str:
-    """A script that completes a program's options, their values, and files and folders where they take these.
-
-    Args:
-        parser: of the program.
-        shell: one of SHELLS.
-    """
+    """Return a script that completes a program's options, their values, files and folders."""
     import shtab
 
     assert isinstance(parser, Parser)
@@ -138,14 +133,14 @@ def complete(parser: argparse.ArgumentParser, shell: str) -> str:
 
 
 def words_or_files(name: str, what: str, words: Sequence[str], bash: str = "1", zsh: str = "1") -> dict[str, Any]:
-    """What shtab is told where one of these words or a file may stand.
+    """Return shtab's description of an argument that is one of some words, or a file.
 
     Args:
-        name: of the function that offers them, for each shell.
-        what: the words are.
-        words: to offer.
-        bash: when to offer them, as arithmetic of bash.
-        zsh: likewise of zsh.
+        name: part of the name of the shell function.
+        what: kind of the words, for the shell's help.
+        words: words to offer.
+        bash: condition for offering them, in bash arithmetic.
+        zsh: condition for offering them, in zsh arithmetic.
     """
     function, those = f"_extract_align_{name}_or_file", " ".join(words)
     in_zsh = f"if (( {zsh} )); then _alternative 'words:{what}:({those})' 'files:file:_files'; else _files; fi"

@@ -56,9 +56,9 @@ IDLE = (
         lambda args: args.case == "keep" and TOOLS[args.tool].lower,
         "keep has no effect: this tool lower-cases words itself",
     ),
-    Idle(("append_test",), lambda args: args.train_source is None, "goes with --train-source and --train-target"),
+    Idle(("append_test",), lambda args: args.train_source is None, "requires --train-source and --train-target"),
 )
-"""What does nothing beside certain others."""
+"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Options:
 
 
 def build_parser() -> Parser:
-    """All options, in groups."""
+    """Return the parser with all options, in groups."""
     parser = new_parser(PROGRAM, "Word alignments of a whole text by a statistical aligner, to compare with.", EXAMPLES)
     add_signature_option(parser)
     add_quiet_option(parser)
@@ -108,7 +108,7 @@ def build_parser() -> Parser:
     add_input_options(parser)
     group = parser.add_argument_group("training (by default on the input)")
     group.add_argument("--train-source", metavar="FILE", help="train on this text, not on the input")
-    group.add_argument("--train-target", metavar="FILE", help="goes with --train-source")
+    group.add_argument("--train-target", metavar="FILE", help="requires --train-source")
     group.add_argument("--append-test", action="store_true", help="train on that text with the input appended")
     group.add_argument(
         "--case",
@@ -148,7 +148,7 @@ def build_parser() -> Parser:
 
 
 def read_options(parser: Parser) -> Options:
-    """The command line, checked."""
+    """Read and check the command line."""
     args = parser.parse_command()
     if (args.train_source is None) != (args.train_target is None):
         parser.error("--train-source and --train-target go together")
@@ -186,7 +186,7 @@ def requested_pieces(model: str, threads: int | None) -> Models:
 
 
 def sign_tool(options: Options, recorder: Recorder | None, trained: int | None = None) -> str:
-    """The signature.
+    """Return the signature.
 
     Args:
         options: what was asked for.
@@ -204,7 +204,7 @@ def sign_tool(options: Options, recorder: Recorder | None, trained: int | None =
 
 
 def align_statistically(options: Options) -> None:
-    """Train, align in both directions, symmetrise, and say on stderr what was done."""
+    """Train, align in both directions, symmetrise, and report on stderr."""
     recorder = load_models(PROGRAM, options.pieces, options.quiet)[0].forward.recorder if options.pieces else None
     if options.signature:
         with open_output(None) as out:
@@ -222,7 +222,7 @@ def align_statistically(options: Options) -> None:
 
 @contextmanager
 def open_pairs_and_run(options: Options, recorder: Recorder | None) -> Iterator[tuple[Iterable[Pair], Run]]:
-    """The pairs of the output, with their words only if its format has them, and the tool's run on the input."""
+    """Open the pairs of the output, with words if the format needs them, and the tool's run on the input."""
     with ExitStack() as stack:
         text = stack.enter_context(open_text(options.input))
         pairs: Iterable[Pair] = text
@@ -245,7 +245,7 @@ def open_pairs_and_run(options: Options, recorder: Recorder | None) -> Iterator[
 
 
 def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], method: str) -> Iterator[Alignment]:
-    """Links of both directions, symmetrised, or those of one."""
+    """Yield links of both directions, symmetrised, or those of one."""
     for pair, (forward, reverse) in zip(pairs, links, strict=False):
         chosen = {"forward": forward, "reverse": reverse}.get(method)
         both = symmetrize(forward, reverse, method) if chosen is None else chosen

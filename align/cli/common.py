@@ -1,4 +1,4 @@
-"""What all commands have in common: errors to exit codes, results to a file or stdout, progress to stderr."""
+"""Shared by all commands: exit codes for errors, output to a file or stdout, progress on stderr."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def say(message: str) -> None:
 
 
 def say_error(program: str, message: str, error: BaseException | None = None) -> None:
-    """Write an error as one line to stderr: the name of a file may hold line breaks.
+    """Write an error to stderr as one line, since file names may contain line breaks.
 
-    Commands that install what is missing have lines of their own.
+    Commands that install what is missing keep their own lines.
     """
     say(f"{program}: error: {message if isinstance(error, ModuleNotFoundError) else printable(message)}")
 
@@ -82,7 +82,7 @@ def run(
 
 
 def message_of(error: Exception, advice: str) -> str | None:
-    """What to say of an error that is not our own; None if it is."""
+    """Return the message of an expected error; None for an error in the program."""
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
     if isinstance(error, DataError):
@@ -93,14 +93,14 @@ def message_of(error: Exception, advice: str) -> str | None:
 
 
 def as_flag(argument: Argument) -> str:
-    """An argument of the library as the option that sets it: `--too-long blank`, `--gold-base 1`."""
+    """Return an argument of the library as the option that sets it: `--bad-lines blank`, `--gold-base 1`."""
     name = f"{argument.of}_{argument.name}" if argument.of else argument.name
     flag = FLAGS.get(name, "--" + name.replace("_", "-"))
     return flag if argument.value is None or argument.value is True else f"{flag} {argument.value}"
 
 
 def lacks_memory(error: Exception) -> bool:
-    """Whether memory has run out: torch has no class of its own for that on a CPU."""
+    """Tell whether memory is exhausted; torch has no error class for that on a CPU."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
 
 
@@ -174,7 +174,7 @@ class Progress:
             _bars.append(self._bar)
 
     def start(self) -> None:
-        """The first line is about to be done: from here on time counts."""
+        """Start the clock, before the first line is done."""
         self._start = time.monotonic()
 
     def batch(self, pairs: int) -> None:
@@ -190,7 +190,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """Lines that have gone through the models, written or not."""
+        """Lines that have passed through the models, written or not."""
         return int(self.lines + self._ahead)
 
     @property
@@ -218,12 +218,12 @@ class Progress:
         self._bar.update(done - self._bar.n)
 
     def write(self, message: str) -> None:
-        """A line to stderr."""
+        """Write a line to stderr."""
         if not self._quiet:
             say(message)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             _bars.remove(self._bar)
             self._bar.close()

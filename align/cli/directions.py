@@ -1,4 +1,4 @@
-"""The aligner that a program is asked for, of one model or of two, and its signature."""
+"""Loads the aligner of a program, with one model or two, and signs its results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_aligner(program: str, options: Asked) -> Aligner:
-    """The model, or both of them, with the settings asked for."""
+    """Load the model or both models with the requested settings."""
     forward, *reverse = load_models(program, options.models, options.quiet)
     if not reverse:
         return forward
@@ -25,12 +25,12 @@ def load_aligner(program: str, options: Asked) -> Aligner:
 
 
 def names_of(aligner: Aligner) -> Sequence[str]:
-    """What messages about each of its models begin with."""
+    """Return the prefix of messages about each model."""
     return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
 
 
 def sign(aligner: Aligner, options: Asked, choices: Sequence[Choice] = (), words: str = "spaces") -> str:
-    """The signature, with what "auto" came to in each direction once that is known."""
+    """Return the signature, with the result of "auto" in each direction once it is known."""
     forward, *reverse = aligner.directions
     known: Sequence[Choice | None] = choices or [None, None]
     more = {"translate": str(options.search)} if options.search else {}

@@ -30,7 +30,7 @@ from align.view.error_tables import count_notes, draw_errors, error_table, score
 PROGRAM = "eval-align"
 
 MOST_DIGITS = 15
-"""Digits behind the point that a float still tells in percent."""
+"""Digits after the point that a float distinguishes in percent."""
 
 EXAMPLES = """examples:
   eval-align -g gold.talp links                          AER, precision, recall, F1, with intervals
@@ -45,13 +45,13 @@ IDLE = (
     Idle(
         ("paired", "samples", "seed"),
         lambda args: args.per_sentence or args.errors or args.brief,
-        "goes with the summary only: not with --per-sentence, --errors or --brief",
+        "applies to the summary only: not with --per-sentence, --errors or --brief",
     ),
     Idle(("paired", "seed"), lambda args: not args.samples, "has no effect without samples"),
     WIDE_IDLE,
     Idle(("format", "wide"), lambda args: args.brief, "has no effect with --brief, which prints plain numbers"),
 )
-"""What does nothing beside certain others."""
+"""Options that have no effect with certain others."""
 
 Show = Literal["systems", "sentences", "errors", "brief"]
 
@@ -92,19 +92,19 @@ class Options:
 
     @property
     def intervals(self) -> tuple[str, ...]:
-        """The metrics that get an interval: programs want all of them, people that of the AER."""
+        """Metrics that get an interval: all of them for programs, the AER for people."""
         if self.show != "systems" or not self.samples:
             return ()
         return tuple(METRICS) if self.for_programs else ("aer",)
 
     @property
     def for_programs(self) -> bool:
-        """Whether what is printed is read by programs."""
+        """Whether programs read the output."""
         return self.format in ("json", "tsv")
 
 
 def build_parser() -> Parser:
-    """All options, in groups."""
+    """Return the parser with all options, in groups."""
     parser = new_parser(
         PROGRAM, "Alignment error rate, precision, recall and F1 of word alignments against gold.", EXAMPLES
     )
@@ -135,13 +135,13 @@ def build_parser() -> Parser:
     modes.add_argument("-b", "--brief", action="store_true", help="the AER alone, a line for each system")
     add_table_options(group)
     group.add_argument(
-        "-w", "--width", type=whole_number(0, MOST_DIGITS), default=2, metavar="N", help="digits behind the point"
+        "-w", "--width", type=whole_number(0, MOST_DIGITS), default=2, metavar="N", help="digits after the point"
     )
     return parser
 
 
 def read_options(parser: Parser) -> Options:
-    """The command line, checked: options that do not go together stop with exit code 2."""
+    """Read and check the command line; conflicting options exit with code 2."""
     args = parser.parse_args()
     if [args.gold, *args.hypotheses, args.source, args.target].count("-") > 1:
         parser.error("only one file can be stdin")
@@ -170,13 +170,13 @@ def read_options(parser: Parser) -> Options:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """File names without the folders that all of them share."""
+    """Return file names without the folders that all of them share."""
     shared = len(os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names]))
     return ["stdin" if name == "-" else os.path.abspath(name)[shared:].lstrip(os.sep) for name in names]
 
 
 def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedLinks, list[NumberedLinks]]:
-    """Gold and hypotheses, with as many sentence pairs each.
+    """Read gold and hypotheses, and check that they have the same number of pairs.
 
     Raises:
         DataError: a file is ambiguous, or does not belong to the others.
@@ -214,7 +214,7 @@ def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
 
 
 def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: str) -> str:
-    """What is to be printed."""
+    """Return the tables to print."""
     if options.show == "brief":
         rates = [percent(system.scores["aer"].value) for system in report.systems]
         return "\n".join("n/a" if rate is None else f"{rate:.{options.width}f}" for rate in rates)

@@ -12,7 +12,7 @@ from align.evaluation.tables import TABLES
 
 
 def add_link_options(group: Any, role: Role, required: bool = False) -> None:
-    """How to read gold, or hypotheses ("hyp")."""
+    """Add options for reading gold, or hypotheses ("hyp")."""
     if role == "gold":
         group.add_argument(
             "-g", "--gold", required=required, metavar="FILE", help="gold links; .gz and .xz are unpacked"
@@ -34,14 +34,14 @@ def add_link_options(group: Any, role: Role, required: bool = False) -> None:
 
 
 def add_length_options(group: Any) -> None:
-    """The text that the links are of."""
-    group.add_argument("-s", "--source", metavar="FILE", help="source sentences; goes with -t")
-    group.add_argument("-t", "--target", metavar="FILE", help="target sentences; goes with -s")
+    """Add the text that the links belong to."""
+    group.add_argument("-s", "--source", metavar="FILE", help="source sentences; requires -t")
+    group.add_argument("-t", "--target", metavar="FILE", help="target sentences; requires -s")
     add_range_option(group)
 
 
 def add_range_option(group: Any) -> None:
-    """What to do with links to words that do not exist."""
+    """Add the policy for links to words that do not exist."""
     group.add_argument(
         "--out-of-range",
         choices=("stop", "ignore"),
@@ -52,13 +52,13 @@ def add_range_option(group: Any) -> None:
 
 
 def link_options(args: argparse.Namespace, role: Role) -> LinkOptions:
-    """What the options of `add_link_options` and `add_range_option` say of gold or of hypotheses."""
+    """Return the options of `add_link_options` and `add_range_option` for gold or for hypotheses."""
     format, base, swapped = (getattr(args, f"{role}_{name}") for name in ("format", "base", "swapped"))
     return LinkOptions(format, base, swapped, args.out_of_range)
 
 
 def add_table_options(group: Any) -> None:
-    """How tables look."""
+    """Add the format of tables."""
     group.add_argument(
         "-f",
         "--format",

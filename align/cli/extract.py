@@ -85,9 +85,9 @@ class Extraction:
         waiting = "" if options.keyboard else "choosing layer and head …" if choosing else "reading …"
         progress.begin(blocks.lines if blocks else 0, passes, lambda: text.expected, waiting)
         try:
-            found = align_as(options, aligner, pairs, announce, progress.batch)
-            with closing(found):  # at once: workers end with it
-                for alignment in found:
+            alignments = align_as(options, aligner, pairs, announce, progress.batch)
+            with closing(alignments):  # at once: workers end with it
+                for alignment in alignments:
                     reason = results.write(alignment)
                     counts[reason] += 1
                     progress.add()
@@ -106,7 +106,7 @@ class Extraction:
         progress.write(sign(aligner, options, choices, options.words))
 
     def so_far(self, error: BaseException) -> str:
-        """How far a run had come that was stopped by an error or a signal, and what became of its output."""
+        """Describe how far a stopped run came, and the state of its output."""
         options, lines, results = self._options, self._progress.lines, self._results
         by_error, done = isinstance(error, Exception), self._progress.done
         if not results or (by_error and not lines):
@@ -130,7 +130,7 @@ class Extraction:
 def align_as(
     options: Options, aligner: Aligner, pairs: Iterator[Pair], on_choice: OnChoice, on_batch: OnBatch
 ) -> Generator[Alignment, None, None]:
-    """Alignments of pairs, translated first or in other words than those between spaces, as options say."""
+    """Yield alignments of pairs, translated first or in units other than words between spaces, as the options say."""
     if options.search:
         from align.models.translate import translate
 
@@ -143,7 +143,7 @@ def align_as(
 
 
 def summary(progress: Progress, counts: Counter[str]) -> str:
-    """How many lines there were, how many of them without links, as far as there is something to say, and how fast."""
+    """Summarise lines, blank and bad lines, lines without links, and speed."""
     usual = ("", "blank", UNLINKED)
     reasons = {reason: number for reason, number in sorted(counts.items()) if number and reason not in usual}
     why = f" ({', '.join(f'{number:,} {reason}' for reason, number in reasons.items())})" if reasons else ""
@@ -173,7 +173,7 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
 
 
 def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
-    """What the output depends on besides the input, to the last digit of a score."""
+    """Return what the output depends on besides the input."""
     return {
         "settings": sign(aligner, options, words=options.words),
         "device": aligner.forward.recorder.device,
@@ -207,7 +207,7 @@ COMMANDS = ("shards", "serve")
 
 
 def build_command(name: str) -> Parser:
-    """The parser of one of `COMMANDS`."""
+    """Return the parser of one of `COMMANDS`."""
     from align.cli import serve_options, shards_options
 
     builders = {"shards": shards_options.build_parser, "serve": serve_options.build_parser}

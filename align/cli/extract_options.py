@@ -48,11 +48,11 @@ extract-align serve answers over HTTP; extract-align serve --help says how.
 
 
 REVERSE_IDLE = (
-    Idle((*OF_REVERSE, "symmetrize"), lambda args: not args.reverse_model, "goes with --reverse-model"),
+    Idle((*OF_REVERSE, "symmetrize"), lambda args: not args.reverse_model, "requires --reverse-model"),
     Idle(OF_REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
     Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
 )
-"""What of two directions does nothing beside certain others."""
+"""Reverse-model options that have no effect with certain others."""
 
 IDLE = (
     *WORKERS_IDLE,
@@ -61,10 +61,10 @@ IDLE = (
     Idle(("scores",), lambda args: args.format == "jsonl", "has no effect with -f jsonl, which always has them"),
     Idle(("scores",), lambda args: args.format == "giza", "has no effect with -f giza, which has no room for them"),
     *REVERSE_IDLE,
-    Idle(SEARCH, lambda args: not args.translate, "goes with --translate"),
-    Idle(("bad_lines_file",), lambda args: args.bad_lines != "blank", "goes with --bad-lines blank"),
+    Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
+    Idle(("bad_lines_file",), lambda args: args.bad_lines != "blank", "requires --bad-lines blank"),
 )
-"""What does nothing beside certain others."""
+"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Options(Asked):
 
 
 def build_parser() -> Parser:
-    """All options, in groups."""
+    """Return the parser with all options, in groups."""
     parser = new_parser(
         PROGRAM, "Word alignments of translated sentences, out of a translation model's attention.", EXAMPLES
     )
@@ -116,7 +116,7 @@ def build_parser() -> Parser:
 
 
 def add_threshold_options(parser: argparse.ArgumentParser) -> None:
-    """How links are read off attention."""
+    """Add the options of extracting links from attention."""
     group = parser.add_argument_group(METHOD)
     add_method_options(group)
     group.add_argument(
@@ -130,7 +130,7 @@ def add_threshold_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_direction_options(parser: argparse.ArgumentParser) -> None:
-    """A second model, of the other direction."""
+    """Add the options of a reverse model."""
     group = parser.add_argument_group("two directions")
     add_reverse_options(group)
     group.add_argument(
@@ -143,7 +143,7 @@ def add_direction_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_options(parser: Parser) -> Options:
-    """The command line, checked."""
+    """Read and check the command line."""
     args = parser.parse_command()
     text = read_input(parser, args, one_side=args.translate)
     keyboard = "-" in text.files and sys.stdin is not None and sys.stdin.isatty()
@@ -176,7 +176,7 @@ def read_options(parser: Parser) -> Options:
 
 
 def takes_threshold(parser: Parser, args: argparse.Namespace) -> bool:
-    """Whether there are two models, joined by soft scores, which take the threshold themselves."""
+    """Tell whether two models are combined by soft scores, which take the threshold themselves."""
     joined = bool(args.reverse_model) and (args.symmetrize or SOFT) == SOFT
     if joined and args.threshold is None:
         parser.error("--threshold none has no effect with --symmetrize soft, which needs one")

@@ -23,8 +23,8 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="lines `source ||| target` or `source TAB target`; several are one text (default: stdin)",
     )
-    group.add_argument("-s", "--source", metavar="FILE", help="source sentences; goes with -t")
-    group.add_argument("-t", "--target", metavar="FILE", help="target sentences; goes with -s")
+    group.add_argument("-s", "--source", metavar="FILE", help="source sentences; requires -t")
+    group.add_argument("-t", "--target", metavar="FILE", help="target sentences; requires -s")
     group.add_argument(
         "--columns",
         type=column_numbers,
@@ -78,7 +78,7 @@ def read_input(
         parser.error("either FILEs of both sides, or -s and -t" if not one_side else "either FILE or -s FILE")
     parallel = args.target is not None
     if args.columns and parallel:
-        parser.error("--columns goes with FILE, not with -s and -t")
+        parser.error("--columns requires FILE, not -s and -t")
     if args.columns and len(args.columns) != 2 - one_side:
         parser.error(f"--columns takes {'one number with --translate' if one_side else 'two numbers: source,target'}")
     if len(set(args.columns)) < len(args.columns):

@@ -19,7 +19,7 @@ METHOD = "method (Kobayashi et al., EMNLP 2020)"
 
 
 def add_method_options(group: Any) -> None:
-    """How attention is read."""
+    """Add the options of reading attention."""
     group.add_argument(
         "--score",
         choices=get_args(Score),
@@ -38,7 +38,7 @@ def add_method_options(group: Any) -> None:
         type=one_or_two(number_or("auto")),
         default="auto",
         metavar="N[,N]",
-        help="decoder layer, from 1, of the input position and, behind a comma, of the output position; auto: by "
+        help="decoder layer (1 is the lowest); 1,2 sets those of the input and the output position; auto: chosen by "
         "lexical consistency on the first buffer of lines",
     )
     group.add_argument(
@@ -46,13 +46,13 @@ def add_method_options(group: Any) -> None:
         type=one_or_two(number_or("auto", "all")),
         default="auto",
         metavar="N[,N]",
-        help="attention head, from 1, likewise; all: together; auto: as for --layer",
+        help="attention head (1 is the first), or all heads together; 1,all as for --layer",
     )
     add_null_option(group)
 
 
 def add_reverse_options(group: Any) -> None:
-    """A second model, of the other direction, and where to read it."""
+    """Add the options of a reverse model, and of where to read it."""
     group.add_argument(
         "--reverse-model",
         metavar="MODEL",
@@ -78,7 +78,7 @@ def add_reverse_options(group: Any) -> None:
 
 
 def add_reverse_languages(group: Any) -> None:
-    """The languages of a reverse model that has many."""
+    """Add the languages of a multilingual reverse model."""
     group.add_argument(
         "--reverse-source-lang",
         metavar="LANG",
@@ -100,7 +100,7 @@ Numbers = Sequence[Any]
 def requested_settings(
     parser: argparse.ArgumentParser, args: argparse.Namespace, threshold: float | None
 ) -> tuple[Settings, Settings]:
-    """What to read off the forward model and off the reverse one.
+    """Return the settings of the forward model and of the reverse model.
 
     Args:
         parser: who refuses, with exit code 2, two layers or heads for one position.
@@ -115,9 +115,9 @@ def requested_settings(
 
 
 def _read_at(parser: argparse.ArgumentParser, settings: Settings, layers: Numbers, heads: Numbers) -> Settings:
-    """The settings at these layers and heads."""
+    """Return the settings with these layers and heads."""
     if len(layers) + len(heads) > 2 and settings.position != "both":
-        parser.error(f"two layers or heads go with --position both, not {settings.position}")
+        parser.error(f"two layers or heads require --position both, not {settings.position}")
     layer, output_layer = (*layers, "auto")[:2]
     head, output_head = (*heads, "auto")[:2]
     return replace(settings, layer=layer, head=head, output_layer=output_layer, output_head=output_head)

@@ -42,7 +42,7 @@ class ModelRequest:
 
     @property
     def name(self) -> str:
-        """Its name, folder or file."""
+        """Name, folder or file of the model."""
         return self.model or DEFAULT_MODEL
 
 
@@ -93,7 +93,7 @@ class Asked:
 
 
 def requested_models(args: argparse.Namespace, settings: Settings, reverse_settings: Settings | None = None) -> Models:
-    """What the options of `add_model_options`, `add_speed_options`, --bad-lines and --reverse-model ask for.
+    """Return the models that the options of `add_model_options`, `add_speed_options` and others request.
 
     Args:
         args: the options.

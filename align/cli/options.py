@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and what becomes of them."""
+"""Options that several commands share, and their values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MODEL_IDLE = Idle(("subword_files",), lambda args: args.subwords == "none", "has
 
 
 def number_or(*words: str) -> Callable[[str], int | str]:
-    """An argument that is a number from 1 or one of some words."""
+    """Return a parser of arguments that are a number from 1 or one of some words."""
 
     def parse(text: str) -> int | str:
         if text in words:
@@ -47,7 +47,7 @@ def number_or(*words: str) -> Callable[[str], int | str]:
 
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """An argument that is a whole number from `least`, to `most` if there is one."""
+    """Return a parser of whole numbers from `least`, up to `most` if there is one."""
 
     def parse(text: str) -> int:
         highest = sys.maxsize if most is None else most
@@ -64,7 +64,7 @@ seed_number = whole_number(0, 2**32 - 1)
 
 
 def language_code(text: str) -> str:
-    """An argument that is a language code."""
+    """Parse a language code."""
     try:
         return check_language(text)
     except ValueError as error:
@@ -72,7 +72,7 @@ def language_code(text: str) -> str:
 
 
 def file_prefix(text: str) -> Path:
-    """An argument that is the beginning of files' names."""
+    """Parse the beginning of file names."""
     if text.endswith(os.sep) or not Path(text).name:
         raise argparse.ArgumentTypeError(
             f"{text!r} is a folder, not the beginning of file names, such as figures/model"
@@ -81,7 +81,7 @@ def file_prefix(text: str) -> Path:
 
 
 def one_or_two(parse_one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
-    """An argument that is one of something, or two with a comma between."""
+    """Return a parser of one value, or of two separated by a comma."""
 
     def parse(text: str) -> tuple[T, ...]:
         parts = text.split(",")
@@ -93,7 +93,7 @@ def one_or_two(parse_one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
 
 
 def number_up_to(most: int, nothing: str | None = None) -> Callable[[str], float | None]:
-    """An argument that is a number from 0 to `most`, or the word that stands for None."""
+    """Return a parser of numbers from 0 to `most`, or of the word that stands for None."""
 
     def parse(text: str) -> float | None:
         if text == nothing:
@@ -122,7 +122,7 @@ class _OnceOrTwice(argparse.Action):
 
 
 def new_parser(program: str, description: str, examples: str) -> Parser:
-    """A program's parser, which answers --help, with examples at the end, and --version."""
+    """Return the parser of a program, with --help, examples at its end, and --version."""
     parser = Parser(prog=program, description=description, epilog=examples)
     parser.add_argument("--version", action="version", version=f"{program} {align.__version__}")
     add_answers(parser)
@@ -130,26 +130,26 @@ def new_parser(program: str, description: str, examples: str) -> Parser:
 
 
 def add_quiet_option(parser: argparse.ArgumentParser) -> None:
-    """How much to say on stderr."""
+    """Add `--quiet`."""
     parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
 
 
 def add_signature_option(parser: argparse.ArgumentParser) -> None:
-    """The signature alone."""
+    """Add `--signature`."""
     parser.add_argument(
         "--signature", action="store_true", help="print the signature of these settings, and read no text"
     )
 
 
 def add_output_option(group: Any) -> None:
-    """Where the links go."""
+    """Add `--output`."""
     group.add_argument(
         "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
     )
 
 
 def add_model_options(parser: argparse.ArgumentParser, default: str = DEFAULT_MODEL, use: str = "") -> None:
-    """The model, and what its files do not say.
+    """Add the model, and the options for what its files do not contain.
 
     Args:
         parser: whose options these are.
@@ -175,7 +175,7 @@ def add_model_options(parser: argparse.ArgumentParser, default: str = DEFAULT_MO
 
 
 def add_text_options(group: Any) -> None:
-    """What a model's files may not say of its languages and its text, but for the case."""
+    """Add the options for languages and text that a model's files may not contain, except the case."""
     group.add_argument(
         "--source-lang",
         metavar="LANG",
@@ -209,7 +209,7 @@ def add_text_options(group: Any) -> None:
 
 
 def add_null_option(group: Any) -> None:
-    """What to do with the source's `</s>`."""
+    """Add the option for the source's `</s>`."""
     group.add_argument(
         "--null",
         choices=get_args(Null),
@@ -220,7 +220,7 @@ def add_null_option(group: Any) -> None:
 
 
 def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str | None) -> Any:
-    """Device, arithmetic and sizes; returns the group, for more of them.
+    """Add device, precision and sizes; return the group.
 
     Args:
         parser: whose options these are.
@@ -232,7 +232,7 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str | None) 
         "--dtype",
         choices=DTYPES,
         default="float32",
-        help="of the numbers in matrix products; bfloat16 and, on a CPU, int8 are faster and change a few links",
+        help="precision of matrix products; bfloat16 and, on a CPU, int8 are faster and change a few links",
     )
     group.add_argument(
         "--threads",
@@ -252,7 +252,7 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str | None) 
 
 
 def add_workers_option(group: Any) -> None:
-    """How many processes share the work."""
+    """Add the number of processes."""
     group.add_argument(
         "--workers",
         type=whole_number(1, MAX_THREADS),
@@ -267,7 +267,7 @@ def _shares_nothing(args: argparse.Namespace) -> bool:
 
 
 WORKERS_IDLE = (
-    Idle(("workers",), _shares_nothing, f"goes with a --buffer of {SHARED_BUFFER} or more: others are not shared"),
+    Idle(("workers",), _shares_nothing, f"requires a --buffer of {SHARED_BUFFER} or more: smaller ones are not shared"),
     Idle(
         ("workers",),
         lambda args: args.threads and args.workers > args.threads,

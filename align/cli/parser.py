@@ -1,4 +1,4 @@
-"""The parser of all programs: nothing abbreviated, wrong usage answered in two lines, a short usage in the help."""
+"""The parser of all programs: no abbreviations, two lines for wrong usage, a short usage line in the help."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from align.cli.common import say
 from align.core.errors import printable
 
 UNKNOWN = "unrecognized arguments: "
-"""What argparse begins its message with where nothing takes an argument."""
+"""Beginning of argparse's message about unknown arguments."""
 
 
 MAY_BE_EMPTY = ("source_prefix",)
-"""Options of which an empty value has a meaning."""
+"""Options for which an empty value has a meaning."""
 
 
 class Idle(NamedTuple):
-    """Options that would do nothing.
+    """Options that have no effect.
 
     Attributes:
         options: their names.
-        when: whether that is so, given the whole command line.
-        reason: why; what to say behind the option.
+        when: tells whether they have no effect, given the parsed command line.
+        reason: why; follows the option in the message.
     """
 
     options: Sequence[str]
@@ -35,12 +35,12 @@ class Idle(NamedTuple):
 
 
 class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Keeps the line breaks of the examples, adds defaults where there are any, and lists no options in the usage."""
+    """Keeps line breaks of the examples, adds defaults, and lists no options in the usage line."""
 
     def add_usage(
         self, usage: str | None, actions: Iterable[argparse.Action], groups: Any, prefix: str | None = None
     ) -> None:
-        """The usage: options that must be given, one word for all others, and the rest of the arguments."""
+        """Write the usage line: required options, one word for all others, and positional arguments."""
         options = argparse.Action([], "options", metavar="[OPTION]...")
         required = [action for action in actions if action.option_strings and action.required]
         rest = [action for action in actions if not action.option_strings]
@@ -54,10 +54,10 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser as all programs have it; takes the arguments of its base class.
+    """The parser of a program; takes the arguments of its base class.
 
     Attributes:
-        others: parsers of what else the program does, whose options a shell completes, too.
+        others: parsers of the program's other commands, whose options are completed as well.
     """
 
     def __init__(self, **named: Any) -> None:
@@ -68,29 +68,29 @@ class Parser(argparse.ArgumentParser):
         self.color = False  # which Python 3.14 would have in the help, and in what is made of it
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, which option may have been meant, and where to look; exit code 2."""
+        """Report wrong usage, similar options and `--help`; exit with code 2."""
         if message.startswith(UNKNOWN) and (near := self._resembling(message[len(UNKNOWN) :].split())):
             message += f"; did you mean {' or '.join(near)}?"
-        say(f"{self.prog}: error: {printable(message)}\n{self.prog} --help says what there is")
+        say(f"{self.prog}: error: {printable(message)}\n{self.prog} --help lists all options")
         sys.exit(2)
 
     def parse_command(self, words: Sequence[str] | None = None) -> argparse.Namespace:
-        """The command line, in which options may stand between files; behind `--` there are files only.
+        """Parse the command line, in which options may stand between files; after `--` there are only files.
 
         Args:
-            words: its words, if they are not all of this process's.
+            words: the command line; None for that of this process.
         """
         self._words = sys.argv[1:] if words is None else list(words)
         return self.parse_args(self._words) if "--" in self._words else self.parse_intermixed_args(self._words)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """An argument's value; an empty one, as of an unset variable, is an error and not the default."""
+        """Return an argument's value; an empty value, as of an unset variable, is an error."""
         if not arg_string and action.dest not in MAY_BE_EMPTY:
             raise argparse.ArgumentError(action, "the value is empty")
         return super()._get_value(action, arg_string)
 
     def refuse_idle(self, args: argparse.Namespace, rules: Iterable[Idle]) -> None:
-        """Refuse, with exit code 2, options of the command line that would do nothing there, whatever their values."""
+        """Refuse options of the command line that have no effect, with exit code 2."""
         absent: list[str] = []  # an option that gathers values makes a new list of it
         given = argparse.Namespace(**{action.dest: absent for action in self._actions})
         self.parse_known_args(self._words, namespace=given)
@@ -101,13 +101,13 @@ class Parser(argparse.ArgumentParser):
                     self.error(f"{flag} {rule.reason}")
 
     def hide(self, names: Collection[str]) -> None:
-        """Leave options out of the help, such as those that are refused whatever else is given."""
+        """Leave options that are always refused out of the help."""
         for action in self._actions:
             if action.dest in names:
                 action.help = argparse.SUPPRESS
 
     def _resembling(self, words: Iterable[str]) -> list[str]:
-        """The options that the first unknown one may have been meant for: those that it begins, or the nearest."""
+        """Return the options that the first unknown word may mean: those that it begins, or the most similar one."""
         shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
         known = [flag for action in shown for flag in action.option_strings if flag.startswith("--")]
         for word in words:

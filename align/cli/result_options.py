@@ -13,7 +13,7 @@ from align.models.divide import CUTS
 
 
 def add_result_options(parser: argparse.ArgumentParser) -> None:
-    """Where the links go, and in which form."""
+    """Add the options of the output and its format."""
     group = parser.add_argument_group("output (one line for each line of input, in the same order)")
     add_output_option(group)
     group.add_argument(
@@ -24,11 +24,9 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--resume",
         action="store_true",
-        help="with -o FILE: go on where an interrupted run with --resume stopped, for whatever reason, and end with "
-        "the same bytes as without a stop. Until it is complete its lines are in FILE.parts: remove that to begin "
-        "anew. "
-        "After that FILE.run.json says what was run: the same command for the same input has nothing to do, and any "
-        "other existing FILE is refused",
+        help="with -o FILE: resume an interrupted run; the result is the same, byte for byte. Finished blocks are in "
+        "FILE.parts until the run is complete; remove this folder to start over. FILE.run.json records the run: "
+        "repeating the same command does nothing, and another existing FILE is refused",
     )
     group.add_argument(
         "-f",
@@ -49,20 +47,20 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         "--words",
         choices=CUTS,
         default="spaces",
-        help="what links count on both sides: words between spaces; in text without spaces each character, each of "
-        "the model's pieces, or what ICU's dictionaries take for a word",
+        help="unit that links count on both sides: words between spaces; in text without spaces each character, each "
+        "of the model's pieces, or a word of ICU's dictionaries",
     )
 
 
 def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
-    """Refuse, with exit code 2, what cannot be written, or not so."""
+    """Refuse output that cannot be written, with exit code 2."""
     _check_bad_list(parser, args, text)
     if args.words != "spaces":
         for name in ("reverse_model", "translate"):
             if getattr(args, name):
-                parser.error(f"--words {args.words} does not go with --{name.replace('_', '-')}")
+                parser.error(f"--words {args.words} cannot be combined with --{name.replace('_', '-')}")
     if args.resume and args.output in (None, "-"):
-        parser.error("--resume goes with -o FILE")
+        parser.error("--resume requires -o FILE")
     if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):
         parser.error(f"-o {args.output} is a folder: --input FILE … --output {args.output} writes a file for each FILE")
     if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
@@ -70,7 +68,7 @@ def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, tex
 
 
 def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
-    """Refuse, with exit code 2, a list of bad lines in the place of another file."""
+    """Refuse a list of bad lines in the place of another file, with exit code 2."""
     name = args.bad_lines_file
     if name is None:
         return

@@ -64,7 +64,7 @@ class Results:
 
 @contextmanager
 def open_results(text: Text, inputs: Sequence[Stamp], options: Options) -> Iterator[Results]:
-    """Where to write to; all of it is written whole or not at all.
+    """Open the output, which is written completely or not at all.
 
     Args:
         text: what is read.

@@ -62,7 +62,7 @@ class Options(Asked):
 
 
 def build_parser() -> Parser:
-    """All options, in groups."""
+    """Return the parser with all options, in groups."""
     parser = new_parser(
         PROGRAM, "Answers over HTTP: links of sentence pairs, and tags put into translations.", EXAMPLES
     )
@@ -110,7 +110,7 @@ def build_parser() -> Parser:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can reach a host's address."""
+    """Tell whether only this machine can reach the address of a host."""
     if host == "localhost":
         return True
     try:
@@ -120,7 +120,7 @@ def is_local(host: str) -> bool:
 
 
 def read_options(parser: Parser, arguments: Sequence[str]) -> Options:
-    """The command line, checked."""
+    """Read and check the command line."""
     parser.set_defaults(buffer=BUFFER, bad_lines="blank")
     args = parser.parse_command(arguments)
     parser.refuse_idle(args, (MODEL_IDLE, *REVERSE_IDLE))

@@ -1,4 +1,4 @@
-"""`extract-align --input`: a job of many files, each of them aligned into a file of its own, whole or not at all."""
+"""`extract-align --input`: a job that aligns many files, each into its own file, completely or not at all."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Shards:
                 self._counts.update(event.record.counts)
 
     def _expected(self) -> int | None:
-        """How many rows there will be, by the bytes that those done so far took."""
+        """Estimate the number of rows from the bytes of the rows done so far."""
         shares = sum(share * self._sizes[place] for place, (_, share) in self._rows.items())
         done = self._done_bytes + shares
         return round(self._progress.lines * self._bytes / done) if done else None
@@ -127,7 +127,7 @@ class Shards:
         return f"{self._complete:,} of {plural(self._all, 'file')}, "
 
     def _summary(self) -> str:
-        """What was done."""
+        """Summarise what was done."""
         why = "".join(f", {number:,} {status}" for status, number in sorted(self._counts.items()))
         earlier = f" ({self._before:,} before)" if self._before else ""
         progress = self._progress
@@ -137,26 +137,26 @@ class Shards:
         )
 
     def so_far(self, error: BaseException) -> str:
-        """How far a job had come that was stopped by a signal."""
+        """Describe how far a job came that was stopped by a signal."""
         if not self._complete or isinstance(error, Exception):
             return ""
         return f" after {self._complete:,} of {plural(self._all, 'file')}; the same command goes on"
 
 
 def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
-    """Have the files done by the engine that was asked for."""
+    """Start the requested engine on the files."""
     if options.engine == "ray":
         return run_announced(job, files, options)
     import torch
 
     from align.jobs.local import run_local
 
-    on_cpu = all(one.recorder.device == "cpu" for one in job.aligner.directions)
+    on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
     return run_local(job, files, options.workers or (torch.get_num_threads() if on_cpu else 1))
 
 
 def run_announced(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
-    """Have the files done by Ray, which ends this process at once where its own daemons have died."""
+    """Run the files on Ray, which ends this process at once if one of its daemons has died."""
     from align.io.process import announced_end
     from align.jobs.ray import run_ray
 
@@ -165,14 +165,14 @@ def run_announced(job: Job, files: Sequence[InputFile], options: Options) -> Gen
 
 
 def what_went_wrong(failed: Failed) -> str:
-    """Why a file is not done, and which it is."""
+    """Return why a file is not done, and which file it is."""
     message = message_of(failed.error, BATCH_ADVICE) or f"{type(failed.error).__name__}: {one_line(failed.error)}"
     named = isinstance(failed.error, DataError) or getattr(failed.error, "filename", None)
     return message if named else f"{failed.file.place}: {message}"
 
 
 def open_job(options: Options, aligner: Aligner) -> Run:
-    """What is run: noted in the folder of the results by the first job there, for all others."""
+    """Open the record of the job, which the first job in the output folder writes for all others."""
     from align.jobs.locks import one_at_a_time
     from align.jobs.records import open_run
     from align.jobs.sample import choose, sample
@@ -192,10 +192,10 @@ def open_job(options: Options, aligner: Aligner) -> Run:
 
 
 def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
-    """The same aligner, but reading where a note in a folder of results says.
+    """Return the same aligner, reading at the layers and heads of the record in the output folder.
 
     Raises:
-        DataError: there is no such place, or its signature is another.
+        DataError: a model does not have them, or the signature differs.
     """
     from align.jobs.files import join
     from align.jobs.records import NOTE
@@ -212,9 +212,9 @@ def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
 
 
 def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
-    """What the results depend on besides the input, to the last digit of a score.
+    """Return what the results depend on besides the input.
 
-    What becomes of bad rows is not among it: in a file that was finished without that, there are none.
+    The policy for bad rows is not part of it: a file that was finished without it has none.
     """
     return {
         "settings": sign(aligner, options),

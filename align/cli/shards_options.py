@@ -82,7 +82,7 @@ class Options(Asked):
 
 
 def build_parser() -> Parser:
-    """All options, in groups."""
+    """Return the parser with all options, in groups."""
     parser = new_parser(
         f"{PROGRAM} --input",
         "Word alignments of many files: a file of the same name for each, resumed by itself.",
@@ -112,7 +112,7 @@ def build_parser() -> Parser:
 
 
 def _file_options(parser: argparse.ArgumentParser) -> None:
-    """Which files, which columns, and where to."""
+    """Add the options of files, columns and output."""
     group = parser.add_argument_group("files")
     group.add_argument(
         "--input",
@@ -127,12 +127,12 @@ def _file_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="of .parquet and .jsonl; in .tsv its number, where there are more than two",
     )
-    group.add_argument("--target-column", metavar="NAME", help="likewise")
+    group.add_argument("--target-column", metavar="NAME", help="as --source-column")
     group.add_argument(
         "--id-column",
         metavar="NAME",
-        help="what tells rows from others, of .parquet and .jsonl; it is repeated beside the links (default: in .jsonl "
-        "the number of the row, from 1)",
+        help="column that identifies rows, of .parquet and .jsonl; it is copied to the links (default: in .jsonl the "
+        "number of the row, from 1)",
     )
     group.add_argument(
         "-o",
@@ -158,7 +158,7 @@ def _file_options(parser: argparse.ArgumentParser) -> None:
 
 
 def part_of(text: str) -> Part:
-    """An argument that says which part of how many."""
+    """Parse K/N, a part and the number of parts."""
     number, _, count = text.partition("/")
     if all(n.isascii() and n.isdigit() and len(n) < 7 for n in (number, count)) and 1 <= int(number) <= int(count):
         return int(number), int(count)
@@ -166,7 +166,7 @@ def part_of(text: str) -> Part:
 
 
 def read_options(parser: Parser) -> Options:
-    """The command line, checked.
+    """Read and check the command line.
 
     Raises:
         DataError: a pattern names no file.
@@ -213,7 +213,7 @@ def read_options(parser: Parser) -> Options:
 
 
 def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns, output: str) -> None:
-    """Refuse, with exit code 2, files of other kinds, without columns, of one name, or that would be overwritten."""
+    """Refuse files of other types, without columns, of one name, or that would be overwritten, with exit code 2."""
     from align.jobs.files import is_local, join, locate
     from align.jobs.readers import READERS, kind_of
 
@@ -240,7 +240,7 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
 
 
 def _check_names(parser: Parser, files: tuple[InputFile, ...], output: str) -> None:
-    """Refuse, with exit code 2, files whose names are too long for what is kept of them, a line for each."""
+    """Refuse files whose names are too long for those of their records, a line for each, with exit code 2."""
     from align.io.output import longest_name
     from align.jobs.files import RUN, is_local, locate
     from align.jobs.records import bad_rows_name

@@ -1,4 +1,4 @@
-"""What a process of ours begins with, before all imports that take long; processes of others are left alone."""
+"""Process setup before heavy imports; it does nothing when the package is imported as a library."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ PROGRAMS = (
 
 
 def is_ours() -> bool:
-    """Whether this process is one of our programs, and not another one that has imported us."""
+    """Tell whether this process runs one of our programs."""
     package = getattr(sys.modules["__main__"], "__package__", None) or ""
     name = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
     return name in (*PROGRAMS, "-m") or package.split(".")[0] == "align"  # "-m" as long as python looks for the module
 
 
 def start() -> None:
-    """Make Ctrl-C quiet, and let threads that wait for work sleep, where the user has not said how they are to wait.
+    """Make Ctrl-C quiet and idle threads sleep, unless the environment says otherwise.
 
-    OpenMP's threads would look for work all the time, and take the processor from all that have some. It looks at the
-    environment when torch is imported, and what we start inherits that. So it does the order to import nothing from the
-    current folder, which libraries that start Python with `-c` would do, multiprocessing's resource tracker among them.
+    OpenMP's idle threads would spin and take the processor from others. OpenMP reads the environment when torch is
+    imported, and child processes inherit it, as they inherit the setting that keeps the current folder off their module
+    path.
     """
     if is_ours():
         start_quietly()

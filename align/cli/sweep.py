@@ -63,11 +63,11 @@ OF_GOLD = ("gold_format", "gold_base", "gold_swapped", "out_of_range", "samples"
 IDLE = (
     MODEL_IDLE,
     WIDE_IDLE,
-    Idle(OF_GOLD, lambda args: not args.gold, "goes with -g"),
+    Idle(OF_GOLD, lambda args: not args.gold, "requires -g"),
     Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
-    Idle(OF_REVERSE[2:], lambda args: not args.reverse_model, "goes with --reverse-model"),
+    Idle(OF_REVERSE[2:], lambda args: not args.reverse_model, "requires --reverse-model"),
 )
-"""What does nothing beside certain others."""
+"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Options:
 
 
 def build_parser() -> Parser:
-    """All options, in groups."""
+    """Return the parser with all options, in groups."""
     parser = new_parser(
         PROGRAM, "Which layer, head, score and position align best? All of them in one pass over a text.", EXAMPLES
     )
@@ -149,14 +149,14 @@ def need(module: str, what: str, package: str | None = None) -> None:
 
 
 def read_options(parser: Parser) -> Options:
-    """The command line, checked: options that do not go together stop with exit code 2."""
+    """Read and check the command line; conflicting options exit with code 2."""
     args = parser.parse_command()
     text = read_input(parser, args, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")
     parser.refuse_idle(args, IDLE)
     if args.per_sentence and not (args.output and args.gold):
-        parser.error("--per-sentence goes with -o and -g")
+        parser.error("--per-sentence requires -o and -g")
     return Options(
         input=text,
         models=requested_models(args, Settings(position="input", null=args.null)),
@@ -174,7 +174,7 @@ def read_options(parser: Parser) -> Options:
 
 
 def run_sweep(options: Options) -> None:
-    """Read, sweep, print, write and draw."""
+    """Read the text, run the sweep, print and write its tables and figures."""
     keep_freed_memory()
     if options.plots:
         need("matplotlib", "heat maps")
@@ -250,7 +250,7 @@ def warn_if_hopeless(swept: Sweep) -> None:
 
 
 def sign_sweep(options: Options, swept: Sweep, models: Sequence[str], gold: NumberedLinks | None) -> str:
-    """The signature of the tables."""
+    """Return the signature of the tables."""
     parts: dict[str, str | int | Sequence[str] | None] = {
         "model": models,
         "merge": MERGE,
@@ -265,7 +265,7 @@ def sign_sweep(options: Options, swept: Sweep, models: Sequence[str], gold: Numb
 
 
 def draw_maps(swept: Sweep, model: str, prefix: Path, quiet: bool) -> None:
-    """Heat maps of all settings, as files, which are named on stderr."""
+    """Draw heat maps of all settings into files, and name these on stderr."""
     from align.view.sweep_tables import draw, values_of
 
     for path in draw(*values_of(swept), swept.cells[-1].layer, prefix, [model], swept.pairs):

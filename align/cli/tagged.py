@@ -88,7 +88,7 @@ class TaggedText:
                 yield item._replace(scores=_read_scores(line, item.pair, shown, number))
 
     def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
-        """Source and target of each pair, the target blank where there is none to read."""
+        """Yield source and target of each pair; the target is blank where there is none to read."""
         if self._options.tags in COLUMNS:
             sentences = read_labelled(lines[0], self._shown[0], self._options.tags)
             targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), self._shown[1:]))
@@ -104,7 +104,7 @@ class TaggedText:
         return (self._split(line, number, split) for number, (line,) in enumerate(rows, 1))
 
     def _split(self, line: str, number: int, split: SideSplitter) -> tuple[str, str]:
-        """The two sides of a line."""
+        """Split a line into its two sides."""
         try:
             source, target = split(line)
         except ValueError as error:
@@ -113,7 +113,7 @@ class TaggedText:
         return source.strip(" \t"), target.strip(" \t")
 
     def _make(self, source: str | Labelled, target: str, number: int) -> Tagged:
-        """A pair with its tags; one without words for a line that cannot be read, if that may pass."""
+        """Return a pair with its tags; without words for a line that cannot be read, if the policy allows it."""
         if isinstance(source, Labelled):
             return Tagged(Pair(source.words, split_words(target), number), source, target, {})
         tags = self._options.tags
@@ -129,7 +129,7 @@ class TaggedText:
         )
 
     def _annotated(self, line: str, target: str, number: int) -> Tagged:
-        """A pair with labels of characters."""
+        """Return a pair with labels of character ranges."""
         try:
             source = read_annotated(line)
             if len(self._shown) == 1 and not self._options.one_side:
@@ -141,13 +141,13 @@ class TaggedText:
         return Tagged(Pair(source.words, split_text(target), number), source, target, {})
 
     def blank(self, item: Tagged, why: str) -> Tagged:
-        """What becomes of a sentence that the model could not take: a blank line, or words without labels."""
+        """Return the result of a sentence that the model could not take: a blank line, or words without labels."""
         self.bad(LineError(why, file=self._shown[0], line=item.pair.id))
         return self._make("", "", item.pair.id) if isinstance(item.source, Markup) else item
 
 
 def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[int, int], float]:
-    """The links of a pair with their scores.
+    """Read the links of a pair with their scores.
 
     Raises:
         LinksError: the line does not hold links, or has one to a word that the pair does not have.

@@ -54,12 +54,12 @@ IDLE = (
     MODEL_IDLE,
     Idle(READING, lambda args: args.links, "has no effect with --links"),
     Idle((*READING, "links", "split", "report"), lambda args: args.strip, "has no effect with --strip"),
-    Idle(OF_REVERSE, lambda args: not args.reverse_model, "goes with --reverse-model"),
-    Idle(SEARCH, lambda args: not args.translate, "goes with --translate"),
-    Idle(("bad_lines",), lambda args: args.tags in LABELS, "goes with tags, not with labels"),
-    Idle(("split",), lambda args: args.tags in LABELS, "goes with tags, not with labels"),
+    Idle(OF_REVERSE, lambda args: not args.reverse_model, "requires --reverse-model"),
+    Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
+    Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
+    Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
 )
-"""What does nothing beside certain others."""
+"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Options(Asked):
 
 
 def build_parser() -> Parser:
-    """All options, in groups."""
+    """Return the parser with all options, in groups."""
     parser = new_parser(
         PROGRAM, "Puts the tags or labels of source sentences into their translations, along word alignments.", EXAMPLES
     )
@@ -96,8 +96,8 @@ def build_parser() -> Parser:
     _tag_options(parser)
     group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
     group.add_argument("input", nargs="?", metavar="FILE", help="lines `source with tags ||| target` (default: stdin)")
-    group.add_argument("-s", "--source", metavar="FILE", help="source sentences with tags, or in columns; goes with -t")
-    group.add_argument("-t", "--target", metavar="FILE", help="target sentences, a line each; goes with -s")
+    group.add_argument("-s", "--source", metavar="FILE", help="source sentences with tags, or in columns; requires -t")
+    group.add_argument("-t", "--target", metavar="FILE", help="target sentences, a line each; requires -s")
     group.add_argument(
         "--links",
         metavar="FILE",
@@ -124,7 +124,7 @@ def build_parser() -> Parser:
 
 
 def _tag_options(parser: argparse.ArgumentParser) -> None:
-    """Which tags there are, and what becomes of them."""
+    """Add the options of tags."""
     group = parser.add_argument_group("tags")
     group.add_argument(
         "--tags",
@@ -144,7 +144,7 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_options(parser: Parser) -> Options:
-    """The command line, checked."""
+    """Read and check the command line."""
     args = parser.parse_args()
     parser.refuse_idle(args, IDLE)
     settings, reverse = requested_settings(parser, args, None if args.reverse_model else FLOOR)
@@ -166,7 +166,7 @@ def read_options(parser: Parser) -> Options:
 
 
 def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
-    """The files to read; those that do not go together are refused, with exit code 2."""
+    """Return the files to read; conflicting ones exit with code 2."""
     one_side = "--strip" if args.strip else "--translate" if args.translate else ""
     if one_side and args.target is not None:
         parser.error(f"{one_side} reads the source alone: leave out -t/--target")

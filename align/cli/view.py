@@ -45,11 +45,11 @@ EXAMPLES = """examples:
 _OF_MODEL = ("position", "most", "device", "dtype", "threads", "batch_tokens", "buffer", *sorted(MODEL_OPTIONS))
 
 IDLE = (
-    Idle(("gold_format", "gold_base", "gold_swapped"), lambda args: not args.gold, "goes with -g"),
-    Idle(_OF_MODEL, lambda args: not args.model, "goes with -m"),
+    Idle(("gold_format", "gold_base", "gold_swapped"), lambda args: not args.gold, "requires -g"),
+    Idle(_OF_MODEL, lambda args: not args.model, "requires -m"),
     MODEL_IDLE,
 )
-"""What does nothing beside certain others."""
+"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Options:
 
 
 def build_parser() -> Parser:
-    """All options, in groups."""
+    """Return the parser with all options, in groups."""
     parser = new_parser(PROGRAM, "One HTML file that shows word alignments in a browser, without a network.", EXAMPLES)
     add_quiet_option(parser)
     parser.add_argument("hypotheses", nargs="+", metavar="LINKS", help="links to show, a file for each system")
@@ -109,7 +109,7 @@ def build_parser() -> Parser:
 
 
 def read_options(parser: Parser) -> Options:
-    """The command line, checked: options that do not go together stop with exit code 2."""
+    """Read and check the command line; conflicting options exit with code 2."""
     args = parser.parse_command()
     if args.source is None or args.target is None:
         parser.error("the text is needed: -s FILE -t FILE")
@@ -130,12 +130,12 @@ def read_options(parser: Parser) -> Options:
 
 
 def systems_of(files: Sequence[NumberedLinks], names: Sequence[str]) -> list[System]:
-    """Files of links as the page's systems, each under the shortest name that tells it from the others."""
+    """Read files of links as systems, each under its shortest unique name."""
     return [System(name, file.links, file.scores) for name, file in zip(short_names(names), files, strict=True)]
 
 
 def sign_page(gold: NumberedLinks | None, files: Sequence[NumberedLinks], pairs: int) -> str:
-    """The signature of the page's error rates; without gold there are none, and none of it."""
+    """Return the signature of the page's error rates; empty without gold."""
     if gold is None:
         return ""
     return signature({"gold": gold.kind, "hyp": "+".join(sorted({file.kind for file in files})), "n": pairs}, "AER")

@@ -55,7 +55,7 @@ class Settings:
             if number not in words and not (isinstance(number, int) and number >= 1):
                 raise ValueError(f"{name} is a number from 1 or {' or '.join(words)}; not {number!r}")
         if self.position != "both" and (self.output_layer, self.output_head) != ("auto", "auto"):
-            raise ValueError(f"output_layer and output_head go with the position both; not with {self.position}")
+            raise ValueError(f"output_layer and output_head require the position both; not {self.position}")
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise ValueError(f"threshold is a number from 0 to 1; not {self.threshold!r}")
 

@@ -160,8 +160,10 @@ def _align(
     steps: Steps, items: Sequence[Any], choices: tuple[Choice, ...], on_batch: OnBatch | None
 ) -> list[Found | PairError]:
     encoded = [attempt(steps.encode, item) if isinstance(item, Pair) else item for item in items]
-    results = iter(steps.align([one for one in encoded if not isinstance(one, PairError)], choices, on_batch))
-    return [one if isinstance(one, PairError) else next(results) for one in encoded]
+    results = iter(
+        steps.align([element for element in encoded if not isinstance(element, PairError)], choices, on_batch)
+    )
+    return [element if isinstance(element, PairError) else next(results) for element in encoded]
 
 
 def attempt(do: Callable[[Pair], T], pair: Pair) -> T | PairError:

@@ -54,7 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     text.add_argument(
         "--valid-source", metavar="FILE", type=Path, help="to validate on (default: the last pairs of the text)"
     )
-    text.add_argument("--valid-target", metavar="FILE", type=Path, help="goes with --valid-source")
+    text.add_argument("--valid-target", metavar="FILE", type=Path, help="requires --valid-source")
     text.add_argument(
         "--exclude",
         metavar=("SOURCE", "TARGET"),

@@ -27,7 +27,7 @@ def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
         ("", "the following arguments are required: COMMAND"),
         ("mixin", "argument COMMAND: invalid choice: 'mixin'"),
         ("mixing", "give FILEs of both sides, or -s, and -t where there is another side"),
-        ("mixing -t a", "-t/--target goes with -s/--source"),
+        ("mixing -t a", "-t/--target requires -s/--source"),
         ("mixing a -s b", "either FILEs of both sides, or -s and -t"),
         ("mixing a --parts head", "argument --parts: 'head' is none of encoder, decoder, cross"),
         ("mixing a --wide -f tsv", "--wide is for text: other formats have all columns"),

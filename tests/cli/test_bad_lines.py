@@ -306,7 +306,7 @@ def test_two_sides_as_two_files_are_told_apart(run: Callable[..., Result], write
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a", "--bad-lines-file", "x"), "--bad-lines-file goes with --bad-lines blank"),
+        (("a", "--bad-lines-file", "x"), "--bad-lines-file requires --bad-lines blank"),
         (("a", *BLANK, "--bad-lines-file", "-"), "--bad-lines-file needs the name of a file"),
         (("a", *BLANK, "-o", "x", "--bad-lines-file", "x"), "another than that of -o"),
         (("a", *BLANK, "--bad-lines-file", "a"), "--bad-lines-file would replace the input a"),
@@ -315,7 +315,7 @@ def test_two_sides_as_two_files_are_told_apart(run: Callable[..., Result], write
         (("a", "--columns", "2"), "--columns takes two numbers: source,target"),
         (("a", "--columns", "2,2"), "--columns takes two columns: source and target cannot be the same"),
         (("a", "--columns", "1,2", "--translate"), "--columns takes one number with --translate"),
-        (("-s", "a", "-t", "b", "--columns", "1,2"), "--columns goes with FILE, not with -s and -t"),
+        (("-s", "a", "-t", "b", "--columns", "1,2"), "--columns requires FILE, not -s and -t"),
         (("a", "-", "-"), "only one of the files can be stdin"),
         (("a", "-s", "b", "-t", "c"), "either FILEs of both sides, or -s and -t"),
         (("a", "-o", "x/"), "-o x/ is a folder: --input FILE … --output x/ writes a file for each FILE"),

@@ -186,7 +186,7 @@ def test_files_that_are_not_there(run: Callable[..., Result]) -> None:
 def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:
     result = run(*arguments)
     assert (result.code, result.out) == (2, b"")
-    assert result.err.endswith("combine-align --help says what there is\n")
+    assert result.err.endswith("combine-align --help lists all options\n")
     assert message.replace("'", "") in result.err.replace("'", "")  # which later Pythons leave out
 
 

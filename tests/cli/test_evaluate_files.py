@@ -190,7 +190,7 @@ def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Ca
 def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:
     result = run(*arguments)
     assert (result.code, result.out) == (2, b"")
-    assert result.err.endswith("eval-align --help says what there is\n")
+    assert result.err.endswith("eval-align --help lists all options\n")
 
 
 def test_help_and_version_answer_without_torch() -> None:

@@ -501,7 +501,7 @@ def test_closed_streams_are_no_tracebacks(tmp_path: Path, closed: str, code: int
 def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:
     result = run(*arguments)
     assert (result.code, result.out) == (2, b"")
-    assert result.err.endswith("extract-align --help says what there is\n")
+    assert result.err.endswith("extract-align --help lists all options\n")
 
 
 # A process of its own

@@ -167,7 +167,7 @@ def test_dev84_is_picked_out_of_a_homework(tmp_path: Path) -> None:
 
 def test_another_address_is_for_archives() -> None:
     code, out, err = get_data("x", "dev84", "--url", "file:///x")
-    assert (code, out, "--url goes with bicici100, hansards447, europarl, rwth\n" in err) == (2, "", True)
+    assert (code, out, "--url requires bicici100, hansards447, europarl, rwth\n" in err) == (2, "", True)
 
 
 def test_what_is_missing_and_where_it_comes_from(tmp_path: Path) -> None:

@@ -612,8 +612,8 @@ def test_a_plain_run_leaves_an_interrupted_one_alone(run: Callable[..., Result],
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "--resume goes with -o FILE"),
-        (("-o", "-"), "--resume goes with -o FILE"),
+        ((), "--resume requires -o FILE"),
+        (("-o", "-"), "--resume requires -o FILE"),
         (("-o", "/dev/null"), "--resume needs an ordinary file, and /dev/null is not one"),
         (("-o", "."), "-o . is a folder: --input FILE … --output . writes a file for each FILE"),
         (("-o", ""), "argument -o/--output: the value is empty"),

@@ -125,7 +125,7 @@ def test_signature_alone_runs_nothing(run: Callable[..., Result]) -> None:
         (("test", "--scores"), "unrecognized arguments: --scores"),
         (("test", "--symmetrize", "soft"), "invalid choice: 'soft'"),
         (("test", "--train-source", "train.de"), "--train-source and --train-target go together"),
-        (("test", "--append-test"), "--append-test goes with"),
+        (("test", "--append-test"), "--append-test requires"),
         (("test", "--tokenizer", "moses"), "unrecognized arguments: --tokenizer moses"),
         (("test", "--pieces", "a", "--case", "lower"), "--case has no effect with --pieces"),
         (("-s", "train.de"), "-s/--source and -t/--target go together"),
@@ -136,7 +136,7 @@ def test_signature_alone_runs_nothing(run: Callable[..., Result]) -> None:
 def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], part: str) -> None:
     result = run(*arguments)
     assert (result.code, result.out) == (2, b"")
-    assert result.err.endswith("baseline-align --help says what there is\n")
+    assert result.err.endswith("baseline-align --help lists all options\n")
     assert part in result.err
 
 

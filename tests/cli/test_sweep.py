@@ -204,10 +204,10 @@ def test_lines_that_are_too_long_or_none(run: Callable[..., Any], toy_text: tupl
         (("-s", "a"), "go together"),
         (("a", "-o", "counts.csv"), "named .tsv or .parquet"),
         (("a", "--wide", "-f", "tsv"), "--wide is for text"),
-        (("a", "--out-of-range", "ignore"), "goes with -g"),
+        (("a", "--out-of-range", "ignore"), "requires -g"),
         (("a", "--plots", "."), "beginning of file names"),
         (("a", "--plots", "figures/"), "beginning of file names"),
-        (("a", "-o", "counts.tsv", "--per-sentence"), "goes with -o and -g"),
+        (("a", "-o", "counts.tsv", "--per-sentence"), "requires -o and -g"),
         (("-", "-g", "-"), "only one of the files can be stdin"),
     ],
 )

@@ -191,7 +191,7 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--tags bio --bad-lines blank -s a -t b", "--bad-lines goes with tags, not with labels"),
+        ("--tags bio --bad-lines blank -s a -t b", "--bad-lines requires tags, not labels"),
         ("a", "the following arguments are required: --tags"),
         ("--tags bio a", "--tags bio reads columns with -s, and lines with -t"),
         ("--tags conll --translate -s a", "--tags conll reads columns with -s, and lines with -t"),
@@ -202,10 +202,10 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
         ("--tags xml a --links b -m de-en", "--model has no effect with --links"),
         ("--tags xml a --links b --translate", "--translate has no effect with --links"),
         ("--tags xml a --strip --split", "--split has no effect with --strip"),
-        ("--tags bio -s a -t b --split", "--split goes with tags, not with labels"),
-        ("--tags spans a --bad-lines blank", "--bad-lines goes with tags, not with labels"),
-        ("--tags xml a --beam 3", "--beam goes with --translate"),
-        ("--tags xml a --reverse-layer 1", "--reverse-layer goes with --reverse-model"),
+        ("--tags bio -s a -t b --split", "--split requires tags, not labels"),
+        ("--tags spans a --bad-lines blank", "--bad-lines requires tags, not labels"),
+        ("--tags xml a --beam 3", "--beam requires --translate"),
+        ("--tags xml a --reverse-layer 1", "--reverse-layer requires --reverse-model"),
         ("--tags xml a --report -", "--report needs the name of a file, another than that of -o"),
         ("--tags xml a --links -", "only one of the files can be stdin"),
     ],

@@ -229,7 +229,7 @@ def test_a_bitext_is_warned_about_once(run: Callable[..., Result]) -> None:
         (("--translate", "-s", "a", "-t", "b"), "--translate writes the target side itself: leave out -t/--target"),
         (("--translate", "-s", "a", "b"), "either FILE or -s FILE"),
         (("--translate", "-f", "naacl"), "-f naacl has no room for translations"),
-        (("--beam", "3"), "--beam goes with --translate"),
+        (("--beam", "3"), "--beam requires --translate"),
         (("--translate", "--beam", "0"), "'0' is not a number from 1"),
         (("-s", "a"), "-s/--source and -t/--target go together"),
     ],

@@ -274,13 +274,13 @@ def test_errors_name_what_is_wrong(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--reverse-layer", "2"), "--reverse-layer goes with --reverse-model"),
-        (("--reverse-head", "all"), "--reverse-head goes with --reverse-model"),
+        (("--reverse-layer", "2"), "--reverse-layer requires --reverse-model"),
+        (("--reverse-head", "all"), "--reverse-head requires --reverse-model"),
         (("--reverse-layer", "0", "--reverse-model", "x"), "'0' is neither a number from 1 nor auto"),
-        (("--symmetrize", "union"), "--symmetrize goes with --reverse-model"),
-        (("--symmetrize", "forward"), "--symmetrize goes with --reverse-model"),
+        (("--symmetrize", "union"), "--symmetrize requires --reverse-model"),
+        (("--symmetrize", "forward"), "--symmetrize requires --reverse-model"),
         (("--symmetrize", "grow", "--reverse-model", "x"), "invalid choice: 'grow'"),
-        (("--symmetrize", "soft"), "--symmetrize goes with --reverse-model"),
+        (("--symmetrize", "soft"), "--symmetrize requires --reverse-model"),
         (("--threshold", "-0.1"), "'-0.1' is not a number from 0 to 1"),
         (("--threshold", "1.5"), "'1.5' is not a number from 0 to 1"),
         (("--threshold", "nan", "--reverse-model", "x"), "'nan' is not a number from 0 to 1"),

@@ -66,7 +66,7 @@ def test_programs_are_those_that_are_installed() -> None:
 def test_wrong_usage_is_its_reason_and_a_hint(run: Callable[..., Result], command: str, reason: str) -> None:
     program, *arguments = command.split(" ")
     result = run(program, *arguments)
-    error = f"{program}: error: {reason}\n{program} --help says what there is\n"
+    error = f"{program}: error: {reason}\n{program} --help lists all options\n"
     assert (result.code, result.out) == (2, b"")
     assert result.err.replace("choose from eos, mask, none", "choose from 'eos', 'mask', 'none'") == error
 
@@ -88,16 +88,16 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], program: str)
     [
         ("extract-align a --scores -f giza", "--scores has no effect with -f giza, which has no room for them"),
         ("extract-align a --scores -f jsonl", "--scores has no effect with -f jsonl, which always has them"),
-        ("extract-align a --words pieces --translate", "--words pieces does not go with --translate"),
+        ("extract-align a --words pieces --translate", "--words pieces cannot be combined with --translate"),
         (
             "extract-align a --words characters --reverse-model b",
-            "--words characters does not go with --reverse-model",
+            "--words characters cannot be combined with --reverse-model",
         ),
         ("extract-align a -o b --signature", "--output has no effect with --signature, which stdout gets"),
-        ("extract-align a --resume", "--resume goes with -o FILE"),
-        ("extract-align a --symmetrize soft", "--symmetrize goes with --reverse-model"),
-        ("extract-align a --reverse-layer auto", "--reverse-layer goes with --reverse-model"),
-        ("extract-align a --reverse-head 1", "--reverse-head goes with --reverse-model"),
+        ("extract-align a --resume", "--resume requires -o FILE"),
+        ("extract-align a --symmetrize soft", "--symmetrize requires --reverse-model"),
+        ("extract-align a --reverse-layer auto", "--reverse-layer requires --reverse-model"),
+        ("extract-align a --reverse-head 1", "--reverse-head requires --reverse-model"),
         (
             "extract-align a --reverse-model b --symmetrize forward --reverse-layer 1",
             "--reverse-layer has no effect with --symmetrize forward",
@@ -106,36 +106,36 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], program: str)
             "extract-align a --reverse-model b --symmetrize reverse --head 1",
             "--head has no effect with --symmetrize reverse",
         ),
-        ("extract-align a --beam 5", "--beam goes with --translate"),
+        ("extract-align a --beam 5", "--beam requires --translate"),
         ("extract-align a --subwords none --subwords-file b", "--subwords-file has no effect with --subwords none"),
         ("sweep-align a --subwords none --subwords-file b", "--subwords-file has no effect with --subwords none"),
-        ("sweep-align a --gold-base 0", "--gold-base goes with -g"),
-        ("sweep-align a --gold-format talp", "--gold-format goes with -g"),
-        ("sweep-align a --gold-swapped", "--gold-swapped goes with -g"),
-        ("sweep-align a --out-of-range stop", "--out-of-range goes with -g"),
-        ("sweep-align a --samples 1000", "--samples goes with -g"),
+        ("sweep-align a --gold-base 0", "--gold-base requires -g"),
+        ("sweep-align a --gold-format talp", "--gold-format requires -g"),
+        ("sweep-align a --gold-swapped", "--gold-swapped requires -g"),
+        ("sweep-align a --out-of-range stop", "--out-of-range requires -g"),
+        ("sweep-align a --samples 1000", "--samples requires -g"),
         ("sweep-align a -g b --samples 0 --seed 1", "--seed has no effect without samples"),
-        ("sweep-align a -g b --per-sentence", "--per-sentence goes with -o and -g"),
+        ("sweep-align a -g b --per-sentence", "--per-sentence requires -o and -g"),
         ("eval-align -g a b --out-of-range stop", "--out-of-range needs the text: -s and -t"),
         ("eval-align -g a b --samples 0 --seed 1", "--seed has no effect without samples"),
         ("eval-align -g a b c --samples 0 --paired bootstrap", "--paired has no effect without samples"),
         ("eval-align -g a b --paired bootstrap", "--paired compares systems: name two files or more"),
         (
             "eval-align -g a b c --per-sentence --paired bootstrap",
-            "--paired goes with the summary only: not with --per-sentence, --errors or --brief",
+            "--paired applies to the summary only: not with --per-sentence, --errors or --brief",
         ),
         (
             "eval-align -g a b --errors 1 --samples 1",
-            "--samples goes with the summary only: not with --per-sentence, --errors or --brief",
+            "--samples applies to the summary only: not with --per-sentence, --errors or --brief",
         ),
         (
             "eval-align -g a b -b --seed 1",
-            "--seed goes with the summary only: not with --per-sentence, --errors or --brief",
+            "--seed applies to the summary only: not with --per-sentence, --errors or --brief",
         ),
         ("eval-align -g a b -b -f text", "--format has no effect with --brief, which prints plain numbers"),
         ("combine-align a b -o c --signature", "--output has no effect with --signature, which stdout gets"),
         ("baseline-align giza a -o c --signature", "--output has no effect with --signature, which stdout gets"),
-        ("baseline-align giza a --append-test", "--append-test goes with --train-source and --train-target"),
+        ("baseline-align giza a --append-test", "--append-test requires --train-source and --train-target"),
         (
             "baseline-align --case keep eflomal a",
             "--case keep has no effect: this tool lower-cases words itself",
@@ -144,7 +144,7 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], program: str)
 )
 def test_what_would_do_nothing_is_refused(run: Callable[..., Result], command: str, reason: str) -> None:
     program, *arguments = command.split(" ")
-    error = f"{program}: error: {reason}\n{program} --help says what there is\n"
+    error = f"{program}: error: {reason}\n{program} --help lists all options\n"
     assert run(program, *arguments) == (2, b"", error)
 
 
@@ -153,7 +153,7 @@ def test_hidden_options_are_not_proposed(capsys: pytest.CaptureFixture[str]) -> 
     parser.add_argument("--hidden", help=SUPPRESS)
     with pytest.raises(SystemExit):
         parser.parse_args(["--hiden"])
-    assert capsys.readouterr().err == "x: error: unrecognized arguments: --hiden\nx --help says what there is\n"
+    assert capsys.readouterr().err == "x: error: unrecognized arguments: --hiden\nx --help lists all options\n"
 
 
 # What they say of themselves

@@ -130,7 +130,10 @@ def test_a_run_goes_on_with_any_number_of_workers(run: Callable[..., Result], tm
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--workers", "2", "--buffer", "499"), "--workers goes with a --buffer of 500 or more: others are not shared"),
+        (
+            ("--workers", "2", "--buffer", "499"),
+            "--workers requires a --buffer of 500 or more: smaller ones are not shared",
+        ),
         (("--workers", "3", "--threads", "2"), "--workers has no effect beyond --threads: each worker takes one"),
         (("--workers", "2", "--device", "cuda"), "--workers has no effect on a GPU"),
         (("--workers", "0"), "'0' is not a number from 1 to 1,024"),

@@ -190,7 +190,7 @@ def _annotated(draw: random.Random, pair: Pair) -> str:
 def _transfer(draw: random.Random, pairs: list[Pair]) -> Case:
     """A case of `transfer-align`: tags or labels, links, and what they are to be transferred to."""
     kind = draw.choice(("bio", "bio", "spans", "spans", "xml", "html", "placeholders"))
-    if kind == "bio":  # a sentence without words goes with a blank line
+    if kind == "bio":  # a sentence without words requires a blank line
         pairs = [pair if pair.source else replace(pair, target=()) for pair in pairs]
     files = {"links": _written(draw, draw.choice(("pharaoh", "jsonl")), pairs, 0)}
     targets = "".join(" ".join(pair.target) + "\n" for pair in pairs)

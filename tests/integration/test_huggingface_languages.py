@@ -150,7 +150,7 @@ def test_reverse_languages_need_a_reverse_model(run_main: Callable[..., Result])
     for main in (extract.main, sweep.main):
         result = run_main(main, "--reverse-source-lang", "de", "-s", "x", "-t", "y")
         assert result.code == 2
-        assert "--reverse-source-lang goes with --reverse-model" in result.err
+        assert "--reverse-source-lang requires --reverse-model" in result.err
 
 
 def test_a_sweep_with_one_model_for_both_directions(

@@ -114,7 +114,7 @@ def test_a_token_and_an_end_at_once(tmp_path: Path) -> None:
 
 
 def usage(result: Result, reason: str) -> None:
-    hint = "extract-align serve --help says what there is"
+    hint = "extract-align serve --help lists all options"
     assert (result.code, result.out, result.err) == (2, b"", f"extract-align serve: error: {reason}\n{hint}\n")
 
 
@@ -134,7 +134,7 @@ def test_other_machines_need_a_token(host: str, run_main: Callable[..., Result])
             ["--queue-pairs", "10"],
             "--request-pairs is larger than --queue-pairs: such a request would always be refused",
         ),
-        (["--symmetrize", "soft"], "--symmetrize goes with --reverse-model"),
+        (["--symmetrize", "soft"], "--symmetrize requires --reverse-model"),
         (
             ["--reverse-model", "en-de", "--threshold", "none"],
             "--threshold none has no effect with --symmetrize soft, which needs one",

@@ -129,7 +129,7 @@ def need_target(what: str) -> DataError:
 def check_text(parser: Parser, args: argparse.Namespace) -> None:
     """Check the files of a text."""
     if args.source is None and args.target is not None:
-        parser.error("-t/--target goes with -s/--source")
+        parser.error("-t/--target requires -s/--source")
     if not args.input and args.source is None:
         parser.error("give FILEs of both sides, or -s, and -t where there is another side")
     if args.input and args.source is not None:

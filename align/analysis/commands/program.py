@@ -289,7 +289,7 @@ COMMANDS: dict[str, Command] = {
             f"data {FILES}",
             file("--treebank", "CoNLL-U, for parts of speech and dependencies"),
             file("--train", "CoNLL-2000, to train probes of chunks on"),
-            file("--test", "goes with --train: to score them"),
+            file("--test", "requires --train: to score them"),
             number("--lines", 1, None, "read the first N sentences of each file only"),
             "probes",
             number("--hidden", 0, 256, "units of the hidden layer, 0 for a linear probe"),
@@ -323,7 +323,7 @@ COMMANDS: dict[str, Command] = {
         answers.ablate,
         check_text,
         idle=(
-            Idle(GOLD_DETAILS, lambda args: not args.gold, "goes with -g"),
+            Idle(GOLD_DETAILS, lambda args: not args.gold, "requires -g"),
             Idle(("beam",), lambda args: not args.bleu_lines, "has no effect without sentences to translate"),
             Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
         ),
