@@ -52,7 +52,7 @@ def test_the_bytes_of_two_runs_and_combine(
 ) -> None:
     assert run("-q", "-m", FORWARD, "text", *options, "-o", "forward").code == 0
     assert run("-q", "-m", REVERSE, "turned", *options, "-o", "reverse").code == 0
-    for method in ("grow-diag-final-and", "intersection", "lilt-grow-diag-final"):
+    for method in ("grow-diag-final-and", "intersection", "grow-diag"):
         named = () if method == "grow-diag-final-and" else ("--symmetrize", method)  # the default of combine-align
         combined = combine("forward", "reverse", "--reverse-swapped", *named).out
         result = run("-q", *BOTH, "text", *options, "--symmetrize", method)
