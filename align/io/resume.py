@@ -257,6 +257,8 @@ class Blocks:
     def _copy(self, number: int, name: str, file: BinaryIO | None) -> None:
         """Copy a file of a block, or only read it, and compare it with the record if the block is finished."""
         path, digest, size = self._path(name), blake2b(digest_size=32), 0
+        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
+            raise ValueError(f"{path} is not a regular file: {self.anew}")
         try:
             with open(path, "rb") as stream:
                 while data := stream.read(COPIED):

@@ -473,6 +473,9 @@ def test_a_block_with_another_content(run: Callable[..., Result], tmp_path: Path
         failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
         assert block.read_bytes() == content
     block.unlink()
+    os.mkfifo(block)
+    failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), "links.parts/00002 is not a regular file")
+    block.unlink()
     failed(
         run("-q", "text", "-o", "links", "-f", format, "--resume"), "links.parts/00002 is missing: remove links.parts"
     )
