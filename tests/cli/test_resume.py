@@ -620,8 +620,6 @@ def test_a_plain_run_leaves_an_interrupted_one_alone(run: Callable[..., Result],
         (("-o", "/dev/null"), "--resume needs an ordinary file, and /dev/null is not one"),
         (("-o", "."), "-o . is a folder: --input FILE … --output . writes a file for each FILE"),
         (("-o", ""), "argument -o/--output: the value is empty"),
-        (("-o", "x", "-m", "eflomal"), "baseline-align eflomal --resume -o x"),
-        (("-o", "x", "--combine", "a", "b"), "combine-align a b --resume -o x"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(run_main: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:

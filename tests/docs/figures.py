@@ -39,7 +39,7 @@ SHORT = {
 FEW = ("two models (`--reverse-model`)", "MGIZA, its best run", "one model")
 """Rows of README."""
 
-PAPER = {"all heads of a layer, by norm (`--preset paper`)": "norm", "the same, by weight": "weight"}
+PAPER = {"all heads of a layer, by norm, as published": "norm", "the same, by weight": "weight"}
 """Names in the short table for a layer's heads together, and their score."""
 
 SEEDED = {

@@ -161,7 +161,11 @@ def lines(count: int, seed: int) -> Iterator[Line]:
         def join(words: Sequence[str], rng: random.Random = rng) -> str:
             return "".join(word + rng.choice(blanks) for word in words)
 
-        text = join(source) + rng.choice(("||| ", "|||", "\t|||", "||| \t") if bars else ("\t",)) + join(target)
+        before, between = join(source), rng.choice(("||| ", "|||", "\t|||", "||| \t") if bars else ("\t",))
+        after = join(target)
+        if between.endswith("|") and after.startswith("|"):
+            between += " "  # four bars in a row are none
+        text = before + between + after
         if number == 0:
             text = " " + text  # a byte order mark would be none of the first word's letters
         end = "" if number == count - 1 and rng.random() < 0.5 else rng.choice(("\n", "\n", "\n", "\r\n"))
@@ -250,7 +254,7 @@ def plain_read(content: bytes) -> tuple[list[tuple[list[str], list[str]]], int |
     if not _is_text(content):
         return pairs, 0
     separator = ""
-    last, counted = None, 0
+    last, counted, in_row = None, 0, 0
     raw = content.split(b"\n")
     for number, part in enumerate(raw[:-1] if raw[-1] == b"" else raw, 1):
         part = part[:-1] if part.endswith(b"\r") else part
@@ -262,14 +266,19 @@ def plain_read(content: bytes) -> tuple[list[tuple[list[str], list[str]]], int |
             text = text[1:]
         first = text.split("\t")[0]
         running = int(first) if "\t" in text and first and set(first) <= set("0123456789") else None
-        if text.strip(" \t") and counted < 3:
+        if text.strip(" \t") and counted < 4:
             counted += 1
             if running is not None and running - 1 == last:
                 return pairs, 0
             last = running
+            in_row = 0 if running is None else in_row + 1
+            if in_row == 3:  # which is only warned of
+                counted = 4
         if not text.replace(" ", "").replace("\t", ""):
             pairs.append(([], []))
             continue
+        if "||||" in text:
+            return pairs, number
         here = "|||" if "|||" in text else "\t"
         sides = text.split(here)
         if len(sides) != 2 or here != (separator or here):
