@@ -2,7 +2,7 @@
 
 import sys
 
-from align.cli.extract import main
+from align.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

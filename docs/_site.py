@@ -6,7 +6,6 @@ import argparse
 import html
 import posixpath
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -77,18 +76,17 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 def command_line() -> list[str]:
     """Write the options of all programs as Markdown, from their parsers."""
     lines = []
-    for name in sorted(manual.PROGRAMS, key=lambda name: (name != "extract-align", name.startswith("analyse"), name)):
-        for _, parser in manual.pages(name, import_module(manual.PROGRAMS[name])):
-            examples, _, closing = (parser.epilog or "").partition("\n\n")
-            lines += ["", f"## {parser.prog}", "", escaped(parser.description or ""), ""]
-            for line in examples.splitlines()[1:]:
-                command, _, effect = line.strip().partition("   ")
-                lines.append(f"- `{command}`: {escaped(effect)}")
-            lines += ["", escaped(closing)]
-            for group in parser._action_groups:
-                if actions := [action for action in group._group_actions if action.help != argparse.SUPPRESS]:
-                    lines += ["", f"**{escaped(manual.first_letter(group.title or '', str.upper))}**", ""]
-                    lines += [line for action in actions for line in option(action, parser)]
+    for _, parser in manual.pages():
+        examples, _, closing = (parser.epilog or "").partition("\n\n")
+        lines += ["", f"## {parser.prog}", "", escaped(parser.description or ""), ""]
+        for line in examples.splitlines()[1:]:
+            command, _, effect = line.strip().partition("   ")
+            lines.append(f"- `{command}`: {escaped(effect)}")
+        lines += ["", escaped(closing)]
+        for group in parser._action_groups:
+            if actions := [action for action in group._group_actions if action.help != argparse.SUPPRESS]:
+                lines += ["", f"**{escaped(manual.first_letter(group.title or '', str.upper))}**", ""]
+                lines += [line for action in actions for line in option(action, parser)]
     return lines
 
 

@@ -2,9 +2,9 @@
 
     .venv/bin/python eval/run.py analysis --data DIR [--bert FOLDER] [NAME ...]
 
-Runs `analyse-attention` as its users would, once for each of RUNS, and keeps its tables as NAME.TABLE.tsv and its
+Runs `extract-align analyse` as its users would, once for each of RUNS, and keeps its tables as NAME.TABLE.tsv and its
 figures as NAME.FIGURE.png. The data folder is that of the other experiments, with `analysis/` in it: research/analysis
-says what that holds. Runs on an encoder like BERT need one, such as `scripts/train_bert` makes.
+says what that holds. Runs on an encoder like BERT need one, such as `extract-align analyse train-bert` makes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def run(data: Path, output: Path, names: Sequence[str], bert: Path | None, threa
             continue
         places = {"data": data, "bert": bert, "output": folder, "examples": EXAMPLES}
         arguments = [word.format(**places) for word in shlex.split(RUNS[name])]
-        say(f"analyse-attention {shlex.join(arguments)}")
+        say(f"extract-align analyse {shlex.join(arguments)}")
         command = [sys.executable, "-m", "align.analysis.commands.program", *arguments, "--threads", str(threads)]
         result = subprocess.run([*command, "-q", "-f", "json", "--plots", folder / name], stdout=subprocess.PIPE)
         if result.returncode:

@@ -122,7 +122,7 @@ def whole(model: str, source: str, target: str, lines: int, options: list[str]) 
     """Peak memory of extract-align and its workers over the first lines of the files, in MB."""
     with tempfile.TemporaryDirectory() as folder:
         parts = first_lines(source, target, lines, Path(folder))
-        command = module("align.cli.extract", "-q", "-m", model, "--bad-lines", "blank", "-o", "/dev/null", *options)
+        command = module("align", "-q", "-m", model, "--bad-lines", "blank", "-o", "/dev/null", *options)
         return peak_of_all([*command, "-s", str(parts[0]), "-t", str(parts[1])])
 
 

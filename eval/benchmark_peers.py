@@ -22,7 +22,6 @@ from common import read_rows, write_table
 from encoder import forward_seconds
 from matplotlib.figure import Figure
 from programs import (
-    BASELINE,
     EXTRACT,
     Timed,
     absolute,
@@ -128,19 +127,19 @@ class System(NamedTuple):
 
 def run_statistical(tool: str, text: Text) -> Timed:
     """A statistical aligner from text to symmetrised links."""
-    return run_whole(text, BASELINE, tool, "-q", "--case", "lower")
+    return run_whole(text, "baseline", tool, "-q", "--case", "lower")
 
 
 def run_ours(options: list[str], text: Text) -> Timed:
     """extract-align by default but for these options."""
-    return run_whole(text, EXTRACT, "-q", "--bad-lines", "blank", *options)
+    return run_whole(text, "-q", "--bad-lines", "blank", *options)
 
 
-def run_whole(text: Text, program: str, *options: str) -> Timed:
-    """A program from text to links."""
+def run_whole(text: Text, *options: str) -> Timed:
+    """Run the program from text to links."""
     output = text.folder / "links"
     files = ("-s", text.files[0], "-t", text.files[1], "-o", output)
-    found = run_program(program, *options, *files, "--threads", text.threads)
+    found = run_program(EXTRACT, *options, *files, "--threads", text.threads)
     read_output(output, text.pairs)
     output.unlink()
     return found

@@ -3,7 +3,7 @@
     .venv/bin/python eval/run.py benchmark-shards -s SOURCE -t TARGET [--files 16] [--lines 5000] [--rounds 5]
 
 The first rows of a text, from its beginning again where it is too short, as files of so many lines each. Whole runs of
-extract-align --input on them, and of extract-align on one file of the same rows, in turn, with as many workers,
+extract-align jobs on them, and of extract-align on one file of the same rows, in turn, with as many workers,
 start-up included, and layer and head fixed where it chooses to read the text. Then the largest worker of a job of few
 files and of many; on Linux only.
 """
@@ -56,7 +56,7 @@ class Bench:
     def __init__(self, options: Sequence[str], workers: int, folder: Path, lines: int) -> None:
         shared = ["-q", "--device", "cpu", "--threads", str(workers), "--workers", str(workers), *options]
         self._one = [*shared, str(folder / "one"), "-o", str(folder / "links")]
-        self._many = [*shared, "--output", str(folder / "out"), "--input"]
+        self._many = ["jobs", *shared, "--output", str(folder / "out")]
         self._files = sorted((folder / "files").iterdir())
         self._folder, self._lines = folder, lines
 

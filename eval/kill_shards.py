@@ -3,7 +3,7 @@
     .venv/bin/python eval/run.py kill-shards -s SOURCE -t TARGET [--files 64] [--rows 5000] [--kills 20]
 
 The text is cut into files, over and over if it is too short, and each file is aligned by a run of extract-align of its
-own, which reads where the model's model.toml says. Then `extract-align --input` aligns them all, with both engines and
+own, which reads where the model's model.toml says. Then `extract-align jobs` aligns them all, with both engines and
 two workers: once undisturbed, which is timed, and then with kills at random moments, all of which come within about
 the time of one job: a worker, another worker, and the program itself, after which the same command is given again. A
 job that ends before all kills are done is compared, and another one begun. Every file of every job is compared with
@@ -198,7 +198,7 @@ def run(
             expected[path.name] = (folder / "links").read_bytes()
         found: list[dict[str, Value]] = []
         for engine in engines:
-            job = [*options, "--workers", str(WORKERS), "--input", str(folder / "in" / "*.tsv")]
+            job = ["jobs", *options, "--workers", str(WORKERS), str(folder / "in" / "*.tsv")]
             jobs = Killed(engine, folder, job, expected)
             seconds = jobs.in_peace()
             jobs.killed(kills, seconds, random.Random(seed))

@@ -22,7 +22,7 @@ from align.io.reader import open_lines
 
 ROOT = Path(__file__).parent.parent
 
-EXTRACT, BASELINE = "align.cli.extract", "align.cli.baseline"
+EXTRACT = "align"
 
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 """What of a processor decides how fast products are, in the words of /proc/cpuinfo."""

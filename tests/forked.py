@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from align.cli.manual import PROGRAMS
+from align.cli.main import COMMANDS
 from align.models.fairseq.compat import install
 
 CLIENT = """#!{python} -IS
@@ -38,6 +38,8 @@ with socket.socket(socket.AF_UNIX) as server:
     server.sendall(request)
     sys.exit((server.recv(1) or b"\\xff")[0])
 """
+
+PROGRAMS = {"extract-align": "align.cli.main"}
 
 FAIRSEQ = {"fairseq_cli": "align.models.fairseq.programs"}
 """What `align.fairseq_cli` runs, as a program."""
@@ -122,6 +124,9 @@ def main() -> None:
     modules = dict(pair.split("=") for pair in sys.argv[2:])
     for module in modules.values():
         importlib.import_module(module)
+    if "extract-align" in modules:
+        for command, _ in COMMANDS.values():
+            importlib.import_module(command)
     if "fairseq_cli" in modules:
         install()
         for part in ("preprocess", "train", "validate", "generate"):

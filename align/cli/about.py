@@ -1,11 +1,11 @@
-"""Options that print something and exit: citation, bundled models, shell completion."""
+"""Options that print something and exit: version, citation, shell completion; names of the bundled models."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import align
@@ -41,9 +41,9 @@ _CARD_ROW = re.compile(r"\| (size|trained on) \| (.*) \|")
 
 
 class Answer(argparse.Action):
-    """An option that prints the result of a function of the parser and the option's value, and exits."""
+    """An option that prints the result of a function of the option's value, and exits."""
 
-    def __init__(self, *args: Any, answer: Callable[[argparse.ArgumentParser, Any], str], **named: Any) -> None:
+    def __init__(self, *args: Any, answer: Callable[[Any], str], **named: Any) -> None:
         super().__init__(*args, **named)
         self._answer = answer
 
@@ -52,38 +52,33 @@ class Answer(argparse.Action):
 
         def answer() -> None:
             with open_output(None) as out:
-                out.write(self._answer(parser, values).encode())
+                out.write(self._answer(values).encode())
 
         sys.exit(run(parser.prog, answer))
 
 
-def add_answers(parser: argparse.ArgumentParser) -> None:
-    """Add the options that every program has."""
+def add_answers(parser: Parser, full_parser: Callable[[], Parser]) -> None:
+    """Add the options that print something and exit.
+
+    Args:
+        parser: the parser of the program.
+        full_parser: builds that parser with subparsers for all commands.
+    """
+    parser.add_argument("--version", action="version", version=f"{parser.prog} {align.__version__}")
     parser.add_argument(
         "--cite",
         action=Answer,
         nargs=0,
-        answer=lambda *_: CITATION,
+        answer=lambda _: CITATION,
         help="print BibTeX of the method and of this toolkit",
     )
     parser.add_argument(
         "--print-completion",
         action=Answer,
-        answer=complete,
+        answer=lambda shell: complete(full_parser(), shell),
         choices=SHELLS,
         metavar="SHELL",
-        help=f"print what completes this command in a shell: {', '.join(SHELLS)}",
-    )
-
-
-def add_list_models(group: Any) -> None:
-    """Add `--list-models`."""
-    group.add_argument(
-        "--list-models",
-        action=Answer,
-        nargs=0,
-        answer=lambda *_: list_models(),
-        help="print the bundled models and their folders",
+        help=f"print the completion script for a shell: {', '.join(SHELLS)}",
     )
 
 
@@ -109,43 +104,45 @@ def list_models() -> str:
     return "\n".join(paragraphs)
 
 
-def complete(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return a script that completes a program's options, their values, files and folders."""
-    import shtab
-
-    assert isinstance(parser, Parser)
-    others = list(parser.others)
-    for action in [action for other in others for action in other._actions]:
-        if action.option_strings and not {*action.option_strings} & {*parser._option_string_actions}:
-            parser._add_action(action)
-    commands = [word for other in others for word in other.prog.split()[1:] if not word.startswith("-")]
-    kinds = {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "PREFIX": shtab.FILE}
-    kinds["MODEL"] = words_or_files("model", "bundled model", bundled_models())
-    kinds["first"] = words_or_files("first", "command", commands, "$COMP_CWORD == 1", "CURRENT == 2")
-    for action in parser._actions:
-        action.nargs = getattr(action, "save_nargs", action.nargs)  # which parse_intermixed_args puts aside
-        if action.option_strings and action.nargs in ("*", "+"):
-            action.nargs = None  # behind which further files and options are offered, and not files alone
-        kind = str(action.metavar) if action.option_strings else "first" if commands else "FILE"
-        if kind in kinds and not action.choices:
-            action.complete = kinds[kind]  # type: ignore[attr-defined]
-    return f"{shtab.complete(parser, shell)}\n"
-
-
-def words_or_files(name: str, what: str, words: Sequence[str], bash: str = "1", zsh: str = "1") -> dict[str, Any]:
-    """Return shtab's description of an argument that is one of some words, or a file.
+def complete(parser: Parser, shell: str) -> str:
+    """Return a script that completes commands, options, their values, files and folders.
 
     Args:
-        name: part of the name of the shell function.
-        what: kind of the words, for the shell's help.
-        words: words to offer.
-        bash: condition for offering them, in bash arithmetic.
-        zsh: condition for offering them, in zsh arithmetic.
+        parser: the parser of the program, which has subparsers for the commands.
+        shell: one of SHELLS.
     """
-    function, those = f"_extract_align_{name}_or_file", " ".join(words)
-    in_zsh = f"if (( {zsh} )); then _alternative 'words:{what}:({those})' 'files:file:_files'; else _files; fi"
+    import shtab
+
+    _describe_values(parser)
+    script = str(shtab.complete(parser, shell))
+    if shell == "bash":  # a first word that begins no command is a file
+        script = script.replace("complete -o filenames -F", "complete -o filenames -o default -F")
+    return f"{script}\n"
+
+
+def _describe_values(parser: argparse.ArgumentParser) -> None:
+    """Tell shtab what options and arguments take: files, folders, or models."""
+    import shtab
+
+    kinds = {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "PREFIX": shtab.FILE, "MODEL": model_or_file()}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in set(action.choices.values()):
+                _describe_values(command)
+            continue
+        action.nargs = getattr(action, "save_nargs", action.nargs)  # which parse_intermixed_args puts aside
+        if action.option_strings and action.nargs in ("*", "+"):
+            action.nargs = None  # after which further files and options are offered, and not files alone
+        kind = str(action.metavar) if action.option_strings else "FILE"
+        if kind in kinds and not action.choices:
+            action.complete = kinds[kind]  # type: ignore[attr-defined]
+
+
+def model_or_file() -> dict[str, Any]:
+    """Return shtab's description of an argument that is the name of a bundled model, or a file."""
+    function, names = "_extract_align_model_or_file", " ".join(bundled_models())
     preamble = {
-        "bash": f'{function}() {{ (( {bash} )) && compgen -W "{those}" -- "$1"; compgen -f -- "$1"; }}',
-        "zsh": f"{function}() {{ {in_zsh} }}",
+        "bash": f'{function}() {{ compgen -W "{names}" -- "$1"; compgen -f -- "$1"; }}',
+        "zsh": f"{function}() {{ _alternative 'models:bundled model:({names})' 'files:file:_files'; }}",
     }
     return {"bash": function, "zsh": function, "tcsh": "f", "preamble": preamble}

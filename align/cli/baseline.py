@@ -1,28 +1,29 @@
-"""`baseline-align`: the links of a statistical aligner, to compare with."""
+"""`extract-align baseline`: the links of a statistical aligner, to compare with."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
 from align.baselines.tools import TOOLS, Run, describe_tool, lower_case, open_run
-from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
-from align.cli.input_options import add_input_options, read_input, with_lines
-from align.cli.models import ModelRequest, Models, load_models
-from align.cli.options import (
+from align.cli.args import (
     MAX_THREADS,
     SIGNATURE_IDLE,
+    add_input_options,
     add_output_option,
     add_quiet_option,
     add_signature_option,
     new_parser,
+    read_input,
     whole_number,
+    with_lines,
 )
+from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
+from align.cli.loading import ModelRequest, Models, load_models
 from align.cli.parser import Idle, Parser
 from align.core.batching import BUFFER
 from align.core.formats import FORMATS, WITH_WORDS
@@ -38,13 +39,13 @@ from align.models.preprocess import CASES
 if TYPE_CHECKING:
     from align.core.backend import Recorder
 
-PROGRAM = "baseline-align"
+PROGRAM = "extract-align baseline"
 
 EXAMPLES = """examples:
-  baseline-align eflomal bitext.de-en > links            trained on the input itself
-  baseline-align fast_align -s test.de -t test.en --train-source train.de --train-target train.en
-  baseline-align giza -s test.de -t test.en --train-source train.de --train-target train.en --append-test
-  baseline-align eflomal bitext.de-en --pieces de-en > links    on the model's pieces, brought back to words
+  extract-align baseline eflomal bitext.de-en > links   trained on the input itself
+  extract-align baseline fast_align -s test.de -t test.en --train-source train.de --train-target train.en
+  extract-align baseline giza -s test.de -t test.en --train-source train.de --train-target train.en --append-test
+  extract-align baseline eflomal bitext.de-en --pieces de-en > links   on the model's pieces, brought back to words
 """
 
 
@@ -63,7 +64,7 @@ IDLE = (
 
 @dataclass(frozen=True)
 class Options:
-    """What `baseline-align` is asked for.
+    """What `extract-align baseline` is asked for.
 
     Attributes:
         tool: a key of `align.baselines.tools.TOOLS`.
@@ -96,7 +97,12 @@ class Options:
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    parser = new_parser(PROGRAM, "Word alignments of a whole text by a statistical aligner, to compare with.", EXAMPLES)
+    parser = new_parser(
+        PROGRAM,
+        "Word alignments of a whole text by a statistical aligner, to compare with.",
+        EXAMPLES,
+        ("source", "target", "output", "format", "symmetrize", "threads"),
+    )
     add_signature_option(parser)
     add_quiet_option(parser)
     parser.add_argument(
@@ -147,9 +153,9 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser) -> Options:
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
-    args = parser.parse_command()
+    args = parser.parse_command(arguments)
     if (args.train_source is None) != (args.train_target is None):
         parser.error("--train-source and --train-target go together")
     text = read_input(parser, args, args.train_source, args.train_target)
@@ -252,12 +258,8 @@ def alignments(pairs: Iterable[Pair], links: Iterable[tuple[Links, Links]], meth
         yield Alignment(pair, dict.fromkeys(both, 1.0))
 
 
-def main() -> int:
-    """Entry point of `baseline-align`."""
-    options = read_options(build_parser())
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `extract-align baseline`."""
+    options = read_options(build_parser(), arguments)
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: align_statistically(options))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

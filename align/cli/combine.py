@@ -1,16 +1,21 @@
-"""`combine-align`: two files of links, one for each direction, symmetrised line by line."""
+"""`extract-align combine`: two files of links, one for each direction, symmetrised line by line."""
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from align.cli.args import (
+    SIGNATURE_IDLE,
+    add_output_option,
+    add_quiet_option,
+    add_signature_option,
+    check_files,
+    new_parser,
+)
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
-from align.cli.input_options import check_files
-from align.cli.options import SIGNATURE_IDLE, add_output_option, add_quiet_option, add_signature_option, new_parser
 from align.cli.parser import Parser
 from align.core.symmetrize import DEFAULT_METHOD
 from align.core.types import Alignment, Links, Pair, TextWarning
@@ -19,21 +24,21 @@ from align.evaluation.dialects import ALL_METHODS, symmetrize
 from align.io.reader import name_shown, open_lines, read_lines
 from align.io.signature import signature
 
-PROGRAM = "combine-align"
+PROGRAM = "extract-align combine"
 
 CHECKED = 1000
 """Lines of the two files that are looked at for sides or a base that do not go together."""
 
 EXAMPLES = """examples:
-  combine-align de-en.links en-de.links > both.links     both source first, a line for a line
-  combine-align fwd.talp rev.talp --reverse-swapped --symmetrize lilt-grow-diag-final
-  combine-align fwd.jsonl.gz rev.jsonl.gz --symmetrize intersection -o both.links.gz
+  extract-align combine de-en.links en-de.links > both.links   both source first, a line for a line
+  extract-align combine fwd.talp rev.talp --reverse-swapped --symmetrize lilt-grow-diag-final
+  extract-align combine fwd.jsonl.gz rev.jsonl.gz --symmetrize intersection -o both.links.gz
 """
 
 
 @dataclass(frozen=True)
 class Options:
-    """What `combine-align` is asked for.
+    """What `extract-align combine` is asked for.
 
     Attributes:
         files: of forward and of reverse links.
@@ -57,7 +62,10 @@ class Options:
 def build_parser() -> Parser:
     """All options."""
     parser = new_parser(
-        PROGRAM, "Symmetrises two files of word alignments, one for each direction, without a model.", EXAMPLES
+        PROGRAM,
+        "Symmetrises two files of word alignments, one for each direction, without a model.",
+        EXAMPLES,
+        ("symmetrize", "output", "format"),
     )
     add_signature_option(parser)
     add_quiet_option(parser)
@@ -87,9 +95,9 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser) -> Options:
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """The command line, checked."""
-    args = parser.parse_args()
+    args = parser.parse_command(arguments)
     files = (args.forward, args.reverse)
     check_files(parser, files, args.output)
     parser.refuse_idle(args, [SIGNATURE_IDLE])
@@ -144,12 +152,8 @@ def warn_of_other_readings(pairs: list[tuple[Links, Links]], names: tuple[str, s
         warnings.warn(f"{names[0]} and {names[1]} have {counts}", TextWarning, stacklevel=2)
 
 
-def main() -> int:
-    """Entry point of `combine-align`."""
-    options = read_options(build_parser())
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `extract-align combine`."""
+    options = read_options(build_parser(), arguments)
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: combine(options))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

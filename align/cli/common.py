@@ -16,9 +16,19 @@ from align.evaluation.gold import LinksWarning
 from align.io.output import open_output as open_output
 from align.io.process import stopped_by_signals
 
+DESCRIBING = "extract-align models describe MODEL"
+"""Command that takes the options of a model's text."""
+
 FLAGS = {
-    **{"append": "--append-test", "source": "-s", "target": "-t", "text": "the text with -s and -t"},
-    **{"subword_files": "--subwords-file", "too_long": "--bad-lines"},
+    "append": "--append-test",
+    "source": "-s",
+    "target": "-t",
+    "text": "the text with -s and -t",
+    "too_long": "--bad-lines",
+    "dictionaries": f"{DESCRIBING} --dictionaries",
+    "subword_files": f"{DESCRIBING} --subwords-file",
+    "tokenizer": f"{DESCRIBING} --tokenizer",
+    "source_prefix": f"{DESCRIBING} --source-prefix",
 }
 """Options whose names are not those of the arguments that they set."""
 

@@ -1,22 +1,22 @@
-"""`eval-align`: alignment error rate against gold, with intervals, paired tests and pictures of the errors."""
+"""`extract-align eval`: alignment error rate against gold, with intervals, paired tests and pictures of the errors."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from align.cli.common import as_flag, open_output, run, show_warnings
-from align.cli.evaluation_options import (
+from align.cli.args import (
     WIDE_IDLE,
     add_length_options,
     add_link_options,
     add_table_options,
     link_options,
+    new_parser,
+    whole_number,
 )
-from align.cli.options import new_parser, whole_number
+from align.cli.common import as_flag, open_output, run, show_warnings
 from align.cli.parser import Idle, Parser
 from align.core.types import Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
@@ -27,16 +27,16 @@ from align.io.reader import name_shown, read_text
 from align.io.signature import signature
 from align.view.error_tables import count_notes, draw_errors, error_table, score_table, sentence_table
 
-PROGRAM = "eval-align"
+PROGRAM = "extract-align eval"
 
 MOST_DIGITS = 15
 """Digits after the point that a float distinguishes in percent."""
 
 EXAMPLES = """examples:
-  eval-align -g gold.talp links                          AER, precision, recall, F1, with intervals
-  eval-align -g test.wa.nonullalign -s test.e -t test.f a.talp b.talp --paired permutation
-  eval-align -g gold.talp links --errors 5 -s test.de -t test.en          the five worst sentences, drawn
-  eval-align -g gold.talp links -b                       the number alone
+  extract-align eval -g gold.talp links   AER, precision, recall, F1, with intervals
+  extract-align eval -g test.wa.nonullalign -s test.e -t test.f a.talp b.talp --paired permutation
+  extract-align eval -g gold.talp links --errors 5 -s test.de -t test.en   the five worst sentences, drawn
+  extract-align eval -g gold.talp links -b   the number alone
 """
 
 
@@ -106,7 +106,10 @@ class Options:
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     parser = new_parser(
-        PROGRAM, "Alignment error rate, precision, recall and F1 of word alignments against gold.", EXAMPLES
+        PROGRAM,
+        "Alignment error rate, precision, recall and F1 of word alignments against gold.",
+        EXAMPLES,
+        ("gold", "source", "target", "paired", "errors", "format"),
     )
     parser.add_argument("hypotheses", nargs="+", metavar="HYP", help="links to judge, a file for each system")
     group = parser.add_argument_group("gold (nothing is guessed: what a file leaves open is asked for)")
@@ -140,9 +143,9 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser) -> Options:
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line; conflicting options exit with code 2."""
-    args = parser.parse_args()
+    args = parser.parse_command(arguments)
     if [args.gold, *args.hypotheses, args.source, args.target].count("-") > 1:
         parser.error("only one file can be stdin")
     if (args.source is None) != (args.target is None):
@@ -245,12 +248,8 @@ def print_report(options: Options) -> None:
         out.write(tables(options, report, text, sign).encode("utf-8", "backslashreplace") + b"\n")
 
 
-def main() -> int:
-    """Entry point of `eval-align`."""
-    options = read_options(build_parser())
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `extract-align eval`."""
+    options = read_options(build_parser(), arguments)
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: print_report(options))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,31 +2,277 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
-from align.cli.common import Progress, open_output, run, say, show_warnings
-from align.cli.directions import load_aligner, names_of, sign
-from align.cli.extract_options import PROGRAM, Options, build_parser, read_options
-from align.cli.options import BATCH_ADVICE
-from align.cli.parser import Parser
-from align.cli.results import UNLINKED, Results, open_results
+from align.cli.args import (
+    BATCH_ADVICE,
+    METHOD,
+    OF_REVERSE,
+    SEARCH,
+    SIGNATURE_IDLE,
+    WORKERS_IDLE,
+    add_input_options,
+    add_method_options,
+    add_model_options,
+    add_quiet_option,
+    add_result_options,
+    add_reverse_options,
+    add_signature_option,
+    add_speed_options,
+    add_translate_options,
+    add_workers_option,
+    check_results,
+    check_translate,
+    new_parser,
+    number_up_to,
+    read_input,
+    requested_search,
+    requested_settings,
+    with_lines,
+    write_translation,
+)
+from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
+from align.cli.loading import Asked, load_aligner, names_of, requested_models, sign
+from align.cli.parser import Idle, Parser
 from align.core.batching import OnBatch
 from align.core.errors import PairError, plural
-from align.core.symmetrize import DIRECTIONS
-from align.core.types import Alignment, Choice, Pair, TextWarning
+from align.core.settings import THRESHOLD
+from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
+from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
 from align.io.manifest import Record, Stamp
 from align.io.process import keep_freed_memory
-from align.io.reader import Text, open_text
-from align.io.resume import Blocks, check_input, check_run, finished, stamp
+from align.io.reader import Input, Text, open_text
+from align.io.resume import Blocks, check_input, check_run, finished, open_blocks, stamp
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
     from align.core.stream import OnChoice
+
+PROGRAM = "extract-align"
+
+
+EXAMPLES = """examples:
+  extract-align bitext.de-en > links   lines `source ||| target` or `source TAB target`
+  zcat big.tsv.gz | extract-align -o big.links           millions of lines, in a pipe
+  extract-align crawl.tsv --columns 2,3 --bad-lines blank --bad-lines-file bad.tsv   a text with a score before it
+  extract-align big.tsv.gz -o big.links.gz --resume   the same command goes on after a stop
+  extract-align -s test.de -t test.en -m wmt/model.pt -f jsonl   two files and a fairseq model of your own
+  extract-align -m de-en --reverse-model en-de bitext.de-en   both directions, symmetrised
+  extract-align --translate -s test.de   translate, and align: `translation ||| links`
+"""
+
+
+REVERSE_IDLE = (
+    Idle((*OF_REVERSE, "symmetrize"), lambda args: not args.reverse_model, "requires --reverse-model"),
+    Idle(OF_REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
+    Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
+)
+"""Reverse-model options that have no effect with certain others."""
+
+IDLE = (
+    *WORKERS_IDLE,
+    SIGNATURE_IDLE,
+    Idle(("scores",), lambda args: args.format == "jsonl", "has no effect with -f jsonl, which always has them"),
+    Idle(("scores",), lambda args: args.format == "giza", "has no effect with -f giza, which has no room for them"),
+    *REVERSE_IDLE,
+    Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
+    Idle(("bad_lines_file",), lambda args: args.bad_lines != "blank", "requires --bad-lines blank"),
+)
+"""Options that have no effect with certain others."""
+
+
+@dataclass(frozen=True)
+class Options(Asked):
+    """What `extract-align` is asked for.
+
+    Attributes:
+        input: what to read.
+        keyboard: whether someone types it.
+        output: a file; None or "-" for stdout.
+        bad_list: the file to list bad lines in, if there is to be one.
+        resume: whether to go on where an interrupted run was stopped.
+        format: a key of `align.core.formats.FORMATS`.
+        scores: whether to write them beside the links.
+        words: what is a word, one of `align.models.divide.CUTS`.
+        signature: whether to print the signature alone.
+    """
+
+    input: Input
+    keyboard: bool
+    output: str | None
+    bad_list: str | None
+    resume: bool
+    format: str
+    scores: bool
+    words: str
+    signature: bool
+
+
+MOST_USED = ("source", "target", "model", "reverse_model", "translate", "output", "format")
+"""Options that `-h` shows."""
+
+
+def build_parser() -> Parser:
+    """Return the parser with all options, in groups."""
+    parser = new_parser(
+        PROGRAM, "Word alignments of translated sentences, out of a translation model's attention.", EXAMPLES, MOST_USED
+    )
+    add_signature_option(parser)
+    add_quiet_option(parser)
+    add_input_options(parser)
+    add_result_options(parser)
+    add_model_options(parser)
+    add_threshold_options(parser)
+    add_direction_options(parser)
+    add_translate_options(parser)
+    group = add_speed_options(
+        parser,
+        "lines read ahead and sorted by length; up to 1,000 of the first choose layer and head; 1: every line at once",
+    )
+    add_workers_option(group)
+    return parser
+
+
+def add_threshold_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of extracting links from attention."""
+    group = parser.add_argument_group(METHOD)
+    add_method_options(group)
+    group.add_argument(
+        "--threshold",
+        type=number_up_to(1, "none"),
+        default=THRESHOLD,
+        metavar="T",
+        help="link all words whose soft score is above it, from 0 to 1; higher: fewer and surer links; none: link each "
+        "target word with its best source word",
+    )
+
+
+def add_direction_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a reverse model."""
+    group = parser.add_argument_group("two directions")
+    add_reverse_options(group)
+    group.add_argument(
+        "--symmetrize",
+        choices=(SOFT, *METHODS, *DIRECTIONS),
+        metavar="HOW",
+        help=f"soft: by the scores of both models; {', '.join(METHODS)}; forward, reverse: one direction, as it is "
+        f"(default: {SOFT})",
+    )
+
+
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
+    """Read and check the command line."""
+    args = parser.parse_command(arguments)
+    text = read_input(parser, args, one_side=args.translate)
+    keyboard = "-" in text.files and sys.stdin is not None and sys.stdin.isatty()
+    if keyboard:  # where a slip is no reason to begin again
+        parser.set_defaults(bad_lines="blank", buffer=1)
+        args = parser.parse_command(arguments)
+        text = replace(text, blank=args.bad_lines == "blank")
+    parser.refuse_idle(args, IDLE)
+    check_results(parser, args, text)
+    check_translate(parser, args)
+    method = args.symmetrize or SOFT
+    joined = takes_threshold(parser, args)
+    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
+    return Options(
+        input=with_lines(text, args.format, args.words),
+        keyboard=keyboard,
+        output=args.output,
+        bad_list=args.bad_lines_file,
+        resume=args.resume,
+        format=args.format,
+        scores=args.scores,
+        words=args.words,
+        models=requested_models(args, settings, reverse_settings),
+        method=method,
+        threshold=args.threshold if joined else THRESHOLD,
+        search=requested_search(args) if args.translate else None,
+        signature=args.signature,
+        quiet=args.quiet,
+    )
+
+
+def takes_threshold(parser: Parser, args: argparse.Namespace) -> bool:
+    """Tell whether two models are combined by soft scores, which take the threshold themselves."""
+    joined = bool(args.reverse_model) and (args.symmetrize or SOFT) == SOFT
+    if joined and args.threshold is None:
+        parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
+    return joined
+
+
+UNLINKED = "without a link"
+"""What there is to say of a line of words that has none."""
+
+
+class Files(NamedTuple):
+    """The file of results, and the list of bad lines, if there is one."""
+
+    out: BinaryIO
+    listing: BinaryIO | None
+
+
+class Results:
+    """Writes alignments, and lists bad lines.
+
+    Args:
+        text: the input.
+        files: to write to.
+        options: the format, and whether it has scores.
+
+    Attributes:
+        blocks: with --resume, the finished parts of the result.
+    """
+
+    def __init__(self, text: Text, files: Files | Blocks, options: Options) -> None:
+        self.blocks = files if isinstance(files, Blocks) else None
+        self._text, self._files, self._options = text, files, options
+        self._write = write_translation if options.search else write_links
+
+    def write(self, alignment: Alignment) -> str:
+        """Write an alignment, and list its line if that is bad; returns why there are no links, or UNLINKED."""
+        name, line = self._text.place(alignment.pair.id)
+        error = self._text.bad.errors.pop(alignment.pair.id, None)
+        if error:
+            alignment = replace(alignment, skipped=cast(Skipped, error.reason))
+        if alignment.skipped and self._options.keyboard:
+            say(f"{PROGRAM}: {error.what if error else alignment.skipped}")
+        self._write(self._files.out, alignment, self._options.format, self._options.scores)
+        if alignment.skipped and self._files.listing:
+            row = (error.file, str(line), error.what) if error else (name, str(line), alignment.skipped)
+            self._files.listing.write("\t".join(row).encode() + b"\n")
+        return "" if alignment.scores else alignment.skipped or ("blank" if alignment.pair.blank else UNLINKED)
+
+    def flush(self) -> None:
+        """Let out what is written, for whoever waits for it."""
+        self._files.out.flush()
+
+
+@contextmanager
+def open_results(text: Text, inputs: Sequence[Stamp], options: Options) -> Iterator[Results]:
+    """Open the output, which is written completely or not at all.
+
+    Args:
+        text: what is read.
+        inputs: stamps of its files.
+        options: where to write.
+
+    Raises:
+        OSError: a file cannot be written; names it.
+    """
+    with ExitStack() as stack:
+        if options.resume and options.output:
+            yield Results(text, stack.enter_context(open_blocks(options.output, inputs, options.bad_list)), options)
+            return
+        listing = stack.enter_context(open_output(options.bad_list)) if options.bad_list else None
+        yield Results(text, Files(stack.enter_context(open_output(options.output)), listing), options)
 
 
 class Extraction:
@@ -202,34 +448,8 @@ def resume(blocks: Blocks, aligner: Aligner, text: Text, options: Options) -> tu
     return aligner, pairs
 
 
-COMMANDS = ("shards", "serve")
-"""What else it does, by the names of the manual pages."""
-
-
-def build_command(name: str) -> Parser:
-    """Return the parser of one of `COMMANDS`."""
-    from align.cli import serve_options, shards_options
-
-    builders = {"shards": shards_options.build_parser, "serve": serve_options.build_parser}
-    return builders[name]()
-
-
-def main() -> int:
-    """Entry point of `extract-align`."""
-    if sys.argv[1:2] == ["serve"]:  # a file of that name is ./serve
-        from align.cli import serve
-
-        return serve.main(sys.argv[2:])
-    if any(word == "--input" or word.startswith("--input=") for word in sys.argv[1:]):
-        from align.cli import shards
-
-        return shards.main()
-    parser = build_parser()
-    parser.others = map(build_command, COMMANDS)
-    job = Extraction(read_options(parser))
+def main(arguments: Sequence[str] | None = None, parser: Parser | None = None) -> int:
+    """Entry point of `extract-align` without a command; `parser` may have more options, which print and exit."""
+    job = Extraction(read_options(parser or build_parser(), arguments))
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, job.run, BATCH_ADVICE, job.so_far)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Manual pages out of the parsers: `python -m align.cli.manual FOLDER` writes one for each program."""
+"""Manual pages out of the parsers: `python -m align.cli.manual FOLDER` writes one for each command."""
 
 from __future__ import annotations
 
@@ -8,21 +8,10 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import align
-
-PROGRAMS = {
-    "analyse-attention": "align.analysis.commands.program",
-    "baseline-align": "align.cli.baseline",
-    "combine-align": "align.cli.combine",
-    "eval-align": "align.cli.evaluate",
-    "extract-align": "align.cli.extract",
-    "sweep-align": "align.cli.sweep",
-    "transfer-align": "align.cli.transfer",
-    "view-align": "align.cli.view",
-}
-"""The module of each program, which has its `build_parser` and `main`."""
+from align.cli.main import COMMANDS, build_parser
+from align.cli.parser import Parser
 
 EXIT_STATUS = {
     "0": "All is done.",
@@ -35,11 +24,14 @@ EXIT_STATUS = {
 _SPECIAL = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
 
 
-def pages(name: str, module: Any) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """The names of a program's pages, each with its parser: its own, and those of its commands."""
-    yield name, module.build_parser()
-    for command in getattr(module, "COMMANDS", ()):
-        yield f"{name}-{command}", module.build_command(command)
+def pages() -> Iterator[tuple[str, Parser]]:
+    """Yield the names of all pages, each with its parser: `extract-align`, its commands, and theirs."""
+    yield "extract-align", build_parser()
+    for name, (module, _) in COMMANDS.items():
+        command = import_module(module)
+        yield f"extract-align-{name}", command.build_parser()
+        for part in getattr(command, "COMMANDS", ()):
+            yield f"extract-align-{name}-{part}", command.build_command(part)
 
 
 def manual_page(name: str, parser: argparse.ArgumentParser) -> str:
@@ -53,8 +45,8 @@ def manual_page(name: str, parser: argparse.ArgumentParser) -> str:
     usage = " ".join(parser.format_usage().split()[1 + len(parser.prog.split()) :])
     examples, _, closing = (parser.epilog or "").partition("\n\n")
     lines = [f'.TH {roff(name.upper())} 1 "" "extract\\-align {align.__version__}" "User Commands"']
-    lines += [".nh", ".ad l", ".SH NAME", f"{roff(name)} \\- {roff(first_letter(summary, str.lower))}"]
-    lines += [".SH SYNOPSIS", f".B {roff(parser.prog)}", roff(usage), ".SH DESCRIPTION", roff(f"{summary}.")]
+    lines += [".nh", ".ad l", ".SH NAME", f"{roff(name)} \\- {roff(first_letter(summary, str.lower).replace('`', ''))}"]
+    lines += [".SH SYNOPSIS", f".B {roff(parser.prog)}", roff(usage), ".SH DESCRIPTION", marked(f"{summary}.")]
     lines += [roff(closing)] if closing else []
     lines.append(".SH OPTIONS")
     for group in parser._action_groups:
@@ -78,8 +70,14 @@ def manual_page(name: str, parser: argparse.ArgumentParser) -> str:
     lines.append(".SH EXIT STATUS")
     for status, meaning in EXIT_STATUS.items():
         lines += [".TP", f".B {status}", roff(meaning)]
-    others = ", ".join(f"\\fB{roff(other)}\\fR(1)" for other in PROGRAMS if other != name)
+    others = ", ".join(f"\\fB{roff(other)}\\fR(1)" for other in see_also(name))
     return "\n".join((*lines, ".SH SEE ALSO", others, ""))
+
+
+def see_also(name: str) -> list[str]:
+    """Return the other pages of the first level."""
+    names = ["extract-align", *(f"extract-align-{command}" for command in COMMANDS)]
+    return [other for other in names if other != name]
 
 
 def heading(action: argparse.Action) -> str:
@@ -111,9 +109,8 @@ def roff(text: str) -> str:
 def main(arguments: list[str]) -> int:
     """Write all pages into a folder."""
     (folder,) = arguments
-    for name, module in PROGRAMS.items():
-        for title, parser in pages(name, import_module(module)):
-            Path(folder, f"{title}.1").write_text(manual_page(title, parser), encoding="utf-8")
+    for title, parser in pages():
+        Path(folder, f"{title}.1").write_text(manual_page(title, parser), encoding="utf-8")
     return 0
 
 

@@ -1,194 +1,221 @@
-"""The models that a command line asks for, one or one for each direction, and loading them."""
+"""`extract-align models`: list the bundled models; describe a model's text, and show what is known about a model."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
 
-from align.cli.about import direction
-from align.cli.common import lacks_memory, say
-from align.cli.options import MAX_THREADS
-from align.core.batching import SHARED_BUFFER
-from align.core.errors import ModelError, Remedy, plural
-from align.core.settings import Search, Settings
-from align.core.types import Dtype
-from align.io.process import cpu_quota
-from align.models.folder import DEFAULT_MODEL
-from align.models.model_toml import ModelOptions
+from align.cli.about import list_models
+from align.cli.args import add_languages, new_parser
+from align.cli.common import open_output, run, say, show_warnings
+from align.cli.parser import Idle, Parser
+from align.core.errors import ModelError
+from align.core.types import TextWarning
+from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, override
+from align.models.model_toml import ModelOptions, format_model_toml, read_model_toml
+from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
+from align.models.recognise import could_be_hub_name
 
-if TYPE_CHECKING:
-    from align.core.aligner import Aligner
-    from align.core.batching import TooLong
+PROGRAM = "extract-align models"
 
+EXAMPLES = """examples:
+  extract-align models   the bundled models and their folders
+  extract-align models describe de-en   languages, layers, heads, and how its text is prepared
+  extract-align models describe wmt/checkpoint_best.pt --dictionaries data-bin/wmt --tokenizer moses
+  extract-align models describe t5-small --source-prefix 'translate English to German: '
+"""
 
-MODEL_OPTIONS = frozenset(field.name for field in fields(ModelOptions)) - {"reverse_of"}
-"""Names of ModelOptions that a command line may set."""
-
-
-@dataclass(frozen=True)
-class ModelRequest:
-    """A model, and what to read off it.
-
-    Attributes:
-        model: its name, folder or file; None for the default.
-        settings: what to read off its attention.
-        options: what its files do not say.
-    """
-
-    model: str | None
-    settings: Settings
-    options: ModelOptions
-
-    @property
-    def name(self) -> str:
-        """Name, folder or file of the model."""
-        return self.model or DEFAULT_MODEL
+IDLE = (Idle(("subword_files",), lambda args: args.subwords == "none", "has no effect with --subwords none"),)
 
 
 @dataclass(frozen=True)
-class Models:
-    """One model, or one for each direction, and how to run them.
+class Description:
+    """Request to describe a model.
 
     Attributes:
-        forward: translates source to target.
-        reverse: translates target to source, where there is one.
-        device: "auto", "cpu" or "cuda".
-        dtype: of the arithmetic.
-        threads: of the CPU, in all; None for all cores, or as many as a CPU quota allows.
-        workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
-        batch_tokens: pieces in a batch; None for what suits the device.
-        buffer: pairs to read ahead.
-        too_long: "stop" or "blank".
-    """
-
-    forward: ModelRequest
-    reverse: ModelRequest | None
-    device: str
-    dtype: Dtype
-    threads: int | None
-    workers: int | None
-    batch_tokens: int | None
-    buffer: int
-    too_long: TooLong
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a program that aligns is asked for, as far as its aligner depends on it.
-
-    Attributes:
-        models: one, or one for each direction.
-        method: how two directions are symmetrised: "soft", a key of `align.core.symmetrize.METHODS`, or one direction.
-        threshold: of "soft".
-        search: how to translate; None where the translation is given.
+        model: its name, folder or checkpoint.
+        options: properties of its text to store; None where they stay as they are.
         quiet: whether to print nothing on stderr but warnings and errors.
     """
 
-    models: Models
-    method: str
-    threshold: float
-    search: Search | None
+    model: str
+    options: ModelOptions
     quiet: bool
 
 
-def requested_models(args: argparse.Namespace, settings: Settings, reverse_settings: Settings | None = None) -> Models:
-    """Return the models that the options of `add_model_options`, `add_speed_options` and others request.
+def build_parser() -> Parser:
+    """Return the parser of `models`, which leaves what follows `describe` to its own parser."""
+    parser = new_parser(PROGRAM, "Lists the bundled models, or describes a model.", EXAMPLES)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    command = build_command("describe")
+    summary = "store how a model's text is prepared, and show the model"
+    commands.add_parser("describe", parents=[command], add_help=False, help=summary, prog=command.prog)
+    return parser
 
-    Args:
-        args: the options.
-        settings: for the forward model.
-        reverse_settings: for the reverse model; without them it gets the same.
-    """
-    options = ModelOptions(**{name: getattr(args, name) for name in MODEL_OPTIONS})
-    reverse = None
-    if args.reverse_model:
-        languages = ModelOptions(source_lang=args.reverse_source_lang, target_lang=args.reverse_target_lang)
-        reverse = ModelRequest(args.reverse_model, reverse_settings or settings, languages)
-    return Models(
-        ModelRequest(args.model, settings, options),
-        reverse,
-        device=args.device,
-        dtype=args.dtype,
-        threads=args.threads,
-        workers=getattr(args, "workers", 1) or (1 if args.buffer < SHARED_BUFFER else None),
-        batch_tokens=args.batch_tokens,
-        buffer=args.buffer,
-        too_long=args.bad_lines,
+
+COMMANDS = ("describe",)
+
+
+def build_command(name: str) -> Parser:
+    """Return the parser of `describe`."""
+    parser = new_parser(
+        f"{PROGRAM} {name}",
+        "Stores how a model's text is prepared, in model.toml in its folder (for a name on the Hugging Face hub, in "
+        "the user's configuration), and shows the model. Without options it stores nothing.",
+        EXAMPLES,
     )
+    parser.add_argument("model", metavar="MODEL", help="a folder, a checkpoint, a Hugging Face name, a bundled model")
+    add_languages(parser)
+    group: Any = parser.add_argument_group("text")
+    group.add_argument("--case", choices=CASES, help="whether the model reads lower-case text (default: keep)")
+    group.add_argument(
+        "--tokenizer",
+        choices=tuple(TOKENIZERS),
+        metavar="NAME",
+        help=f"tokeniser of the training text: {', '.join(TOKENIZERS)} (default: none)",
+    )
+    group.add_argument(
+        "--subwords",
+        choices=tuple(SUBWORDS),
+        help="how words are split; subword-nmt-vocabulary: pieces that the dictionary lacks are split further, as with "
+        "subword-nmt's --vocabulary; none: lines consist of the model's pieces (default: by the files found)",
+    )
+    group.add_argument(
+        "--subwords-file",
+        dest="subword_files",
+        action=_OnceOrTwice,
+        metavar="FILE",
+        type=Path,
+        help="sentencepiece model or BPE codes of both sides; given twice: the source's, then the target's. It is "
+        "copied into the model's folder",
+    )
+    group.add_argument(
+        "--dictionaries", metavar="DIR", type=Path, help="folder of dict.LANG.txt, which are copied into the model's"
+    )
+    group.add_argument(
+        "--source-prefix",
+        metavar="TEXT",
+        help="text before each source, such as T5's `translate English to German: `; its words count as NULL",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing on stderr but warnings and errors")
+    return parser
 
 
-def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
-    """Load the forward model, and the reverse one where there is one, and say which they are.
+class _OnceOrTwice(argparse.Action):
+    """Gathers the values of an option that is given once for both sides, or once for each."""
 
-    Args:
-        program: who says it.
-        models: what to load; options of dictionaries and text are the forward model's alone.
-        quiet: whether to say nothing.
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        gathered = [*(getattr(namespace, self.dest) or ()), values]
+        if len(gathered) > 2:
+            raise argparse.ArgumentError(self, "given once for both sides, or twice: for the source, for the target")
+        setattr(namespace, self.dest, gathered)
+
+
+def read_description(parser: Parser, arguments: Sequence[str]) -> Description:
+    """Read and check the command line of `describe`."""
+    args = parser.parse_command(arguments)
+    parser.refuse_idle(args, IDLE)
+    names = {field.name for field in fields(ModelOptions)} - {"reverse_of"}
+    return Description(args.model, ModelOptions(**{name: getattr(args, name) for name in names}), args.quiet)
+
+
+def describe(description: Description) -> None:
+    """Store the options, and print what the model is.
 
     Raises:
-        ValueError: there is too little memory, the disk fails, or `align.load` refuses a model.
+        ModelError: the model does not exist, is bundled, or cannot be loaded.
+        OSError: a file cannot be copied or written.
     """
-    aligners = [_load(program, models.forward, models, quiet)]
-    if models.reverse:
-        options = replace(models.reverse.options, reverse_of=aligners[0].forward.recorder.languages)
-        try:
-            aligners.append(_load(program, replace(models.reverse, options=options), models, quiet))
-        except ModelError as error:
-            raise ModelError(error.what, file=error.file, line=error.line, remedy=_of_reverse(error.remedy)) from None
-    return aligners
+    from align.models.load import BACKENDS, load
 
-
-def _of_reverse(remedy: Remedy | None) -> Remedy | None:
-    """Return a remedy in the options of the reverse model, of which only languages can be given."""
-    if remedy is None:
-        return None
-    names = [argument.name for argument in remedy.arguments]
-    if MODEL_OPTIONS.isdisjoint(names):
-        return remedy
-    if {"source_lang", "target_lang"}.issuperset(names):
-        return replace(remedy, arguments=tuple(a._replace(name=f"reverse_{a.name}") for a in remedy.arguments))
-    return Remedy("options speak of the forward model only: what is missing belongs in this model's folder")
-
-
-def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> Aligner:
-    """Import what is heavy, and load a model."""
-    try:
-        import torch
-
-        from align.models.load import load, pick_device
-
-        most = models.threads or min(cpu_quota() or MAX_THREADS, torch.get_num_threads())
-        if models.threads or most < torch.get_num_threads():
-            torch.set_num_threads(most)
-        workers = models.workers or (torch.get_num_threads() if pick_device(models.device) == "cpu" else 1)
-        aligner = load(
-            request.name,
-            **asdict(request.settings),
-            options=request.options,
-            device=models.device,
-            dtype=models.dtype,
-            buffer=models.buffer,
-            batch_tokens=models.batch_tokens,
-            too_long=models.too_long,
-            workers=workers,
+    if description.options != ModelOptions():
+        folder = find_model(
+            description.model, description.options, {name: backend.files for name, backend in BACKENDS.items()}
         )
-    except ModuleNotFoundError:
-        raise
-    except ImportError as error:  # such as a library that does not fit into memory
-        text = " ".join(str(error).split())
-        raise ValueError(f"{error.name or 'a library'} cannot be imported: {text}") from None
-    except (MemoryError, RuntimeError) as error:
-        if not lacks_memory(error):
-            raise
-        raise ValueError(f"{request.name}: out of memory while loading it: it needs more than is free") from None
-    except OSError as error:
-        if error.filename:
-            raise
-        raise ValueError(f"{request.name}: cannot be read: {error.strerror or error}") from None
-    if not quiet:
-        recorder = aligner.forward.recorder
-        default = "" if request.model else f"no -m given, so {direction(*recorder.languages)}: "
-        threads = f" ({plural(torch.get_num_threads(), 'thread')})" if recorder.device == "cpu" else ""
-        say(f"{program}: {default}{recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
-    return aligner
+        path = store(description, folder)
+        if not description.quiet:
+            say(f"{PROGRAM}: {path} is written")
+    recorder = load(description.model).forward.recorder
+    source, target = recorder.languages
+    rows = {
+        "model": recorder.name,
+        "languages": f"{source} to {target}",
+        "attention": f"{recorder.layers} decoder layers of {recorder.heads} heads",
+        "positions": f"{recorder.max_positions[0]:,} source and {recorder.max_positions[1]:,} target pieces",
+        "text": recorder.text,
+    }
+    with open_output(None) as out:
+        out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
+
+
+def store(description: Description, folder: ModelFolder) -> Path:
+    """Write the options to the model's model.toml, beside those that are there; return the path.
+
+    Args:
+        description: the request.
+        folder: the model's files.
+    """
+    options = description.options
+    root = (folder.adapter or folder.root).resolve()
+    if root.is_relative_to(BUNDLED):
+        raise ModelError("a bundled model has its description", file=description.model)
+    if not os.path.exists(description.model) and could_be_hub_name(description.model):
+        if options.dictionaries or options.subword_files:
+            raise ModelError("a model of the hub has its own dictionaries and subwords", file=description.model)
+        path = hub_toml(description.model)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    else:
+        path = root / "model.toml"
+        options = copy_files(options, folder, root)
+    stored, calibration = read_model_toml(path)
+    with open_output(str(path)) as out:
+        out.write(format_model_toml(override(stored, options), calibration).encode())
+    return path
+
+
+def copy_files(options: ModelOptions, folder: ModelFolder, root: Path) -> ModelOptions:
+    """Copy dictionaries and subword files into a model's folder; return the options with the copies."""
+    if options.dictionaries:
+        folder.check_dictionaries()
+        for language in folder.dictionary_languages():
+            copy(folder.dictionary(language), root)
+        if options.source_lang is None and options.target_lang is None:
+            source, target = folder.binarised_languages()
+            options = replace(options, source_lang=source, target_lang=target)
+    if options.subword_files:
+        names = {Path(file).name for file in options.subword_files}
+        if len(names) < len({Path(file).resolve() for file in options.subword_files}):
+            raise ModelError("two subword files have the same name", file=str(options.subword_files[0]))
+        options = replace(options, subword_files=[copy(Path(file), root) for file in options.subword_files])
+    return replace(options, dictionaries=None)
+
+
+def copy(file: Path, folder: Path) -> Path:
+    """Copy a file into a folder, unless it is there; return its new path."""
+    copied = folder / file.name
+    if file.resolve() != copied.resolve():
+        with open(file, "rb") as stream, open_output(str(copied)) as out:
+            shutil.copyfileobj(stream, out)
+    return copied
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `extract-align models`."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    show_warnings(PROGRAM, TextWarning)
+    if words[:1] == ["describe"]:
+        description = read_description(build_command("describe"), words[1:])
+        return run(PROGRAM, lambda: describe(description))
+    build_parser().parse_args(words)
+
+    def write_list() -> None:
+        with open_output(None) as out:
+            out.write(list_models().encode())
+
+    return run(PROGRAM, write_list)

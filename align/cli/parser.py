@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
@@ -46,6 +46,17 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
         rest = [action for action in actions if not action.option_strings]
         super().add_usage(usage, [*required, options, *rest], [], prefix)
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Wrap paragraphs; write `  command   what it does` as two lines."""
+        lines = []
+        for line in text.splitlines():
+            command, _, what = line.strip().partition("   ")
+            if line.startswith("  "):
+                lines += [f"  # {what.strip()}"] * bool(what) + [f"  {command}"]
+            else:
+                lines += textwrap.wrap(line, width, break_on_hyphens=False) or [""]
+        return "\n".join(lines)
+
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)  # values may have hyphens
 
@@ -53,18 +64,36 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
         return super()._get_help_string(action) if action.default not in (None, False, ()) else action.help
 
 
+class ShortHelp(argparse.Action):
+    """`-h`: the most used options, a line each, and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: str | None = None) -> None:
+        """Print the help and exit."""
+        assert isinstance(parser, Parser)
+        parser._print_message(f"{parser.short_help().rstrip()}\n", sys.stdout)
+        parser.exit()
+
+
 class Parser(argparse.ArgumentParser):
     """The parser of a program; takes the arguments of its base class.
 
+    Args:
+        short: what `-h` says of the most used options, by the names of their values; without them it shows all, as
+            `--help` does.
+
     Attributes:
-        others: parsers of the program's other commands, whose options are completed as well.
+        words: the command line that was parsed.
+        commands: lines about commands, for the help.
     """
 
-    def __init__(self, **named: Any) -> None:
+    def __init__(self, short: Mapping[str, str] | None = None, **named: Any) -> None:
         as_usual: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
-        super().__init__(**as_usual | named)
-        self.others: Iterable[Parser] = ()
-        self._words: list[str] | None = None
+        super().__init__(**as_usual | named | {"add_help": False})
+        self._short, self.commands = short, ""
+        if named.get("add_help", True):
+            self.add_argument("-h", action=ShortHelp, nargs=0, help="show the most used options")
+            self.add_argument("--help", action="help", help="show all options")
+        self.words: list[str] = []
         self.color = False  # which Python 3.14 would have in the help, and in what is made of it
 
     def error(self, message: str) -> NoReturn:
@@ -80,8 +109,24 @@ class Parser(argparse.ArgumentParser):
         Args:
             words: the command line; None for that of this process.
         """
-        self._words = sys.argv[1:] if words is None else list(words)
-        return self.parse_args(self._words) if "--" in self._words else self.parse_intermixed_args(self._words)
+        self.words = sys.argv[1:] if words is None else list(words)
+        return self.parse_args(self.words) if "--" in self.words else self.parse_intermixed_args(self.words)
+
+    @property
+    def has_short_help(self) -> bool:
+        """Whether `-h` shows less than `--help`."""
+        return bool(self._short)
+
+    def short_help(self) -> str:
+        """Return the help that fits a screen: usage, commands, and the most used options."""
+        if not self._short:
+            return self.format_help()
+        heads = {action.dest: self._get_formatter()._format_action_invocation(action) for action in self._actions}
+        rows = [f"  {heads[name]:26} {text}" for name, text in self._short.items()]
+        parts = [self.format_usage().rstrip(), "", *textwrap.wrap(self.description or "", 80), ""]
+        parts += ["commands:", self.commands, ""] if self.commands else []
+        parts += ["options (--help lists all, with examples):", *rows]
+        return "\n".join(parts)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return an argument's value; an empty value, as of an unset variable, is an error."""
@@ -89,11 +134,17 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, "the value is empty")
         return super()._get_value(action, arg_string)
 
+    def format_help(self) -> str:
+        """Return the help with all options, after the list of commands."""
+        text = super().format_help()
+        commands = f"commands (each has its own --help):\n{self.commands}\n\n"
+        return text.replace("options:\n", f"{commands}options:\n", 1) if self.commands else text
+
     def refuse_idle(self, args: argparse.Namespace, rules: Iterable[Idle]) -> None:
         """Refuse options of the command line that have no effect, with exit code 2."""
         absent: list[str] = []  # an option that gathers values makes a new list of it
         given = argparse.Namespace(**{action.dest: absent for action in self._actions})
-        self.parse_known_args(self._words, namespace=given)
+        self.parse_known_args(self.words, namespace=given)
         for rule in rules:
             for name in rule.options:
                 if getattr(given, name) is not absent and rule.when(args):

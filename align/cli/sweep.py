@@ -1,8 +1,7 @@
-"""`sweep-align`: every layer, head, score and position in one pass, with gold or without."""
+"""`extract-align sweep`: every layer, head, score and position in one pass, with gold or without."""
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -11,28 +10,27 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from align.cli.common import as_flag, open_output, run, say, show_warnings
-from align.cli.evaluation_options import (
-    WIDE_IDLE,
-    add_link_options,
-    add_range_option,
-    add_table_options,
-    link_options,
-)
-from align.cli.input_options import add_input_options, read_input
-from align.cli.method_options import OF_REVERSE, add_reverse_languages
-from align.cli.models import Models, load_models, requested_models
-from align.cli.options import (
+from align.cli.args import (
     BATCH_ADVICE,
-    MODEL_IDLE,
+    OF_REVERSE,
+    WIDE_IDLE,
+    add_input_options,
+    add_link_options,
     add_model_options,
     add_null_option,
     add_quiet_option,
+    add_range_option,
+    add_reverse_languages,
     add_speed_options,
+    add_table_options,
     file_prefix,
+    link_options,
     new_parser,
+    read_input,
     whole_number,
 )
+from align.cli.common import as_flag, open_output, run, say, show_warnings
+from align.cli.loading import Models, load_models, requested_models
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError
 from align.core.settings import Settings
@@ -46,22 +44,21 @@ from align.io.signature import MERGE, signature
 if TYPE_CHECKING:
     from align.evaluation.swept import Sweep
 
-PROGRAM = "sweep-align"
+PROGRAM = "extract-align sweep"
 
 HOPELESS = 0.6
 """An AER that no trained model's best setting has: something else is wrong."""
 
 EXAMPLES = """examples:
-  sweep-align -s test.de -t test.en -g gold.talp             AER of all layers, heads, scores and positions
-  sweep-align -s test.de -t test.en -g gold.talp -o counts.parquet --plots figures/model
-  sweep-align -s text.de -t text.en --reverse-model path/to/en-de    without gold: what each rule would choose
+  extract-align sweep -s test.de -t test.en -g gold.talp   AER of all layers, heads, scores and positions
+  extract-align sweep -s test.de -t test.en -g gold.talp -o counts.parquet --plots figures/model
+  extract-align sweep -s text.de -t text.en --reverse-model path/to/en-de   without gold: what each rule would choose
 """
 
 
 OF_GOLD = ("gold_format", "gold_base", "gold_swapped", "out_of_range", "samples", "seed")
 
 IDLE = (
-    MODEL_IDLE,
     WIDE_IDLE,
     Idle(OF_GOLD, lambda args: not args.gold, "requires -g"),
     Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
@@ -106,7 +103,10 @@ class Options:
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
     parser = new_parser(
-        PROGRAM, "Which layer, head, score and position align best? All of them in one pass over a text.", EXAMPLES
+        PROGRAM,
+        "Which layer, head, score and position align best? All of them in one pass over a text.",
+        EXAMPLES,
+        ("source", "target", "model", "reverse_model", "gold", "output"),
     )
     add_quiet_option(parser)
     add_input_options(parser)
@@ -148,9 +148,9 @@ def need(module: str, what: str, package: str | None = None) -> None:
         raise ModuleNotFoundError(f"{what} need {package or module}: pip install {package or module}")
 
 
-def read_options(parser: Parser) -> Options:
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line; conflicting options exit with code 2."""
-    args = parser.parse_command()
+    args = parser.parse_command(arguments)
     text = read_input(parser, args, args.gold)
     if args.output and not args.output.endswith((".tsv", ".parquet")):
         parser.error("-o is named .tsv or .parquet")
@@ -273,12 +273,8 @@ def draw_maps(swept: Sweep, model: str, prefix: Path, quiet: bool) -> None:
             say(f"{PROGRAM}: {path}")
 
 
-def main() -> int:
-    """Entry point of `sweep-align`."""
-    options = read_options(build_parser())
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `extract-align sweep`."""
+    options = read_options(build_parser(), arguments)
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: run_sweep(options), BATCH_ADVICE)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

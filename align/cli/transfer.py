@@ -1,28 +1,359 @@
-"""`transfer-align`: tags and labels of source sentences in, their translations with them out, a line for a line."""
+"""`extract-align transfer`: put tags and labels of source sentences into their translations, line by line."""
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from html import escape
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
+from align.cli.args import (
+    BATCH_ADVICE,
+    METHOD,
+    OF_REVERSE,
+    SEARCH,
+    WORKERS_IDLE,
+    add_bad_lines_option,
+    add_method_options,
+    add_model_options,
+    add_output_option,
+    add_quiet_option,
+    add_reverse_options,
+    add_speed_options,
+    add_translate_options,
+    add_workers_option,
+    check_files,
+    new_parser,
+    requested_search,
+    requested_settings,
+)
 from align.cli.common import Progress, open_output, run, show_warnings
-from align.cli.directions import load_aligner, names_of, sign
-from align.cli.options import BATCH_ADVICE
-from align.cli.tagged import Tagged, TaggedText
-from align.cli.transfer_options import PROGRAM, Options, build_parser, read_options
-from align.core.errors import PairError, plural
+from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, requested_models, sign
+from align.cli.parser import Idle, Parser
+from align.core.errors import LineError, LinksError, PairError, Remedy, plural
 from align.core.formats import to_json
+from align.core.symmetrize import SOFT
+from align.core.text import split_words
 from align.core.types import Alignment, Choice, Pair, TextWarning
+from align.evaluation.scored import parse_scored
 from align.io.process import keep_freed_memory
-from align.transfer.columns import Labelled, format_labelled
+from align.io.reader import (
+    KEEP_AS_SOURCE,
+    BadLines,
+    SideSplitter,
+    in_step,
+    name_shown,
+    open_lines,
+    read_lines,
+    refuse_numbers,
+)
+from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sentences, read_labelled
 from align.transfer.labels import Span, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
-from align.transfer.spans import Annotated, write_annotated
-from align.transfer.tree import Markup
+from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
+from align.transfer.tags import PARSERS
+from align.transfer.tree import Markup, read_markup, readable
+from align.transfer.windows import FLOOR
+
+PROGRAM = "extract-align transfer"
+
+LABELS = (*COLUMNS, SPANS)
+
+TAGS = (*PARSERS, *LABELS)
+
+READING = (
+    *("model", "reverse_model", "score", "position", "layer", "head", "null", *OF_REVERSE),
+    *("device", "dtype", "threads", "workers", "batch_tokens", "buffer", "translate"),
+    *LANGUAGES,
+)
+"""Options of models."""
+
+EXAMPLES = """examples:
+  extract-align transfer --tags html page.tsv > page.en   lines `source with tags ||| target`
+  extract-align transfer --tags xml -s a.de.xml -t a.en --reverse-model en-de   two files, both directions
+  extract-align transfer --tags xml -s a.de.xml -t a.en --links a.links   with links that are there already
+  extract-align transfer --tags html --strip page.de > plain.de  the lines without tags, to translate or align elsewhere
+  extract-align transfer --tags html --translate page.de   translate lines with tags, and put the tags in
+  extract-align transfer --tags bio -s ner.de.bio -t ner.en   labels in columns, on to the words of a translation
+  extract-align transfer --tags spans -s ner.jsonl -t ner.en   labels of characters, as annotation tools write them
+"""
+
+IDLE = (
+    *WORKERS_IDLE,
+    Idle(READING, lambda args: args.links, "has no effect with --links"),
+    Idle((*READING, "links", "split", "report"), lambda args: args.strip, "has no effect with --strip"),
+    Idle(OF_REVERSE, lambda args: not args.reverse_model, "requires --reverse-model"),
+    Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
+    Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
+    Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
+)
+"""Options that have no effect with certain others."""
+
+
+@dataclass(frozen=True)
+class Options(Asked):
+    """What `extract-align transfer` is asked for.
+
+    Attributes:
+        files: one of both sides, or of the source alone, or one of each; "-" is stdin.
+        one_side: whether there is no target to read.
+        tags: a key of `align.transfer.tags.PARSERS`, or one of LABELS.
+        links: the file of links, if there is one.
+        split: whether a tag may come more than once.
+        strip: whether to write the source without its tags.
+        output: a file; None for stdout.
+        report: the file that says where each tag was put, if there is to be one.
+    """
+
+    files: tuple[str, ...]
+    one_side: bool
+    tags: str
+    links: str | None
+    split: bool
+    strip: bool
+    output: str | None
+    report: str | None
+
+
+def build_parser() -> Parser:
+    """Return the parser with all options, in groups."""
+    parser = new_parser(
+        PROGRAM,
+        "Puts the tags or labels of source sentences into their translations, along word alignments.",
+        EXAMPLES,
+        ("tags", "source", "target", "links", "model", "reverse_model", "translate", "output"),
+    )
+    add_quiet_option(parser)
+    _tag_options(parser)
+    group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
+    group.add_argument("input", nargs="?", metavar="FILE", help="lines `source with tags ||| target` (default: stdin)")
+    group.add_argument("-s", "--source", metavar="FILE", help="source sentences with tags, or in columns; requires -t")
+    group.add_argument("-t", "--target", metavar="FILE", help="target sentences, a line each; requires -s")
+    group.add_argument(
+        "--links",
+        metavar="FILE",
+        help="links of the lines without tags, as extract-align writes them: Pharaoh, or jsonl; best with --scores. "
+        "Without it a model aligns the lines",
+    )
+    add_bad_lines_option(
+        group,
+        "a line that has not two fields, is not UTF-8, has tags that cannot be read, or is longer than the model takes",
+    )
+    group = parser.add_argument_group("output (one line for each line of input, in the same order)")
+    add_output_option(group)
+    group.add_argument(
+        "--report",
+        metavar="FILE",
+        help="a JSON line for each line: where each tag was put, how surely, and what is odd",
+    )
+    add_model_options(parser)
+    add_method_options(parser.add_argument_group(METHOD))
+    add_reverse_options(parser.add_argument_group("two directions"))
+    add_translate_options(parser, "each translation with the tags")
+    add_workers_option(add_speed_options(parser, "lines read ahead and sorted by length; 1: every line at once"))
+    return parser
+
+
+def _tag_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of tags."""
+    group = parser.add_argument_group("tags")
+    group.add_argument(
+        "--tags",
+        choices=TAGS,
+        required=True,
+        metavar="KIND",
+        help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; bio: labels B-X, "
+        "I-X and O in the last column of -s, words in its first; conll: labels NER= in the last column of CoNLL-U; "
+        'spans: JSON lines {"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
+    )
+    group.add_argument(
+        "--split",
+        action="store_true",
+        help="a tag may come more than once, around all words that are linked to its own",
+    )
+    group.add_argument("--strip", action="store_true", help="write the source without tags; read no target")
+
+
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
+    """Read and check the command line."""
+    args = parser.parse_command(arguments)
+    parser.refuse_idle(args, IDLE)
+    settings, reverse = requested_settings(parser, args, None if args.reverse_model else FLOOR)
+    return Options(
+        models=requested_models(args, settings, reverse),
+        method=SOFT,
+        threshold=FLOOR,
+        search=requested_search(args) if args.translate else None,
+        quiet=args.quiet,
+        files=_files(parser, args),
+        one_side=args.strip or args.translate,
+        tags=args.tags,
+        links=args.links,
+        split=args.split,
+        strip=args.strip,
+        output=args.output,
+        report=args.report,
+    )
+
+
+def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the files to read; conflicting ones exit with code 2."""
+    one_side = "--strip" if args.strip else "--translate" if args.translate else ""
+    if one_side and args.target is not None:
+        parser.error(f"{one_side} reads the source alone: leave out -t/--target")
+    if not one_side and (args.source is None) != (args.target is None):
+        parser.error("-s/--source and -t/--target go together")
+    if args.source is not None and args.input is not None:
+        parser.error("either FILE, or -s and -t")
+    if args.tags in COLUMNS and (one_side or args.source is None):
+        parser.error(f"--tags {args.tags} reads columns with -s, and lines with -t")
+    files = (args.input or "-",) if args.source is None else (args.source, *filter(None, [args.target]))
+    check_files(parser, (*files, args.links), args.output)
+    if args.report is not None:
+        if args.report in ("", "-") or args.report == args.output:
+            parser.error("--report needs the name of a file, another than that of -o")
+        check_files(parser, (*files, args.links), args.report, "--report")
+    return files
+
+
+class Tagged(NamedTuple):
+    """A pair and its tags.
+
+    Attributes:
+        pair: the words of both sides, as a model is to read them.
+        source: the source's markup or labels.
+        target: the target as it was given.
+        scores: of its links, where they are given.
+    """
+
+    pair: Pair
+    source: Markup | Labelled | Annotated
+    target: str
+    scores: dict[tuple[int, int], float]
+
+
+class TaggedText:
+    """The pairs of the input, in order; to be closed.
+
+    Args:
+        options: what to read.
+
+    Attributes:
+        name: what messages call all of it.
+        bad: the policy for lines that cannot be read, and those that became blank.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._shown = [name_shown(name) for name in options.files]
+        self.name = " and ".join(self._shown)
+        self.bad = BadLines(options.models.too_long == "blank")
+
+    def __iter__(self) -> Generator[Tagged, None, None]:
+        """Read them.
+
+        Raises:
+            OSError: a file cannot be opened.
+            DataError: files of different length, a line that cannot be read, or links that do not fit; names the file.
+        """
+        options = self._options
+        spans = options.tags == SPANS
+        with ExitStack() as stack:
+            lines = [
+                read_lines(stack.enter_context(open_lines(name)), shown, self.bad, json_lines=spans and n == 0)
+                for n, (name, shown) in enumerate(zip(options.files, self._shown, strict=True))
+            ]
+            rows = self._sides(lines)
+            if options.links is None:
+                for number, (source, target) in enumerate(rows, 1):
+                    yield self._make(source, target, number)
+                return
+            shown = name_shown(options.links)
+            links = read_lines(stack.enter_context(open_lines(options.links)), shown)
+            for number, ((source, target), line) in enumerate(in_step((rows, links), (self._shown[-1], shown)), 1):
+                item = self._make(source, target, number)
+                if item.pair.blank and self.bad.blank:
+                    yield item
+                    continue
+                yield item._replace(scores=_read_scores(line, item.pair, shown, number))
+
+    def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
+        """Yield source and target of each pair; the target is blank where there is none to read."""
+        if self._options.tags in COLUMNS:
+            sentences = read_labelled(lines[0], self._shown[0], self._options.tags)
+            targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), self._shown[1:]))
+            return pair_sentences(sentences, targets, (f"{self._shown[0]} (sentences)", self._shown[1]))
+        if len(lines) == 2:
+            return refuse_numbers(in_step(lines, self._shown), self._shown)
+        if self._options.tags == SPANS:
+            return ((line, "") for line in lines[0])
+        if self._options.one_side:
+            return ((line, "") for (line,) in refuse_numbers(zip(lines[0], strict=True), self._shown))
+        split = SideSplitter()
+        rows = refuse_numbers(zip(lines[0], strict=True), self._shown, KEEP_AS_SOURCE)
+        return (self._split(line, number, split) for number, (line,) in enumerate(rows, 1))
+
+    def _split(self, line: str, number: int, split: SideSplitter) -> tuple[str, str]:
+        """Split a line into its two sides."""
+        try:
+            source, target = split(line)
+        except ValueError as error:
+            self.bad(LineError(str(error), file=self.name, line=number))
+            return "", ""
+        return source.strip(" \t"), target.strip(" \t")
+
+    def _make(self, source: str | Labelled, target: str, number: int) -> Tagged:
+        """Return a pair with its tags; without words for a line that cannot be read, if the policy allows it."""
+        if isinstance(source, Labelled):
+            return Tagged(Pair(source.words, split_words(target), number), source, target, {})
+        tags = self._options.tags
+        if tags == SPANS:
+            return self._annotated(source, target, number)
+        try:
+            markup = read_markup(source, tags)
+        except ValueError as error:
+            self.bad(LineError(str(error), file=self._shown[0], line=number))
+            markup, target = read_markup("", tags), ""
+        return Tagged(
+            Pair(markup.readable(), readable(split_words(target), markup.escaped), number), markup, target, {}
+        )
+
+    def _annotated(self, line: str, target: str, number: int) -> Tagged:
+        """Return a pair with labels of character ranges."""
+        try:
+            source = read_annotated(line)
+            if len(self._shown) == 1 and not self._options.one_side:
+                if source.target is None:
+                    raise ValueError(f'no "{TARGET}" beside the text')
+                target = source.target
+        except ValueError as error:
+            raise LineError(str(error), file=self._shown[0], line=number) from None
+        return Tagged(Pair(source.words, split_text(target), number), source, target, {})
+
+    def blank(self, item: Tagged, why: str) -> Tagged:
+        """Return the result of a sentence that the model could not take: a blank line, or words without labels."""
+        self.bad(LineError(why, file=self._shown[0], line=item.pair.id))
+        return self._make("", "", item.pair.id) if isinstance(item.source, Markup) else item
+
+
+def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[int, int], float]:
+    """Read the links of a pair with their scores.
+
+    Raises:
+        LinksError: the line does not hold links, or has one to a word that the pair does not have.
+    """
+    try:
+        scores = parse_scored(line)
+    except ValueError as error:
+        raise LinksError(str(error), file=name, line=number) from None
+    sizes = len(pair.source), len(pair.target)
+    if wrong := [link for link in scores if link[0] >= sizes[0] or link[1] >= sizes[1]]:
+        what = f"link {wrong[0][0]}-{wrong[0][1]}, and there are {sizes[0]:,} and {sizes[1]:,} words without the tags"
+        raise LinksError(what, file=name, line=number, remedy=Remedy("links count from 0, source first"))
+    return scores
 
 
 def transfer(options: Options) -> None:
@@ -159,12 +490,8 @@ def _labels(
     return format_labelled(Labelled(words, tuple(labels)), options.tags), rows
 
 
-def main() -> int:
-    """Entry point of `transfer-align`."""
-    options = read_options(build_parser())
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `extract-align transfer`."""
+    options = read_options(build_parser(), arguments)
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: transfer(options), BATCH_ADVICE)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

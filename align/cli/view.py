@@ -1,27 +1,27 @@
-"""`view-align`: links, gold and what a model looks at, as one HTML file for any browser."""
+"""`extract-align view`: links, gold and what a model looks at, as one HTML file for any browser."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from align.cli.common import open_output, run, say, show_warnings
-from align.cli.evaluate import short_names
-from align.cli.evaluation_options import add_length_options, add_link_options, link_options
-from align.cli.input_options import check_files
-from align.cli.models import MODEL_OPTIONS, Models, load_models, requested_models
-from align.cli.options import (
+from align.cli.args import (
     BATCH_ADVICE,
-    MODEL_IDLE,
+    add_length_options,
+    add_link_options,
     add_model_options,
     add_output_option,
     add_quiet_option,
     add_speed_options,
+    check_files,
+    link_options,
     new_parser,
     whole_number,
 )
+from align.cli.common import open_output, run, say, show_warnings
+from align.cli.evaluate import short_names
+from align.cli.loading import LANGUAGES, Models, load_models, requested_models
 from align.cli.parser import Idle, Parser
 from align.core.errors import plural
 from align.core.settings import Settings
@@ -31,23 +31,22 @@ from align.io.reader import name_shown, read_text
 from align.io.signature import signature
 from align.view.page import Attention, System, make_page
 
-PROGRAM = "view-align"
+PROGRAM = "extract-align view"
 
 MOST_SHARES = 200
 """Sentence pairs with attention, by default: a pair takes some tens of kilobytes of the page."""
 
 EXAMPLES = """examples:
-  view-align links -s test.de -t test.en -o page.html              what is linked, by pointing at a word
-  view-align one.links two.links -g gold.talp -s test.de -t test.en -o page.html
-  view-align links -s test.de -t test.en -m de-en -o page.html     and the attention of each layer and head
+  extract-align view links -s test.de -t test.en -o page.html   what is linked, by pointing at a word
+  extract-align view one.links two.links -g gold.talp -s test.de -t test.en -o page.html
+  extract-align view links -s test.de -t test.en -m de-en -o page.html   and the attention of each layer and head
 """
 
-_OF_MODEL = ("position", "most", "device", "dtype", "threads", "batch_tokens", "buffer", *sorted(MODEL_OPTIONS))
+_OF_MODEL = ("position", "most", "device", "dtype", "threads", "batch_tokens", "buffer", *LANGUAGES)
 
 IDLE = (
     Idle(("gold_format", "gold_base", "gold_swapped"), lambda args: not args.gold, "requires -g"),
     Idle(_OF_MODEL, lambda args: not args.model, "requires -m"),
-    MODEL_IDLE,
 )
 """Options that have no effect with certain others."""
 
@@ -83,7 +82,12 @@ class Options:
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    parser = new_parser(PROGRAM, "One HTML file that shows word alignments in a browser, without a network.", EXAMPLES)
+    parser = new_parser(
+        PROGRAM,
+        "One HTML file that shows word alignments in a browser, without a network.",
+        EXAMPLES,
+        ("source", "target", "gold", "model", "output"),
+    )
     add_quiet_option(parser)
     parser.add_argument("hypotheses", nargs="+", metavar="LINKS", help="links to show, a file for each system")
     add_link_options(parser.add_argument_group("links"), "hyp")
@@ -108,9 +112,9 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(parser: Parser) -> Options:
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line; conflicting options exit with code 2."""
-    args = parser.parse_command()
+    args = parser.parse_command(arguments)
     if args.source is None or args.target is None:
         parser.error("the text is needed: -s FILE -t FILE")
     check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.output)
@@ -193,12 +197,8 @@ def write_view(options: Options) -> None:
         say(f"{PROGRAM}: {shown}{looked}, {plural(len(files), 'system')}: {size}")
 
 
-def main() -> int:
-    """Entry point of `view-align`."""
-    options = read_options(build_parser())
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `extract-align view`."""
+    options = read_options(build_parser(), arguments)
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: write_view(options), BATCH_ADVICE)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

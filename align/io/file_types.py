@@ -78,7 +78,7 @@ _TYPES: tuple[tuple[str, str, Callable[[bytes], bool]], ...] = (
     ("TMX", _TO_PLAIN, _matches(rb"(?:<[?!][^>]*>\s*)*<tmx(?:\s+\w+=|>\s*(?:<|$))")),
     ("XLIFF", _TO_PLAIN, _matches(rb"(?:<[?!][^>]*>\s*)*<xliff(?:\s+[\w:]+=|>\s*(?:<|$))")),
     ("a PO catalogue", _TO_PLAIN, _is_po),
-    (JSON_LINES, "extract-align reads such files in jobs, named .jsonl, and transfer-align as spans", _is_json),
+    (JSON_LINES, "extract-align reads such files in jobs, named .jsonl, and extract-align transfer as spans", _is_json),
 )
 
 

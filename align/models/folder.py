@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
@@ -179,7 +180,7 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     Raises:
         ModelError: the model does not exist, or its `model.toml` is invalid.
     """
-    path = Path(model)
+    path, fetched = Path(model), False
     if path.name == model and (BUNDLED / model / "model.toml").is_file():
         path = BUNDLED / model  # takes precedence over a file here with that name; `./NAME` selects the file
     if not path.exists():
@@ -193,10 +194,14 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
         if not could_be_hub_name(model):
             raise ModelError(message, file=model)
         path = fetch_model(model)
+        fetched = True
     root = path if path.is_dir() else path.parent
     weights = tuple(files.get("huggingface", ()))
     adapter = root if path == root and is_adapter(root, weights) else None
     stored, calibration = read_model_toml(root / "model.toml")
+    if fetched:
+        own, own_calibration = read_model_toml(hub_toml(model))
+        stored, calibration = override(stored, own), calibration | own_calibration
     if adapter is not None:
         path = root = find_base(adapter, weights)
     backend, checkpoint = (_backend_of(path, files), path) if path.is_file() else _find_checkpoint(root, files)
@@ -207,8 +212,18 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
         stored_languages = stored.source_lang, stored.target_lang
         if None not in stored_languages and all(map(same_language, map(str, stored_languages), forward)):
             stored = replace(stored, source_lang=None, target_lang=None)  # the folder serves both directions
-    user_options = {name: value for name in _NAMES if (value := getattr(options, name)) is not None}
-    return ModelFolder(checkpoint, root, replace(stored, **user_options), backend, calibration, adapter)
+    return ModelFolder(checkpoint, root, override(stored, options), backend, calibration, adapter)
+
+
+def override(stored: ModelOptions, options: ModelOptions) -> ModelOptions:
+    """Return the stored options, replaced by those that `options` sets."""
+    return replace(stored, **{name: value for name in _NAMES if (value := getattr(options, name)) is not None})
+
+
+def hub_toml(name: str) -> Path:
+    """Return the file with the user's own description of a model of the Hugging Face hub."""
+    configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return Path(configuration, "extract-align", "models", f"{name.replace('/', '--')}.toml")
 
 
 def _backend_of(checkpoint: Path, files: Mapping[str, Sequence[str]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -122,7 +123,9 @@ def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Positio
             if not isinstance(value, str) or value not in _CHOICES[name]:
                 hint = "; fastBPE's codes are subword-nmt" if "fastbpe" in str(value)[:40].lower() else ""
                 raise ValueError(f"[text] {name} is one of {', '.join(_CHOICES[name])}; not {show_value(value)}{hint}")
-        languages = check_language(content["source"]), check_language(content["target"])
+        languages: tuple[str | None, str | None] = (None, None)
+        if "source" in content or "target" in content:
+            languages = check_language(content["source"]), check_language(content["target"])
         options = ModelOptions(*languages, **text, subword_files=files, source_prefix=prefix)
         calibration = {
             (score, position): Cell(_counted(cell["layer"]), "all" if cell["head"] == "all" else _counted(cell["head"]))
@@ -136,6 +139,35 @@ def read_model_toml(path: Path) -> tuple[ModelOptions, dict[tuple[Score, Positio
     except (ValueError, TypeError, AttributeError) as error:
         raise ModelError(str(error), file=str(path)) from None
     return options, calibration
+
+
+def format_model_toml(options: ModelOptions, calibration: Mapping[tuple[Score, Position], Cell]) -> str:
+    """Return the text of a model.toml, which `read_model_toml` reads; subword files lie in the same folder."""
+    names = {"source": options.source_lang, "target": options.target_lang}
+    lines = [f"{name} = {json.dumps(language)}" for name, language in names.items() if language is not None]
+    files = [Path(file).name for file in options.subword_files or ()]
+    values = {name: getattr(options, name) for name in (*_CHOICES, "source_prefix")}
+    values["subwords_file"] = files[0] if len(files) == 1 else files or None
+    if text := [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]:
+        lines += ["", "[text]", *text]
+    if calibration:
+        lines += [
+            "",
+            "# Chosen by lexical consistency on validation text, for inputs that are too short to choose by.",
+        ]
+        lines += ["# Layers and heads count from 1."]
+    for position in get_args(Position):
+        rows = [(score, calibration[score, position]) for score in get_args(Score) if (score, position) in calibration]
+        if rows:
+            lines += [f"[calibration.{position}]"]
+            lines += [f"{score} = {{ layer = {cell.layer}, head = {json.dumps(cell.head)} }}" for score, cell in rows]
+            lines += [""]
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def _toml(value: str | Sequence[str]) -> str:
+    """Return a string or a list of strings in TOML, whose basic strings are JSON's but for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _files_in(folder: Path, value: Any) -> list[Path] | None:

@@ -21,7 +21,7 @@ MOST_NAMES = 10_000
 
 OTHER_TOOLKIT = Remedy(
     "only models of fairseq and of Hugging Face's transformers are read so far. To align its translations, or other "
-    "text in its languages, take another model ({} for German and English) or train one (scripts/train_model)",
+    "text in its languages, take another model ({} for German and English) or train one (extract-align train)",
     (Argument("model", "de-en"),),
 )
 """Remedy for translation models of other toolkits."""

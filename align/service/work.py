@@ -43,7 +43,7 @@ def work_of(aligner: Aligner, signature: str) -> Work:
 
 
 def for_tags(aligner: Aligner) -> Aligner:
-    """Return an aligner of the same models, read at the same places, whose links `transfer-align` places tags by."""
+    """Return an aligner of the same models, read at the same places, for the placement of tags."""
     threshold = None if aligner.reverse else FLOOR  # for one direction; `aligner.threshold` is for both
     forward, *reverse = (
         replace(direction, settings=replace(direction.settings, threshold=threshold))

@@ -1,1 +1,1 @@
-"""Training of a translation model from a bitext to a model folder, as `scripts/train_model` does: one step per file."""
+"""Training of a translation model from a bitext to a model folder, as `extract-align train` does: one step per file."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -18,6 +17,7 @@ from align.core.text import number_pairs, split_words
 from align.core.types import Cell, Position, Score
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.load import load
+from align.models.model_toml import ModelOptions, format_model_toml
 from align.training.prepare import Prepared
 from align.training.recipe import Recipe
 from align.training.run import Point
@@ -29,21 +29,10 @@ Cells = Mapping[tuple[Position, Score], Cell]
 
 def write_toml(path: Path, languages: tuple[str, str], recipe: Recipe, cells: Cells) -> None:
     """Write languages, text rules and, if given, the cells to read for texts that are too short to choose by."""
-    lines = [f"source = {json.dumps(languages[0])}", f"target = {json.dumps(languages[1])}", "", "[text]"]
-    lines += [f'case = "{recipe.text.case}"', f'tokenizer = "{recipe.text.tokenizer}"', 'subwords = "sentencepiece"']
-    if cells:
-        lines += [
-            "",
-            "# For inputs that are too short to choose by: what lexical consistency took on the validation text.",
-        ]
-        lines += ["# Layers and heads count from 1."]
-    for position in get_args(Position):
-        rows = [(score, cells[position, score]) for score in get_args(Score) if (position, score) in cells]
-        if rows:
-            lines += [f"[calibration.{position}]"]
-            lines += [f"{score} = {{ layer = {cell.layer}, head = {json.dumps(cell.head)} }}" for score, cell in rows]
-            lines += [""]
-    path.write_text("\n".join(lines).rstrip("\n") + "\n", encoding="utf-8")
+    text = recipe.text
+    options = ModelOptions(*languages, case=text.case, tokenizer=text.tokenizer, subwords="sentencepiece")
+    stored = {(score, position): cell for (position, score), cell in cells.items()}
+    path.write_text(format_model_toml(options, stored), encoding="utf-8")
 
 
 def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Cells:
@@ -107,7 +96,7 @@ def write_card(path: Path, card: Card) -> None:
     lines = [
         f"# {source}-{target}: a translation model to read word alignments off",
         "",
-        f"A fairseq Transformer from `{source}` to `{target}`, made by `scripts/train_model`. `extract-align -m` takes",
+        f"A fairseq Transformer from `{source}` to `{target}`, made by `extract-align train`. `extract-align -m` takes",
         "the folder; any fairseq 0.12 loads the checkpoint. It is meant for word alignment, not for publishing what it",
         "translates.",
         "",

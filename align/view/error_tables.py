@@ -1,4 +1,4 @@
-"""Build the tables of `eval-align`: scores of each system, counts of each sentence, sentences with the most errors."""
+"""Build the tables of `extract-align eval`: scores, counts of each sentence, worst sentences."""
 
 from __future__ import annotations
 

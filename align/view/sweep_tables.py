@@ -1,4 +1,4 @@
-"""Build the tables of `sweep-align`: error rates by cell, the choice of each rule, and the counts."""
+"""Build the tables of `extract-align sweep`: error rates by cell, the choice of each rule, and the counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`analyse-attention ablate` from the outside."""
+"""`extract-align analyse ablate` from the outside."""
 
 from __future__ import annotations
 

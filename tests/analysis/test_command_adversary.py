@@ -1,4 +1,4 @@
-"""`analyse-attention adversary` and `adversary-translation`: tables of small texts, wrong usage, bad files."""
+"""`extract-align analyse adversary` and `adversary-translation`: tables of small texts, wrong usage, bad files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_tables_of_a_small_text(run: Callable[..., Result], write: Callable[...,
     )
     assert [row["model"] for row in found["models"]] == ["original", "seed 2", "uniform", "adversary 0.5"]
     assert "uniform" in [row["attention"] for row in found["probes"]]
-    assert "analyse-attention: adversary 0.5: F1 " in result.err
+    assert "extract-align analyse: adversary 0.5: F1 " in result.err
     assert {path.name for path in tmp_path.glob("plot.*.png")} == {"plot.curve.png", "plot.ranks.png"}
     again = run("adversary", "-q", *arguments, "-f", "json", "--threads", "1")
     assert (again.code, again.err, again.out) == (0, "", result.out)

@@ -1,4 +1,4 @@
-"""`analyse-attention coreference`: exact tables of a few paragraphs, wrong usage, files that are none."""
+"""`extract-align analyse coreference`: exact tables of a few paragraphs, wrong usage, files that are none."""
 
 from __future__ import annotations
 

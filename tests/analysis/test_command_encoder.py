@@ -1,4 +1,4 @@
-"""`analyse-attention` on a BERT-like encoder: segments, and what only translation models have."""
+"""`extract-align analyse` on a BERT-like encoder: segments, and what only translation models have."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_segments_are_looked_at_together(folder: Path, run_main: Callable[..., R
     text = ("-s", str(folder / "first"), "-t", str(folder / "second"))
     result = run_main(main, "mixing", "-m", str(folder / "bert"), "--threads", "1", *text, "-f", "json")
     assert result.code == 0, result.err
-    assert result.err.startswith("analyse-attention: huggingface:bert@")
+    assert result.err.startswith("extract-align analyse: huggingface:bert@")
     assert result.err.endswith(" on cpu (1 thread)\n")
     found = json.loads(result.out)
     assert found["signature"].startswith("analysis|mixing|huggingface:bert@")

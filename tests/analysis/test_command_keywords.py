@@ -1,4 +1,4 @@
-"""`analyse-attention keywords`: tables of a toy model, wrong usage, files that are something else."""
+"""`extract-align analyse keywords`: tables of a toy model, wrong usage, files that are something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`analyse-attention layers`: its tables, its file of examples, and what it refuses."""
+"""`extract-align analyse layers`: its tables, its file of examples, and what it refuses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_tables_and_examples(folder: Path, run_main: Callable[..., Result], tmp_
     file = tmp_path / "examples.jsonl"
     result = run_main(main, *command(folder, *ALL, "-f", "json", "--examples", str(file)))
     assert result.code == 0, result.err
-    assert result.err.endswith("analyse-attention: chunks: part 1 of 1 told, by 4 probes\n")
+    assert result.err.endswith("extract-align analyse: chunks: part 1 of 1 told, by 4 probes\n")
     found = json.loads(result.out)
     sign = "|data:trees.conllu+train.txt+test.txt|n:9|parts:2|hidden:4|epochs:2|seed:1|v:"
     assert found["signature"].startswith("analysis|layers|huggingface:bert@")

@@ -1,4 +1,4 @@
-"""`analyse-attention` and its first command: exact tables, wrong usage, figures."""
+"""`extract-align analyse` and its first command: exact tables, wrong usage, figures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
 def test_wrong_usage(run: Callable[..., Result], command: str, error: str) -> None:
     result = run(*command.split())
     assert (result.code, result.out) == (2, b"")
-    assert result.err.startswith("analyse-attention")
+    assert result.err.startswith("extract-align analyse")
     assert f"error: {error}" in result.err
 
 
@@ -45,7 +45,7 @@ def test_wrong_usage(run: Callable[..., Result], command: str, error: str) -> No
 def test_help_of_each_command(run: Callable[..., Result], command: str) -> None:
     result = run(command, "--help")
     assert result.code == 0
-    assert result.out.decode().startswith(f"usage: analyse-attention {command} ")
+    assert result.out.decode().startswith(f"usage: extract-align analyse {command} ")
     assert str(build_command(command).epilog) in result.out.decode()
 
 

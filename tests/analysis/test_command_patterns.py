@@ -1,4 +1,4 @@
-"""`analyse-attention patterns`: exact tables, wrong usage, figures."""
+"""`extract-align analyse patterns`: exact tables, wrong usage, figures."""
 
 from __future__ import annotations
 

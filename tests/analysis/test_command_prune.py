@@ -1,4 +1,4 @@
-"""`analyse-attention prune` from the outside, and what other programs make of the model."""
+"""`extract-align analyse prune` from the outside, and what other programs make of the model."""
 
 from __future__ import annotations
 

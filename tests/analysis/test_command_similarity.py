@@ -1,4 +1,4 @@
-"""`analyse-attention similarity`: exact signature, all heads, figures."""
+"""`extract-align analyse similarity`: exact signature, all heads, figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`analyse-attention syntax`: exact tables of a small treebank, wrong usage, files that are none."""
+"""`extract-align analyse syntax`: exact tables of a small treebank, wrong usage, files that are none."""
 
 from __future__ import annotations
 

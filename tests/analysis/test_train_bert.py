@@ -1,4 +1,4 @@
-"""`scripts/train_bert` from text to a model: stopped and resumed, and refusing what makes no sense."""
+"""`extract-align analyse train-bert` from text to a model: stopped and resumed, and refusing what makes no sense."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from align.analysis.bert.__main__ import main
+from align.analysis.bert.program import main
 from align.io.manifest import locked_folder
 from tests.cli.conftest import Result
 from tests.conftest import example_pairs
@@ -33,7 +33,7 @@ def arguments(folder: Path, updates: int) -> list[str]:
 
 
 def start(folder: Path, updates: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "align.analysis.bert", *arguments(folder, updates)]
+    command = [sys.executable, "-m", "align", "analyse", "train-bert", *arguments(folder, updates)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
 
 

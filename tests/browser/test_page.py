@@ -1,4 +1,4 @@
-"""What `view-align` writes, as whoever opens it sees and uses it."""
+"""What `extract-align view` writes, as whoever opens it sees and uses it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import extract, results, sweep
+from align.cli import extract, sweep
 from align.io import resume
 from tests import toy
 from tests.cli.conftest import Result, failed
@@ -137,7 +137,7 @@ def test_a_file_that_is_cut_short_stops(run: Callable[..., Result], write: Calla
 def test_a_coprocess_survives(tmp_path: Path) -> None:
     """Each line is answered before the next is sent, through pipes."""
     model = toy.save_model(tmp_path)
-    command = [sys.executable, "-m", "align.cli.extract", "-q", *map(str, MODEL[2:]), "-m", str(model), "--buffer", "1"]
+    command = [sys.executable, "-m", "align", "-q", *map(str, MODEL[2:]), "-m", str(model), "--buffer", "1"]
     with subprocess.Popen([*command, *BLANK], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout
@@ -175,16 +175,16 @@ def test_a_run_that_goes_on_lists_the_same(
     assert run(*some, "-o", "plain", "--bad-lines-file", "plain.bad").code == 0
     before = set(os.listdir())
     some = (*some, "-o", "links", "--resume", "--bad-lines-file", "bad.tsv")
-    real = results.Results.write
+    real = extract.Results.write
     for at in (14, 33):
 
-        def stopped(self: results.Results, alignment: object, at: int = at) -> str:
+        def stopped(self: extract.Results, alignment: object, at: int = at) -> str:
             if alignment.pair.id == at:  # type: ignore[attr-defined]
                 raise KeyboardInterrupt
             return real(self, alignment)  # type: ignore[arg-type]
 
         with monkeypatch.context() as patch:
-            patch.setattr(results.Results, "write", stopped)
+            patch.setattr(extract.Results, "write", stopped)
             result = run("-q", *some)
         saved = (at - 1) // 3 * 3
         message = (
@@ -212,7 +212,7 @@ def test_a_list_that_does_not_go_with_its_block(
     write(text=BAD[0][0] + b"\n" + GOOD * 5 + BAD[0][0], cut=gzip.compress(b""))
     arguments = ("-q", "text", "-o", "links", "--resume", "--buffer", 2, *BLANK, "--bad-lines-file", "bad")
     with monkeypatch.context() as patch:
-        patch.setattr(results.Results, "flush", lambda self: os.kill(os.getpid(), 2) if self.blocks.lines else None)
+        patch.setattr(extract.Results, "flush", lambda self: os.kill(os.getpid(), 2) if self.blocks.lines else None)
         assert run(*arguments).code == 130
     listed = Path("links.parts/00001.bad")
     content = listed.read_bytes()

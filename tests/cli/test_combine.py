@@ -1,4 +1,4 @@
-"""`combine-align` from the outside: exact bytes, and every kind of bad input."""
+"""`extract-align combine` from the outside: exact bytes, and every kind of bad input."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
     result = run(*BOTH)
     assert (result.code, result.out) == (0, UNION)
     first, *rest = result.err.splitlines()
-    assert first.startswith("combine-align: 3 lines, 1 without links, ")
+    assert first.startswith("extract-align combine: 3 lines, 1 without links, ")
     assert rest == [f"align|combine|grow-diag-final-and|v:{align.__version__}"]
 
 
@@ -163,7 +163,7 @@ def test_files_that_do_not_fit(
 def test_files_that_are_not_there(run: Callable[..., Result]) -> None:
     for arguments in (("forward", "gone"), ("gone", "reverse")):
         result = run(*arguments)
-        failed(result, "combine-align: error: gone: No such file or directory")
+        failed(result, "extract-align combine: error: gone: No such file or directory")
         assert result.out == b""
     failed(run("forward", "."), ".: Is a directory")
 
@@ -186,7 +186,7 @@ def test_files_that_are_not_there(run: Callable[..., Result]) -> None:
 def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...], message: str) -> None:
     result = run(*arguments)
     assert (result.code, result.out) == (2, b"")
-    assert result.err.endswith("combine-align --help lists all options\n")
+    assert result.err.endswith("extract-align combine --help lists all options\n")
     assert message.replace("'", "") in result.err.replace("'", "")  # which later Pythons leave out
 
 

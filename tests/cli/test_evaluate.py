@@ -1,4 +1,4 @@
-"""`eval-align` from the outside: exact bytes of every mode and format."""
+"""`extract-align eval` from the outside: exact bytes of every mode and format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`eval-align` and the files it is given: what it takes, what it refuses, and the published error rates."""
+"""`extract-align eval` and the files it is given: what it takes, what it refuses, and the published error rates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import align
 from align.cli import evaluate
 from tests.cli.conftest import Result, failed, printed
 from tests.conftest import SHARED
@@ -59,14 +58,14 @@ def test_naacl_gold_may_leave_out_sentences_that_the_text_has(
     warning = "gold names no link in 2 of 3 sentences: they are taken to have none"
     result = run("-g", "gold", "-b", "one", "-s", "source", "-t", "target")
     assert (result.code, result.out) == (0, b"66.67\n")
-    assert f"eval-align: warning: {warning}\n" in result.err
+    assert f"extract-align eval: warning: {warning}\n" in result.err
     write(gold="3 1 1\n")
-    assert f"eval-align: warning: {warning}\n" in run("-g", "gold", "-b", "one").err
+    assert f"extract-align eval: warning: {warning}\n" in run("-g", "gold", "-b", "one").err
 
 
 def test_gold_and_system_exchanged(run: Callable[..., Result]) -> None:
     warning = "gold tells sure from possible links, and the gold does not: are they exchanged?"
-    assert f"eval-align: warning: {warning}\n" in run("-g", "one", "gold").err
+    assert f"extract-align eval: warning: {warning}\n" in run("-g", "one", "gold").err
 
 
 # Where counting starts, and which side is first
@@ -79,7 +78,10 @@ def test_gold_that_may_count_from_1_is_not_guessed(run: Callable[..., Result], w
     printed(run("-g", "gold", "-b", "one", "-s", "source", "-t", "target"), "10.00")
     result = run("-g", "gold", "-b", "one", "--gold-base", 0)
     assert result.code == 0
-    assert "eval-align: warning: one: AER 60.0, but with all its indices one higher it would be 10.0: is" in result.err
+    assert (
+        "extract-align eval: warning: one: AER 60.0, but with all its indices one higher it would be 10.0: is"
+        in result.err
+    )
 
 
 def test_a_system_that_counts_from_1(run: Callable[..., Result], write: Callable[..., None]) -> None:
@@ -94,7 +96,7 @@ def test_swapped_sides_are_warned_about(run: Callable[..., Result], write: Calla
     result = run("-g", "gold", "-b", "one")
     assert (result.code, result.out) == (0, b"100.00\n")
     warning = "one: AER 100.0, but with its sides swapped it would be 0.0: is --hyp-swapped or --gold-swapped right?"
-    assert result.err == f"eval-align: warning: {warning}\n"
+    assert result.err == f"extract-align eval: warning: {warning}\n"
     printed(run("-g", "gold", "-b", "one", "--hyp-swapped"), "0.00")
     printed(run("-g", "gold", "-b", "one", "--gold-swapped"), "0.00")
     assert b"hyp:pharaoh-0-swapped" in run("-g", "gold", "one", "--hyp-swapped").out
@@ -144,7 +146,7 @@ def test_files_that_are_not_there(run: Callable[..., Result]) -> None:
         ("-g", "gold", "one", "-s", "gone", "-t", "target"),
     ):
         result = run(*arguments)
-        failed(result, "eval-align: error: gone: No such file or directory")
+        failed(result, "extract-align eval: error: gone: No such file or directory")
         assert result.out == b""
     failed(run("-g", "gold", "."), ".: Is a directory")
 
@@ -164,11 +166,11 @@ def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Ca
     failed(result, "one, line 4: link 0-1 (counted from 0), where the sentences have 1 and 1 words", "--out-of-range")
     assert result.out == b""
     warning = "links to words that their sentences do not have: 2; they are"
-    shown = f"eval-align: warning: one: {warning} counted as wrong\n"
+    shown = f"extract-align eval: warning: one: {warning} counted as wrong\n"
     printed(run(*arguments, "--out-of-range", "ignore"), "30.77", err=shown)  # as without the text: not forgiven
     printed(run("-g", "gold", "-b", "one", "--hyp-base", 0), "30.77")
     turned = run("-g", "one", "gold", "-s", "source", "-t", "target", "--gold-base", 0, "--out-of-range", "ignore")
-    assert f"eval-align: warning: one: {warning} left out\n" in turned.err
+    assert f"extract-align eval: warning: one: {warning} left out\n" in turned.err
     assert b"|hyp:talp-0|" in turned.out
     assert b"gold:pharaoh-0-without-2|" in turned.out
 
@@ -190,13 +192,13 @@ def test_links_to_words_that_are_not_there(run: Callable[..., Result], write: Ca
 def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:
     result = run(*arguments)
     assert (result.code, result.out) == (2, b"")
-    assert result.err.endswith("eval-align --help lists all options\n")
+    assert result.err.endswith("extract-align eval --help lists all options\n")
 
 
 def test_help_and_version_answer_without_torch() -> None:
-    check = "import sys; sys.argv = ['eval-align', '{}']\nfrom align.cli.evaluate import main\n"
+    check = "import sys; sys.argv = ['extract-align', 'eval', '{}']\nfrom align.cli.main import main\n"
     check += "try: main()\nfinally: assert not {{'torch', 'scipy', 'fairseq'}} & set(sys.modules)"
-    for flag, expected in (("--help", "examples:"), ("--version", f"eval-align {align.__version__}")):
+    for flag, expected in (("--help", "examples:"), ("-h", "--gold FILE")):
         result = subprocess.run([sys.executable, "-c", check.format(flag)], capture_output=True, text=True, check=True)
         assert expected in result.stdout
         assert result.stderr == ""

@@ -27,7 +27,7 @@ import pytest
 import torch
 
 import align
-from align.cli import common, extract, results
+from align.cli import common, extract
 from align.models.fairseq.checkpoint import load_checkpoint
 from tests import toy
 from tests.cli.conftest import Result, failed
@@ -39,8 +39,8 @@ TOY = ("-m", GOLDEN / "models" / "de-en", GOLDEN / "text")
 """The model and the text of golden files."""
 
 LINKS = (GOLDEN / "toy.pharaoh").read_bytes()
-COMMAND = [sys.executable, "-m", "align.cli.extract"]
-COMBINE = [sys.executable, "-m", "align.cli.combine"]
+COMMAND = [sys.executable, "-m", "align"]
+COMBINE = [sys.executable, "-m", "align", "combine"]
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
 
 @pytest.mark.parametrize(("linked", "unlinked", "said"), [(4, 1, ""), (3, 1, ", 1 without a link"), (0, 0, "")])
 def test_many_lines_without_a_link_are_counted(linked: int, unlinked: int, said: str) -> None:
-    counts = Counter({"": linked, results.UNLINKED: unlinked, "blank": 9, "too long": 2})
+    counts = Counter({"": linked, extract.UNLINKED: unlinked, "blank": 9, "too long": 2})
     told = extract.summary(common.Progress("x", True), counts).rpartition(", ")[0]
     assert told == f"0 lines, 9 blank, 2 bad (2 too long){said}"
 
@@ -362,8 +362,6 @@ def test_random_lines(run: Callable[..., Result], toy_model: Path) -> None:
             ("--source-lang", "xx"),
             ("dict.xx.txt: no such dictionary; there are those of: de, en: name another folder",),
         ),
-        (("--subwords-file", "gone.spm"), ("gone.spm: no sentencepiece file", "name it with --subwords-file")),
-        (("--dictionaries", "no/such"), ("no/such: no such folder of dictionaries",)),
         (("-o", "no/such/folder/links"), ("no/such/folder/links: cannot write: No such file",)),
         (("-o", "/dev/full"), ("/dev/full: cannot write: No space left",)),
     ],
@@ -397,11 +395,11 @@ def test_swapped_sides_are_warned_about(run: Callable[..., Result]) -> None:
 
 def test_subwords_for_one_side_only_are_refused(run: Callable[..., Result], toy_model: Path) -> None:
     (toy_model.parent / "en.spm").write_bytes((ROOT / "align" / "models" / "bundled" / "de-en" / "en.spm").read_bytes())
-    advice = "name the file of each with --subwords-file, or the one of both"
+    advice = "name the file of each with extract-align models describe MODEL --subwords-file, or the one of both"
     failed(run("-m", toy_model, EXAMPLES), f"subwords for one side, but none for de: {advice}")
 
 
-def test_what_a_checkpoint_lacks_is_asked_for_in_one_go(run: Callable[..., Result], toy_model: Path) -> None:
+def test_missing_dictionaries_are_asked_for(run: Callable[..., Result], toy_model: Path) -> None:
     folder, data = toy_model.parent, toy_model.parent / "data-bin"
     state = load_checkpoint(toy_model)
     state["cfg"]["task"] = {"_name": "translation", "data": "data-bin/{te}"}
@@ -412,23 +410,11 @@ def test_what_a_checkpoint_lacks_is_asked_for_in_one_go(run: Callable[..., Resul
     failed(
         run("-m", toy_model, EXAMPLES),
         f"{folder}: no dictionaries (dict.LANG.txt) in this folder (when the model was trained they were in "
-        "'data-bin/{te}'): name the folder that fairseq-preprocess wrote with --dictionaries; "
-        "the languages come from it too",
-    )
-    failed(
-        run("-m", toy_model, "--dictionaries", data, EXAMPLES),
-        f"{toy_model}: does not say its languages (there are dictionaries of: de, en): "
-        "give --source-lang and --target-lang",
+        "'data-bin/{te}'): name the folder that fairseq-preprocess wrote with extract-align models describe MODEL "
+        "--dictionaries; the languages come from it too",
     )
     (data / "train.de-en.de.idx").touch()
-    failed(run("-m", data, EXAMPLES), f"name the checkpoint itself, and this folder with --dictionaries {data}")
-    (data / "joined.codes").write_text("#version: 0.2\ne n</w>\n", encoding="utf-8")
-    given = ("--dictionaries", data, "--subwords-file", data / "joined.codes", "--signature")
-    result = run("-m", toy_model, *given)
-    assert result.code == 0
-    twice = run("-m", toy_model, *given, "--subwords-file", data / "joined.codes")
-    assert twice.out == result.out
-    assert run("-m", toy_model, *given[:2], "--signature").out != result.out
+    failed(run("-m", data, EXAMPLES), "name the checkpoint itself, and this folder with ", f"--dictionaries {data}")
 
 
 def test_a_model_of_another_toolkit_is_named(run: Callable[..., Result], tmp_path: Path) -> None:
@@ -481,7 +467,7 @@ def test_out_of_memory_says_what_helps(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize(("closed", "code"), [("<&-", 1), (">&-", 1), ("2>&-", 0)])
 def test_closed_streams_are_no_tracebacks(tmp_path: Path, closed: str, code: int) -> None:
-    """Of any command: all run by `common.run`, and combine-align starts fastest."""
+    """Of any command: all run by `common.run`, and extract-align combine starts fastest."""
     (tmp_path / "links").write_bytes(b"0-0\n")
     command = f"{' '.join(COMBINE)} -q {'-' if closed == '<&-' else 'links'} links {closed}"
     result = subprocess.run(command, shell=True, capture_output=True, cwd=tmp_path)
@@ -495,7 +481,7 @@ def test_closed_streams_are_no_tracebacks(tmp_path: Path, closed: str, code: int
     [
         ("-s", "a"), ("-t", "a"), ("-s", "a", "-t", "b", "c"), ("-s", "-", "-t", "-"), ("--layer", "0"),
         ("--layer", "all"), ("--head", "x"), ("--format", "xml"), ("--buffer", "0"), ("--batch-tokens", "-5"),
-        ("--frobnicate",), ("--subwords-file", "a") * 3,
+        ("--frobnicate",),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple[str, ...]) -> None:
@@ -508,7 +494,7 @@ def test_wrong_usage_is_exit_code_2(run: Callable[..., Result], arguments: tuple
 
 
 def test_help_and_version_answer_without_torch() -> None:
-    check = "import sys; sys.argv = ['extract-align', '{}']\nfrom align.cli.extract import main\n"
+    check = "import sys; sys.argv = ['extract-align', '{}']\nfrom align.cli.main import main\n"
     check += "try: main()\nfinally: assert not {{'torch', 'numpy', 'fairseq'}} & set(sys.modules)"
     for flag, expected in (("--help", "examples:"), ("--version", f"extract-align {align.__version__}")):
         result = subprocess.run([sys.executable, "-c", check.format(flag)], capture_output=True, text=True, check=True)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from align.cli import extract
-from align.cli.directions import load_aligner
+from align.cli.loading import load_aligner
 from align.io import resume
 from align.io.manifest import digest_of
 from align.io.output import open_output

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from align import Aligner, Pair, Search, load, translate
-from align.cli import extract
 from align.models.model_toml import ModelOptions
 from tests import hugging
-from tests.cli.conftest import Result
 from tests.naive_hugging import own_tokenizers
 
 pytest.importorskip("transformers")
@@ -76,15 +73,6 @@ def test_a_blank_line_is_not_translated_for_its_prefix(t5: Path) -> None:
     aligner = open_model(t5, source_prefix=PREFIX)
     found = list(translate(aligner, ["", "das haus", " "], Search(beam=1, max_len_a=0, max_len_b=3)))
     assert [alignment.pair.target == () for alignment in found] == [True, False, True]
-
-
-def test_by_option(run_main: Callable[..., Result], t5: Path) -> None:
-    where = ("--layer", 1, "--head", 1, "--scores")
-    results = {
-        run_main(extract.main, "-m", t5, *where, *more, stdin="das haus ||| the house\n").out
-        for more in ((), ("--source-prefix", PREFIX), ("--source-prefix", ""))
-    }
-    assert len(results) == 2
 
 
 def test_fairseq_models_read_none() -> None:

@@ -1,4 +1,4 @@
-"""`sweep-align` from the outside: tables, counts, pictures, and bad input."""
+"""`extract-align sweep` from the outside: tables, counts, pictures, and bad input."""
 
 from __future__ import annotations
 
@@ -140,20 +140,6 @@ def test_a_reverse_model_adds_agreement(run: Callable[..., Any], toy_text: tuple
     agreed = [row for row in json.loads(out)["rules"] if row["rule"].startswith("agreement")]
     assert len(agreed) == 4 * len(SCORES)
     assert all(0 <= row["dice"] <= 1 and re.fullmatch(r"\d, (\d|all)", row["reverse"]) for row in agreed)
-
-
-def test_flags_speak_of_the_forward_model_only(
-    run: Callable[..., Any], toy_text: tuple[Path, Path, Path], tmp_path: Path
-) -> None:
-    model, text, _ = toy_text
-    models = ("-m", model, "--reverse-model", toy.save_reverse_model(tmp_path / "en-de"))
-    files = ("--source-lang", "de", "--target-lang", "en", "--dictionaries", model.parent)
-    assert run("-q", *models, *files, text) == run("-q", *models, text)
-    code, _, err = run(*models, *files, "--case", "lower", text)
-    assert code == 0
-    texts = [line.partition("text: ")[2] for line in err.splitlines() if "; text: " in line]
-    assert texts[0].startswith("de (lower case, no tokenizer, no subwords), en (lower case")
-    assert texts[1].startswith("en (as it is: no tokenizer, no subwords), de (as it is: no tok")
 
 
 def test_the_bundled_models_with_the_languages_of_the_forward_one(

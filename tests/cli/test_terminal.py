@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import common, extract, extract_options, results, sweep
+from align.cli import common, extract, sweep
 from tests import toy
 from tests.cli.conftest import Result
 
@@ -46,7 +46,7 @@ def test_a_line_from_the_keyboard_is_answered_at_once(tmp_path: Path) -> None:
     settings = termios.tcgetattr(terminal)
     settings[3] &= ~termios.ECHO
     termios.tcsetattr(terminal, termios.TCSANOW, settings)
-    command = [sys.executable, "-m", "align.cli.extract", *MODEL]
+    command = [sys.executable, "-m", "align", *MODEL]
     environment = {**os.environ, "PYTHONPATH": str(Path(extract.__file__).parents[2])}
     with subprocess.Popen(
         command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=tmp_path, env=environment
@@ -73,8 +73,7 @@ def test_what_is_asked_for_holds_for_a_keyboard_too(monkeypatch: pytest.MonkeyPa
     keyboard = io.StringIO()
     monkeypatch.setattr(keyboard, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", keyboard)
-    monkeypatch.setattr(sys, "argv", ["extract-align", *given])
-    options = extract_options.read_options(extract_options.build_parser())
+    options = extract.read_options(extract.build_parser(), given)
     too_long = "stop" if "stop" in given else "blank"
     assert (options.input.blank, options.models.too_long) == (too_long == "blank", too_long)
     assert options.models.buffer == (7 if "7" in given else 1)
@@ -96,15 +95,15 @@ def stop(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Callabl
     """Runs the command until a line is to be written, and stops it there; returns what it says, and checks the code."""
 
     def call(at: int, code: int, error: BaseException, *arguments: object) -> str:
-        real = results.Results.write
+        real = extract.Results.write
 
-        def stopped(self: results.Results, alignment: object) -> str:
+        def stopped(self: extract.Results, alignment: object) -> str:
             if alignment.pair.id == at:  # type: ignore[attr-defined]
                 raise error
             return real(self, alignment)  # type: ignore[arg-type]
 
         with monkeypatch.context() as patch:
-            patch.setattr(results.Results, "write", stopped)
+            patch.setattr(extract.Results, "write", stopped)
             result = run("-q", "text", "--layer", 1, "--head", 1, *arguments)
         assert result.code == code
         return result.err
@@ -143,4 +142,4 @@ def test_other_programs_say_that_they_were_interrupted(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep, "sweep_models", stopped)
-    assert run_main(sweep.main, "-m", "toy/checkpoint.pt", "text") == (130, b"", "sweep-align: interrupted\n")
+    assert run_main(sweep.main, "-m", "toy/checkpoint.pt", "text") == (130, b"", "extract-align sweep: interrupted\n")

@@ -1,4 +1,4 @@
-"""`scripts/train_model`: the model that it makes, and what it refuses; test_kill_training.py stops and resumes it."""
+"""`extract-align train`: the model that it makes, and what it refuses; test_kill_training.py stops and resumes it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from align import load
+from align.cli.train import main
 from align.io.manifest import locked_folder
 from align.models.fairseq.checkpoint import load_checkpoint
-from align.training.__main__ import main
 from align.training.prepare import Bitext, prepare
 from align.training.recipe import read_recipe
 from tests.cli.conftest import Result
@@ -44,7 +44,7 @@ def arguments(folder: Path, updates: int) -> list[str]:
 
 
 def test_a_full_disk_is_reported_and_the_same_command_begins_again(folder: Path) -> None:
-    program = [sys.executable, "-m", "align.training", *arguments(folder, updates=2)]
+    program = [sys.executable, "-m", "align", "train", *arguments(folder, updates=2)]
     full = subprocess.run(
         program,
         capture_output=True,
@@ -53,7 +53,7 @@ def test_a_full_disk_is_reported_and_the_same_command_begins_again(folder: Path)
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
     )
     assert full.returncode == 1
-    assert "train_model: error: " in full.stderr
+    assert "extract-align train: error: " in full.stderr
     assert "File too large" in full.stderr
     assert not (folder / "model" / "work" / "prepared.json").exists()
     bitext = Bitext(("de", "en"), (folder / "text.de", folder / "text.en"))

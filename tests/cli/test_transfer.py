@@ -1,4 +1,4 @@
-"""`transfer-align` from the outside: tags, labels, links, a model, and bad input."""
+"""`extract-align transfer` from the outside: tags, labels, links, a model, and bad input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_links_from_a_file(run: Callable[..., Result], write: Write, tmp_path: P
     both = "".join(f"{a} ||| {b}\n" for a, b in zip(SOURCE.splitlines(), TARGET.splitlines(), strict=True))
     printed(run("-q", "--tags", tags, "--links", "l", stdin=both), *EXPECTED)
     result = run("--tags", tags, "--links", "l", stdin=both.encode())
-    assert result.err.startswith("transfer-align: 3 lines, 4 tags, ")
+    assert result.err.startswith("extract-align transfer: 3 lines, 4 tags, ")
 
 
 def test_running_numbers_are_no_words(run: Callable[..., Result], write: Write) -> None:
@@ -79,7 +79,7 @@ def test_a_model_aligns(run: Callable[..., Result]) -> None:
     text = "Das <b>Haus</b> ist <i>alt</i> . ||| The house is old .\n ||| \n<b>Morgen</b> ||| \n"
     result = run("--tags", "xml", "--device", "cpu", "--threads", "1", stdin=text)
     assert result.out.decode() == "The <b>house</b> is <i>old</i> .\n\n<b></b>\n"
-    assert "transfer-align: 3 lines, 3 tags, 1 no link, " in result.err
+    assert "extract-align transfer: 3 lines, 3 tags, 1 no link, " in result.err
     assert "|threshold:0.01|" in result.err
 
 

@@ -1,4 +1,4 @@
-"""`extract-align --reverse-model` from the outside: soft links, two runs and `combine-align`, and what is refused."""
+"""`extract-align --reverse-model` from the outside: soft links, two runs and `combine`, what is refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_bytes_of_two_runs_and_combine(
     assert run("-q", "-m", FORWARD, "text", *options, "-o", "forward").code == 0
     assert run("-q", "-m", REVERSE, "turned", *options, "-o", "reverse").code == 0
     for method in ("grow-diag-final-and", "intersection", "grow-diag"):
-        named = () if method == "grow-diag-final-and" else ("--symmetrize", method)  # the default of combine-align
+        named = () if method == "grow-diag-final-and" else ("--symmetrize", method)  # the default of combine
         combined = combine("forward", "reverse", "--reverse-swapped", *named).out
         result = run("-q", *BOTH, "text", *options, "--symmetrize", method)
         assert (result.code, result.out) == (0, combined)
@@ -204,11 +204,11 @@ def test_signature_alone_with_layers_and_heads_of_either(run: Callable[..., Resu
 
 
 def test_flags_speak_of_the_forward_model_only(run: Callable[..., Result], tmp_path: Path) -> None:
-    named = ("--source-lang", "de", "--target-lang", "en", "--dictionaries", "toys/de-en", "--case", "lower")
+    named = ("--source-lang", "de", "--target-lang", "en")
     result = run("-m", FORWARD, *named, "--reverse-model", REVERSE, "text")
     assert result.code == 0
     texts = [line.partition("text: ")[2] for line in result.err.splitlines() if "; text: " in line]
-    assert texts[0].startswith("de (lower case, no tokenizer, no subwords), en (lower case")
+    assert texts[0].startswith("de (as it is: no tokenizer, no subwords), en (as it is")
     assert texts[1].startswith("en (as it is: no tokenizer, no subwords), de (as it is: no tok")
 
 
@@ -237,17 +237,9 @@ def test_too_long_for_the_reverse_model_alone(run: Callable[..., Result]) -> Non
     assert [json.loads(line).get("skipped") for line in jsonl.splitlines()] == [None, "too long", None]
 
 
-def test_what_a_reverse_model_lacks_is_not_asked_for_by_options_of_the_forward_one(
-    run: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_a_reverse_model_without_its_dictionary(run: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "toys" / "en-de" / "dict.de.txt").unlink()
-    result = run(*BOTH, "text")
-    failed(
-        result,
-        "toys/en-de/dict.de.txt: no such dictionary; there are those of: en: ",
-        "what is missing belongs in this model's folder",
-    )
-    assert "--dictionaries" not in result.err
+    failed(run(*BOTH, "text"), "toys/en-de/dict.de.txt: no such dictionary; there are those of: en: ")
 
 
 def test_a_reverse_model_of_the_same_direction_is_warned_about(run: Callable[..., Result]) -> None:

@@ -10,7 +10,6 @@ import sys
 from argparse import SUPPRESS
 from collections.abc import Callable
 from configparser import ConfigParser
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,67 +17,76 @@ import pytest
 from omegaconf import OmegaConf
 
 import align
+from align.cli import main as program
 from align.cli.about import CITATION, LANGUAGES, SHELLS, bundled_models
-from align.cli.manual import PROGRAMS, main, manual_page
+from align.cli.main import COMMANDS
+from align.cli.manual import main, manual_page, pages
 from align.cli.parser import Parser
 from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.models.folder import BUNDLED
 from tests.cli.conftest import Result, printed
 from tests.conftest import ROOT
 
-each_program = pytest.mark.parametrize("program", PROGRAMS)
+PAGES = dict(pages())
+each_page = pytest.mark.parametrize("page", PAGES)
 
 
 @pytest.fixture
 def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
-    """Runs a program by its name."""
-    return lambda program, *arguments, **named: run_main(import_module(PROGRAMS[program]).main, *arguments, **named)
+    """Runs the program."""
+    return lambda *arguments, **named: run_main(program.main, *arguments, **named)
+
+
+def split_command(line: str) -> tuple[str, list[str]]:
+    """Return the name in messages of the command that a line runs, and the arguments of the program."""
+    program, *words = line.split(" ")
+    return (f"{program} {words[0]}" if words[0] in COMMANDS else program), words
 
 
 def test_programs_are_those_that_are_installed() -> None:
     configuration = ConfigParser()
     configuration.read(ROOT / "setup.cfg")
     installed = configuration["options.entry_points"]["console_scripts"].split("\n")[1:]
-    assert installed == [f"{name} = {module}:main" for name, module in PROGRAMS.items()]
+    assert installed == ["extract-align = align.cli.main:main"]
 
 
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        ("combine-align a b c", "unrecognized arguments: c"),
-        ("combine-align a b c\nd\33[1m", r"unrecognized arguments: c\nd\x1b[1m"),
+        ("extract-align combine a b c", "unrecognized arguments: c"),
+        ("extract-align combine a b c\nd\33[1m", r"unrecognized arguments: c\nd\x1b[1m"),
         ("extract-align a --symetrize=soft", "unrecognized arguments: --symetrize=soft; did you mean --symmetrize?"),
         ("extract-align --sym soft", "unrecognized arguments: --sym; did you mean --symmetrize?"),
         ("extract-align --bad 2", "unrecognized arguments: --bad; did you mean --bad-lines or --bad-lines-file?"),
         ("extract-align --frobnicate", "unrecognized arguments: --frobnicate"),
-        ("baseline-align giza a --tread 2", "unrecognized arguments: --tread 2; did you mean --threads?"),
-        ("eval-align -g a b --fmt tsv", "unrecognized arguments: --fmt tsv; did you mean --format?"),
-        ("eval-align a", "the following arguments are required: -g/--gold"),
-        ("sweep-align --output", "argument -o/--output: expected one argument"),
+        ("extract-align baseline giza a --tread 2", "unrecognized arguments: --tread 2; did you mean --threads?"),
+        ("extract-align eval -g a b --fmt tsv", "unrecognized arguments: --fmt tsv; did you mean --format?"),
+        ("extract-align eval a", "the following arguments are required: -g/--gold"),
+        ("extract-align sweep --output", "argument -o/--output: expected one argument"),
         ("extract-align a --source-lang ../x", "argument --source-lang: '../x' is not a language code such as 'de'"),
         (
             "extract-align a --reverse-target-lang a/b",
             "argument --reverse-target-lang: 'a/b' is not a language code such as 'de'",
         ),
-        ("sweep-align --null x", "argument --null: invalid choice: 'x' (choose from 'eos', 'mask', 'none')"),
+        ("extract-align sweep --null x", "argument --null: invalid choice: 'x' (choose from 'eos', 'mask', 'none')"),
     ],
 )
 def test_wrong_usage_is_its_reason_and_a_hint(run: Callable[..., Result], command: str, reason: str) -> None:
-    program, *arguments = command.split(" ")
-    result = run(program, *arguments)
-    error = f"{program}: error: {reason}\n{program} --help lists all options\n"
+    name, words = split_command(command)
+    result = run(*words)
+    error = f"{name}: error: {reason}\n{name} --help lists all options\n"
     assert (result.code, result.out) == (2, b"")
     assert result.err.replace("choose from eos, mask, none", "choose from 'eos', 'mask', 'none'") == error
 
 
-@each_program
-def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], program: str) -> None:
+@each_page
+def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], page: str) -> None:
     """As of a variable that is not set; the default would give a result that nobody asked for."""
-    parser = import_module(PROGRAMS[program]).build_parser()
-    for action in parser._actions:
+    words = page.removeprefix("extract-align").replace("adversary-t", "adversary_t").replace("-", " ").split()
+    for action in PAGES[page]._actions:
         if action.option_strings and action.nargs in (None, "?") and action.dest != "source_prefix":
             flag = action.option_strings[-1]
-            result = run(program, f"{flag}=")
+            result = run(*(word.replace("_", "-") for word in words), f"{flag}=")
             assert (result.code, result.out) == (2, b""), flag
             assert f"{flag}: " in result.err, flag
 
@@ -107,45 +115,45 @@ def test_an_empty_value_is_wrong_usage(run: Callable[..., Result], program: str)
             "--head has no effect with --symmetrize reverse",
         ),
         ("extract-align a --beam 5", "--beam requires --translate"),
-        ("extract-align a --subwords none --subwords-file b", "--subwords-file has no effect with --subwords none"),
-        ("sweep-align a --subwords none --subwords-file b", "--subwords-file has no effect with --subwords none"),
-        ("sweep-align a --gold-base 0", "--gold-base requires -g"),
-        ("sweep-align a --gold-format talp", "--gold-format requires -g"),
-        ("sweep-align a --gold-swapped", "--gold-swapped requires -g"),
-        ("sweep-align a --out-of-range stop", "--out-of-range requires -g"),
-        ("sweep-align a --samples 1000", "--samples requires -g"),
-        ("sweep-align a -g b --samples 0 --seed 1", "--seed has no effect without samples"),
-        ("sweep-align a -g b --per-sentence", "--per-sentence requires -o and -g"),
-        ("eval-align -g a b --out-of-range stop", "--out-of-range needs the text: -s and -t"),
-        ("eval-align -g a b --samples 0 --seed 1", "--seed has no effect without samples"),
-        ("eval-align -g a b c --samples 0 --paired bootstrap", "--paired has no effect without samples"),
-        ("eval-align -g a b --paired bootstrap", "--paired compares systems: name two files or more"),
+        ("extract-align sweep a --gold-base 0", "--gold-base requires -g"),
+        ("extract-align sweep a --gold-format talp", "--gold-format requires -g"),
+        ("extract-align sweep a --gold-swapped", "--gold-swapped requires -g"),
+        ("extract-align sweep a --out-of-range stop", "--out-of-range requires -g"),
+        ("extract-align sweep a --samples 1000", "--samples requires -g"),
+        ("extract-align sweep a -g b --samples 0 --seed 1", "--seed has no effect without samples"),
+        ("extract-align sweep a -g b --per-sentence", "--per-sentence requires -o and -g"),
+        ("extract-align eval -g a b --out-of-range stop", "--out-of-range needs the text: -s and -t"),
+        ("extract-align eval -g a b --samples 0 --seed 1", "--seed has no effect without samples"),
+        ("extract-align eval -g a b c --samples 0 --paired bootstrap", "--paired has no effect without samples"),
+        ("extract-align eval -g a b --paired bootstrap", "--paired compares systems: name two files or more"),
         (
-            "eval-align -g a b c --per-sentence --paired bootstrap",
+            "extract-align eval -g a b c --per-sentence --paired bootstrap",
             "--paired applies to the summary only: not with --per-sentence, --errors or --brief",
         ),
         (
-            "eval-align -g a b --errors 1 --samples 1",
+            "extract-align eval -g a b --errors 1 --samples 1",
             "--samples applies to the summary only: not with --per-sentence, --errors or --brief",
         ),
         (
-            "eval-align -g a b -b --seed 1",
+            "extract-align eval -g a b -b --seed 1",
             "--seed applies to the summary only: not with --per-sentence, --errors or --brief",
         ),
-        ("eval-align -g a b -b -f text", "--format has no effect with --brief, which prints plain numbers"),
-        ("combine-align a b -o c --signature", "--output has no effect with --signature, which stdout gets"),
-        ("baseline-align giza a -o c --signature", "--output has no effect with --signature, which stdout gets"),
-        ("baseline-align giza a --append-test", "--append-test requires --train-source and --train-target"),
+        ("extract-align eval -g a b -b -f text", "--format has no effect with --brief, which prints plain numbers"),
+        ("extract-align combine a b -o c --signature", "--output has no effect with --signature, which stdout gets"),
         (
-            "baseline-align --case keep eflomal a",
+            "extract-align baseline giza a -o c --signature",
+            "--output has no effect with --signature, which stdout gets",
+        ),
+        ("extract-align baseline giza a --append-test", "--append-test requires --train-source and --train-target"),
+        (
+            "extract-align baseline --case keep eflomal a",
             "--case keep has no effect: this tool lower-cases words itself",
         ),
     ],
 )
 def test_what_would_do_nothing_is_refused(run: Callable[..., Result], command: str, reason: str) -> None:
-    program, *arguments = command.split(" ")
-    error = f"{program}: error: {reason}\n{program} --help lists all options\n"
-    assert run(program, *arguments) == (2, b"", error)
+    name, words = split_command(command)
+    assert run(*words) == (2, b"", f"{name}: error: {reason}\n{name} --help lists all options\n")
 
 
 def test_hidden_options_are_not_proposed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,9 +167,24 @@ def test_hidden_options_are_not_proposed(capsys: pytest.CaptureFixture[str]) -> 
 # What they say of themselves
 
 
-@each_program
-def test_cite(run: Callable[..., Result], program: str) -> None:
-    printed(run(program, "--cite"), *CITATION.splitlines())
+def test_cite(run: Callable[..., Result]) -> None:
+    printed(run("--cite"), *CITATION.splitlines())
+
+
+@each_page
+def test_the_short_help_fits_a_screen_and_names_options_that_exist(run: Callable[..., Result], page: str) -> None:
+    text = PAGES[page].short_help()
+    if PAGES[page].has_short_help:
+        assert len(text.splitlines()) <= 25
+        assert max(map(len, text.splitlines())) <= 80
+        assert text != PAGES[page].format_help()
+
+
+def test_the_help_lists_all_commands(run: Callable[..., Result]) -> None:
+    for flag in ("-h", "--help"):
+        result = run(flag)
+        assert (result.code, result.err) == (0, "")
+        assert [name for name in COMMANDS if f"\n  {name} " not in result.out.decode()] == []
 
 
 def test_bibtex_and_citation_file_say_the_same() -> None:
@@ -189,8 +212,7 @@ def test_bibtex_and_citation_file_say_the_same() -> None:
 
 
 def test_list_models(run: Callable[..., Result]) -> None:
-    result = run("extract-align", "--list-models")
-    assert run("sweep-align", "--list-models") == result
+    result = run("models")
     models = result.out.decode().split("\n\n")
     assert [model.split("\n")[0] for model in models] == ["de-en  German to English", "en-de  English to German"]
     assert models[0].split("\n")[1:] == [
@@ -212,11 +234,10 @@ def test_answers_go_to_stdout_or_fail() -> None:
 # Manual pages
 
 
-@each_program
-def test_manual_pages_are_of_these_options(program: str) -> None:
+@each_page
+def test_manual_pages_are_of_these_options(page: str) -> None:
     """If not: `python -m align.cli.manual man`."""
-    page = manual_page(program, import_module(PROGRAMS[program]).build_parser())
-    assert (ROOT / "man" / f"{program}.1").read_text(encoding="utf-8") == page
+    assert (ROOT / "man" / f"{page}.1").read_text(encoding="utf-8") == manual_page(page, PAGES[page])
 
 
 def test_manual_pages_are_written(tmp_path: Path) -> None:
@@ -225,13 +246,13 @@ def test_manual_pages_are_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="needs groff")
-@each_program
-def test_manual_pages_can_be_read(program: str) -> None:
-    command = ["groff", "-man", "-ww", "-Tascii", "-P-cbou", str(ROOT / "man" / f"{program}.1")]
+@each_page
+def test_manual_pages_can_be_read(page: str) -> None:
+    command = ["groff", "-man", "-ww", "-Tascii", "-P-cbou", str(ROOT / "man" / f"{page}.1")]
     shown = subprocess.run(command, capture_output=True, text=True, check=True)
     assert shown.stderr == ""
-    assert f"\n       {program} - " in shown.stdout
-    assert "\n       -h, --help\n              show this help" in shown.stdout
+    assert f"\n       {page} - " in shown.stdout
+    assert "\n       --help show all options" in shown.stdout
     assert not re.search(r"\\f|\\\(|`", shown.stdout)
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
@@ -250,7 +271,7 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[st
         words = line.split(" ")
         script = folder / f"{words[0]}.bash"
         if not script.exists():
-            command = [sys.executable, "-m", PROGRAMS[words[0]], "--print-completion", "bash"]
+            command = [sys.executable, "-m", "align", "--print-completion", "bash"]
             script.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
         function = f"_shtab_{words[0].replace('-', '_')}"
         ask = f'source "{script}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); {function}; echo "${{COMPREPLY[@]}}"'
@@ -270,49 +291,45 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[st
         ("extract-align -q --symmetrize ", {SOFT, *METHODS, *DIRECTIONS}),
         ("extract-align -m ", {*bundled_models(), "text", "folder"}),
         ("extract-align --reverse-model en", {"en-de"}),
-        ("extract-align --dictionaries ", {"folder"}),
-        ("extract-align --list", {"--list-models"}),
-        ("extract-align ", {"serve", "text", "folder"}),
-        ("extract-align text ", {"text", "folder"}),
+        ("extract-align models describe --dictionaries ", {"folder"}),
+        ("extract-align models ", {"describe"}),
+        ("extract-align ", {*COMMANDS}),
         ("extract-align serve --token-", {"--token-file"}),
-        ("extract-align --inp", {"--input"}),
-        ("extract-align --input te", {"text"}),
-        ("extract-align --input text --eng", {"--engine"}),
-        ("extract-align --engine ", {"local", "ray"}),
+        ("extract-align jobs te", {"text"}),
+        ("extract-align jobs text --eng", {"--engine"}),
+        ("extract-align jobs --engine ", {"local", "ray"}),
         ("extract-align -q -s ", {"text", "folder"}),
-        ("baseline-align ", {"fast_align", "eflomal", "giza"}),
-        ("baseline-align giza te", {"text"}),
-        ("baseline-align giza --pieces de", {"de-en"}),
-        ("combine-align te", {"text"}),
-        ("combine-align text te", {"text"}),
-        ("eval-align -g text te", {"text"}),
-        ("eval-align --paired ", {"bootstrap", "permutation"}),
-        ("sweep-align -g te", {"text"}),
-        ("sweep-align --plots fo", {"folder"}),
-        ("view-align te", {"text"}),
-        ("view-align text -m ", {*bundled_models(), "text", "folder"}),
+        ("extract-align baseline ", {"fast_align", "eflomal", "giza"}),
+        ("extract-align baseline giza te", {"text"}),
+        ("extract-align baseline giza --pieces de", {"de-en"}),
+        ("extract-align combine te", {"text"}),
+        ("extract-align combine text te", {"text"}),
+        ("extract-align eval -g text te", {"text"}),
+        ("extract-align eval --paired ", {"bootstrap", "permutation"}),
+        ("extract-align sweep -g te", {"text"}),
+        ("extract-align sweep --plots fo", {"folder"}),
+        ("extract-align view te", {"text"}),
+        ("extract-align view text -m ", {*bundled_models(), "text", "folder"}),
     ],
 )
 def test_completion_in_bash(complete: Callable[[str], set[str]], line: str, words: set[str]) -> None:
     assert complete(line) == words
 
 
-@each_program
-def test_completion_of_other_shells(run: Callable[..., Result], program: str) -> None:
+def test_completion_of_other_shells(run: Callable[..., Result]) -> None:
     for shell in SHELLS:
-        script = run(program, "--print-completion", shell)
+        script = run("--print-completion", shell)
         assert (script.code, script.err) == (0, "")
-        assert program in script.out.decode()
+        assert "extract-align" in script.out.decode()
         if found := shutil.which(shell):
             subprocess.run([found, "-n"], input=script.out, check=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "before", "after"), [("extract-align", None, "passive"), ("-m", "active", "active"), ("host", None, None)]
-)
-def test_threads_that_wait_sleep_in_our_programs_alone(name: str, before: str | None, after: str | None) -> None:
-    script = f"import os, sys; sys.argv[0] = {name!r}; import align.cli; print(os.environ.get('OMP_WAIT_POLICY'))"
+@pytest.mark.parametrize(("before", "after"), [(None, "passive"), ("active", "active")])
+def test_idle_threads_sleep_in_the_program_only(before: str | None, after: str) -> None:
+    script = "import os; from align.cli import main; print(os.environ.get('OMP_WAIT_POLICY')); main.start(); "
+    script += "print(os.environ['OMP_WAIT_POLICY'])"
     environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
     environment |= {"PYTHONPATH": str(ROOT)} | ({"OMP_WAIT_POLICY": before} if before else {})
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
-    assert result.stdout == f"{after}\n"
+    assert result.stdout == f"{before}\n{after}\n"

@@ -1,4 +1,4 @@
-"""`view-align` from the outside: the page, what is said of it, and bad input."""
+"""`extract-align view` from the outside: the page, what is said of it, and bad input."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_systems_beside_gold(run: Callable[..., Result], tmp_path: Path) -> None
     result = run("one", "two", "-g", "gold", *TEXT, "-o", "page.html")
     assert (result.code, result.out) == (0, b"")
     size = (tmp_path / "page.html").stat().st_size
-    assert result.err == f"view-align: 3 sentence pairs, 2 systems: {size / 1000:.0f} kB\n"
+    assert result.err == f"extract-align view: 3 sentence pairs, 2 systems: {size / 1000:.0f} kB\n"
     data = data_of((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert [(system["name"], system["aer"]) for system in data["systems"]] == [("one", 10.0), ("two", 18.18)]
     assert data["pairs"][0]["source"] == ["a", "b", "c"]
@@ -59,7 +59,7 @@ def test_attention_of_a_model(run_main: Callable[..., Result], write: Callable[.
     arguments = ("links", "-s", "s", "-t", "t", "-m", "de-en", "--position", "output", "--most", "2", "-o", "p.html")
     result = run_main(view.main, *arguments)
     assert result.code == 0
-    assert "view-align: 3 sentence pairs, 2 of them with attention, 1 system: " in result.err
+    assert "extract-align view: 3 sentence pairs, 2 of them with attention, 1 system: " in result.err
     data = data_of((tmp_path / "p.html").read_text(encoding="utf-8"))
     assert ["shares" in pair for pair in data["pairs"]] == [True, True, False]
     assert (data["model"]["position"], data["model"]["scores"]) == ("output", ["weight", "norm"])
@@ -82,7 +82,7 @@ def test_attention_of_a_model(run_main: Callable[..., Result], write: Callable[.
 def test_wrong_usage(run: Callable[..., Result], arguments: tuple[str, ...], reason: str) -> None:
     result = run(*arguments)
     assert (result.code, result.out) == (2, b"")
-    assert f"view-align: error: {reason}\n" in result.err
+    assert f"extract-align view: error: {reason}\n" in result.err
 
 
 def test_bad_input(run: Callable[..., Result], write: Callable[..., None], tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def here(tmp_path: Path) -> Path:
         published.save_archive(archive, (source, target), text)
     for language, lines in text.items():
         (tmp_path / "here" / f"news.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    extract = f'exec "{sys.executable}" -P -m align.cli.extract "$@"'
+    extract = f'exec "{sys.executable}" -P -m align "$@"'
     for name, line in (("curl", f'cp "{archives}/$(basename "$2")" .'), ("extract-align", extract)):
         (programs / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
         (programs / name).chmod(0o755)

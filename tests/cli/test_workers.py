@@ -18,11 +18,11 @@ import pytest
 import torch
 
 from align import Search
-from align.cli import common, extract, models
+from align.cli import common, extract, loading
 from align.core import stream
 from align.io import pool as workers
 from align.io import resume
-from align.models import load as loading
+from align.models import load as models_load
 from align.models import translate as translating
 from tests import toy
 from tests.cli.conftest import Result, failed
@@ -78,7 +78,7 @@ def put(lines: list[str]) -> None:
 def test_the_same_bytes(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
 ) -> None:
-    monkeypatch.setattr("align.cli.translate.Search", partial(Search, max_len_b=5))
+    monkeypatch.setattr("align.cli.args.Search", partial(Search, max_len_b=5))
     lines = random_lines(1300)
     lines[600] = lines[1250] = " ".join(["das"] * 50) + " ||| the"
     lines[700], lines[1299] = "\udcff ||| the", "no second side"
@@ -167,9 +167,9 @@ def test_a_quota_limits_threads_and_workers_unless_their_number_is_given(
     threads: int,
 ) -> None:
     torch.set_num_threads(3)
-    monkeypatch.setattr(models, "cpu_quota", lambda: quota)
-    load = Mock(wraps=loading.load)
-    monkeypatch.setattr(loading, "load", load)
+    monkeypatch.setattr(loading, "cpu_quota", lambda: quota)
+    load = Mock(wraps=models_load.load)
+    monkeypatch.setattr(models_load, "load", load)
     put(["das ||| the"])
     result = run("text", "--layer", 1, "--head", 1, *options)
     assert (result.code, load.call_args.kwargs["workers"]) == (0, threads)
@@ -212,7 +212,7 @@ def working(tmp_path: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[
     """The command with two workers, which have something to do, or wait for more to read; none is there at the end."""
     toy.save_model(tmp_path / "toy")
     (tmp_path / "text").write_text("\n".join(random_lines(4000)) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "align.cli.extract", "-m", "toy/checkpoint.pt", "--device", "cpu", *arguments]
+    command = [sys.executable, "-m", "align", "-m", "toy/checkpoint.pt", "--device", "cpu", *arguments]
     command += ["--threads", "2", "--layer", "1", "--head", "1"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -275,7 +275,7 @@ def test_killed_it_takes_its_workers_along_and_can_go_on_at_once(tmp_path: Path)
         process.wait()
     text = (tmp_path / "text").read_bytes()
     for name in ("links", "plain"):
-        command = [sys.executable, "-m", "align.cli.extract", "-q", "-m", "toy/checkpoint.pt", "--device", "cpu"]
+        command = [sys.executable, "-m", "align", "-q", "-m", "toy/checkpoint.pt", "--device", "cpu"]
         command += [*arguments[2:], "-o", name, "--threads", "2", "--layer", "1", "--head", "1"]
         subprocess.run(command, cwd=tmp_path, input=text, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()

@@ -31,9 +31,9 @@ from align.core.errors import printable
 from tests.hostile.link_cases import Case, load, make
 
 PROGRAMS: dict[str, Callable[[], int]] = {
-    "eval-align": evaluate.main,
-    "combine-align": combine.main,
-    "transfer-align": transfer.main,
+    "extract-align eval": evaluate.main,
+    "extract-align combine": combine.main,
+    "extract-align transfer": transfer.main,
 }
 SLOW = 20.0
 """Seconds beyond which a case has failed."""
@@ -101,7 +101,7 @@ def judge(case: Case, outcome: Outcome) -> str:
         return f"no line that says what is wrong with which file: {outcome.err!r}"
     if any(len(line) > 2000 for line in outcome.err.split("\n")):
         return "an endless line on stderr"
-    shown = outcome.err if case.program == "transfer-align" else outcome.out + outcome.err
+    shown = outcome.err if case.program == "extract-align transfer" else outcome.out + outcome.err
     acting = {c for c in shown if not c.isprintable()} - {"\n", "\t"}
     if {c for c in acting if unicodedata.category(c) != "Zs"}:
         return f"acts on a terminal: {sorted(acting)}"

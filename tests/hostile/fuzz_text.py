@@ -207,7 +207,7 @@ def run(count: int, seed: int, arguments: Sequence[str] = (), keep: Path | None 
         arguments: further ones of the program.
         keep: where to put lines that went wrong, by their seed and number.
     """
-    command = [sys.executable, "-m", "align.cli.extract", "-q", "-f", "jsonl", "--bad-lines", "blank", *arguments]
+    command = [sys.executable, "-m", "align", "-q", "-f", "jsonl", "--bad-lines", "blank", *arguments]
     soft = "none" not in arguments
     counts: Counter[str] = Counter()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:

@@ -21,12 +21,25 @@ from tests.conftest import EXAMPLES, ROOT
 
 BIN = Path(sys.executable).parent
 COMMANDS: dict[str, list[str]] = {
-    "extract-align": ["text", "-o", "links"],
-    "extract-align --resume": ["text", "-o", "resumed", "--resume"],
-    "extract-align to stdout": ["text"],
-    "sweep-align": ["text", "-o", "counts.tsv"],
-    "eval-align": ["-g", "gold", "gold", "--samples", "100000000"],
-    "train_model": ["model", "-s", "de", "-t", "en", "--source-lang", "de", "--target-lang", "en", "--device", "cpu"],
+    "align": ["text", "-o", "links"],
+    "align --resume": ["text", "-o", "resumed", "--resume"],
+    "align to stdout": ["text"],
+    "sweep": ["sweep", "text", "-o", "counts.tsv"],
+    "eval": ["eval", "-g", "gold", "gold", "--samples", "100000000"],
+    "train": [
+        "train",
+        "model",
+        "-s",
+        "de",
+        "-t",
+        "en",
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+        "--device",
+        "cpu",
+    ],
 }
 ALLOWED = {"model", "resumed.parts", "resumed.run.json"}
 """What is to stay for the next start."""
@@ -45,11 +58,9 @@ def prepare(folder: Path) -> None:
 def interrupt(command: str, folder: Path, after: float) -> str:
     """Start a command and send it SIGINT; returns how it ended: "quiet" is as it should be."""
     before = set(os.listdir(folder))
-    program = command.split()[0]
-    start = [sys.executable, "-m", "align.training"] if program == "train_model" else [str(BIN / program)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [*start, *COMMANDS[command]],
+        [str(BIN / "extract-align"), *COMMANDS[command]],
         cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         time.sleep(after)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tests.conftest import EXAMPLES, ROOT, SHARED
 
-COMMAND = [sys.executable, "-m", "align.cli.extract", "-q", "--resume", "--threads", "1", "--device", "cpu"]
+COMMAND = [sys.executable, "-m", "align", "-q", "--resume", "--threads", "1", "--device", "cpu"]
 
 
 class Case(NamedTuple):

@@ -82,7 +82,7 @@ def start(folder: Path, select: str, updates: int) -> subprocess.Popen[bytes]:
     recipe = steady_recipe(updates, select, interval=max(3, updates // 12) | 1)
     (folder / "tiny.toml").write_text(recipe, encoding="utf-8")
     with (folder / "said").open("a", encoding="utf-8") as said:
-        command = module("align.training", *ARGUMENTS)
+        command = module("align", "train", *ARGUMENTS)
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, cwd=folder, start_new_session=True)
 
 
@@ -150,7 +150,7 @@ def attack(
     while process.poll() is None and not moment():
         time.sleep(0.002)
     after = time.monotonic() - begun
-    during = last_line(folder).removeprefix("train_model: ").partition(" of ")[0] or "starting"
+    during = last_line(folder).removeprefix("extract-align train: ").partition(" of ")[0] or "starting"
     if process.poll() is not None:
         return None
     gone = kill(process, whom)

@@ -145,7 +145,7 @@ def _packed(draw: random.Random, name: str, raw: bytes) -> tuple[str, bytes, boo
 
 
 def _options(draw: random.Random, text: bool, systems: int, base: int) -> list[str]:
-    """What `eval-align` may be asked for besides."""
+    """What `extract-align eval` may be asked for besides."""
     options: list[str] = []
     for kind in ("gold", "hyp"):
         options += [f"--{kind}-base", draw.choice((str(base), str(base), str(base), "0", "1"))]
@@ -188,7 +188,7 @@ def _annotated(draw: random.Random, pair: Pair) -> str:
 
 
 def _transfer(draw: random.Random, pairs: list[Pair]) -> Case:
-    """A case of `transfer-align`: tags or labels, links, and what they are to be transferred to."""
+    """A case of `extract-align transfer`: tags or labels, links, and what they are to be transferred to."""
     kind = draw.choice(("bio", "bio", "spans", "spans", "xml", "html", "placeholders"))
     if kind == "bio":  # a sentence without words requires a blank line
         pairs = [pair if pair.source else replace(pair, target=()) for pair in pairs]
@@ -212,7 +212,7 @@ def _transfer(draw: random.Random, pairs: list[Pair]) -> Case:
     arguments = ["--tags", kind, "--links", "./links", *inputs]
     kept = {name: content.decode("utf-8", "surrogateescape") for name, content in contents.items()}
     lines = None if kind == "bio" else len(pairs)
-    return Case("transfer-align", arguments, kept, lines if whole else None, 0 if whole else None)
+    return Case("extract-align transfer", arguments, kept, lines if whole else None, 0 if whole else None)
 
 
 def make(seed: int, count: int) -> Case:
@@ -250,5 +250,5 @@ def make(seed: int, count: int) -> Case:
             files[side] = _damaged(draw, files[side]) if draw.random() < 0.2 else files[side]
     kept = {name: raw.decode("utf-8", "surrogateescape") for name, raw in files.items()}
     if combining and whole:
-        return Case("combine-align", arguments, kept, lines=len(pairs), code=0)
-    return Case("combine-align" if combining else "eval-align", arguments, kept)
+        return Case("extract-align combine", arguments, kept, lines=len(pairs), code=0)
+    return Case("extract-align combine" if combining else "extract-align eval", arguments, kept)

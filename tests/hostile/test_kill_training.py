@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from align import load
-from align.training.__main__ import main
+from align.cli.train import main
 from tests.cli.conftest import Result, run_main
 from tests.cli.test_current_folder import ALL, plant
 from tests.conftest import example_pairs

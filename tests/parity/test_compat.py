@@ -166,10 +166,10 @@ def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("program", "missing", "message"),
     [
-        ("align.cli.extract --translate", "fairseq", "fairseq is not installed. These two commands install it:"),
+        ("align.cli.main --translate", "fairseq", "fairseq is not installed. These two commands install it:"),
         ("align.fairseq_cli", "fairseq", "fairseq is not installed. These two commands install it:"),
         (
-            "align.cli.extract --translate",
+            "align.cli.main --translate",
             "omegaconf",
             "fairseq needs omegaconf, which is not installed.",
         ),

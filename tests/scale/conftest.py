@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from align.cli import extract
+from align.cli import main
 from tests import toy
 from tests.cli.conftest import Result
 from tests.cli.conftest import run_main as run_main
-from tests.scale.jobs import PLACE, SHARED
+from tests.scale.jobs import command
 
 
 @pytest.fixture
@@ -20,4 +20,4 @@ def run(run_main: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     toy.save_model(tmp_path / "toy")
     (tmp_path / "in").mkdir()
-    return lambda *arguments: run_main(extract.main, *SHARED, *PLACE, *arguments)
+    return lambda *arguments: run_main(main.main, *command(*arguments))

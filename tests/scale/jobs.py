@@ -9,11 +9,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from align.cli import extract
+from align.cli import main as program
 from tests import toy
 
 SHARED = ("-m", "toy/checkpoint.pt", "--device", "cpu", "--threads", "1")
 PLACE = ("--layer", "1,1", "--head", "1,1")
+
+
+def command(*arguments: object) -> tuple[object, ...]:
+    """Return the arguments of a command with those that all jobs share."""
+    return (*arguments, *SHARED, *PLACE)
 
 
 def sentences(count: int, seed: int) -> list[tuple[str, str]]:
@@ -47,8 +52,8 @@ def drive(*arguments: object, before: Callable[[], object] | None = None) -> int
     def main() -> None:
         if before:
             before()
-        sys.argv = ["extract-align", *map(str, (*SHARED, *PLACE, *arguments))]
-        os._exit(extract.main())
+        sys.argv = ["extract-align", *map(str, command(*arguments))]
+        os._exit(program.main())
 
     process = multiprocessing.get_context("fork").Process(target=main)
     process.start()

@@ -1,4 +1,4 @@
-"""`extract-align --input` where a file or a row cannot be read: said by file and row, and all others done."""
+"""`extract-align jobs` where a file or a row cannot be read: said by file and row, and all others done."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..
     failed, done = 0, {}
     for kind, options in (("*.tsv*", ()), ("*.parquet", (*NAMED, "--id-column", "id"))):
         output = f"out{kind[2:]}"
-        result = run("-q", "--input", f"in/{kind}", *options, "--output", output, "--bad-lines", bad_lines)
+        result = run("jobs", "-q", f"in/{kind}", *options, "--output", output, "--bad-lines", bad_lines)
         assert result.code == 1
         assert "Traceback" not in result.err
         said = result.err.splitlines()
@@ -152,12 +152,12 @@ def test_rows_that_cannot_be_read(run: Callable[..., Result], name: str) -> None
         Path("in", name).write_bytes(b"".join([good, *bad, good]))
     options = () if name.endswith((".tsv", ".txt")) else NAMED
     count = len(REASONS[name])
-    result = run("-q", "--input", f"in/{name}", *options, "--output", "stopped")
+    result = run("jobs", "-q", f"in/{name}", *options, "--output", "stopped")
     assert result.code == 1
     assert f"in/{name}, line 2: " in result.err
     assert "--bad-lines blank" in result.err
     assert tree("stopped") == {}
-    result = run("--input", f"in/{name}", *options, "--output", "kept", "--bad-lines", "blank")
+    result = run("jobs", f"in/{name}", *options, "--output", "kept", "--bad-lines", "blank")
     assert result.code == 0, result.err
     assert f"{count + 2:,} rows, " in result.err
     rejected = [json.loads(line) for line in Path(f"kept/_run/{name}.bad.jsonl").read_text().splitlines()]
@@ -188,8 +188,8 @@ def test_files_that_cannot_be_opened(run: Callable[..., Result]) -> None:
         ("nowhere/*.tsv", "nowhere/*.tsv: no file is named so"),
         ("in/*.txt", "in/*.txt: no file is named so"),
     ):
-        result = run("-q", "--input", "in/good.tsv", name, "--output", "out")
+        result = run("jobs", "-q", "in/good.tsv", name, "--output", "out")
         assert (result.code, len(result.err.splitlines())) == (1, 1), name
         assert why in result.err
-    assert run("-q", "--input", "in/*.tsv", "--output", "out").code == 0
+    assert run("jobs", "-q", "in/*.tsv", "--output", "out").code == 0
     assert set(tree("out")) == {"good.tsv"}

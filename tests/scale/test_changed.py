@@ -1,4 +1,4 @@
-"""`extract-align --input` where names, records or disks are not as they should be."""
+"""`extract-align jobs` where names, records or disks are not as they should be."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests import toy
 from tests.cli.conftest import Result
 from tests.scale.jobs import drive, lines, sentences, tree
 
-JOB = ("-q", "--input", "in/*.tsv", "--output", "out")
+JOB = ("jobs", "-q", "in/*.tsv", "--output", "out")
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_file_of_the_same_name_time_and_size_is_looked_at(run: Callable[..., R
     for content, code in ((data, 0), (data[::-1], 1)):
         Path("other/b.tsv").write_bytes(content)
         shutil.copystat("in/b.tsv", "other/b.tsv")
-        assert run("-q", "--input", "other/b.tsv", "--output", "out").code == code
+        assert run("jobs", "-q", "other/b.tsv", "--output", "out").code == code
 
 
 def test_results_that_are_none_of_a_job_stay(run: Callable[..., Result]) -> None:
@@ -172,14 +172,14 @@ def test_names_with_odd_characters(run: Callable[..., Result]) -> None:
     assert run(*JOB).code == 0
     assert {*tree("out")} == {*NAMES} - {".hidden.tsv"}
     for name in NAMES:
-        assert run("-q", "--input", f"in/{name}", "--output", "out").code == 0
+        assert run("jobs", "-q", f"in/{name}", "--output", "out").code == 0
         Path("in", name).write_bytes(b"one side\n")
     result = run(*JOB)
     assert (result.code, "Traceback" in result.err, "\x1b" in result.err) == (1, False, False)
     assert set(tree("out").values()) == {tree("out")["Ünï.tsv"]}
     Path(os.fsdecode(b"in/\xff.tsv")).write_bytes(text)
     for name in ("in/*.tsv", os.fsdecode(b"in/\xff.tsv")):
-        result = run("-q", "--input", name, "--output", "out")
+        result = run("jobs", "-q", name, "--output", "out")
         assert (result.code, "has a name that is not UTF-8" in result.err) == (1, True)
 
 
@@ -192,12 +192,12 @@ def test_names_that_leave_no_room_for_a_record(run: Callable[..., Result]) -> No
     assert result.code == 2
     messages = [line for line in result.err.splitlines() if ": error: " in line]
     assert sorted(messages) == sorted(
-        f"extract-align --input: error: in/{name}: its name has {length} bytes, and the job has room for 245: rename it"
+        f"extract-align jobs: error: in/{name}: its name has {length} bytes, and the job has room for 245: rename it"
         for length, name in names.items()
         if length > 245
     )
     assert not Path("out").exists()
-    assert run("-q", "--input", f"in/{names[245]}", "--output", "out", "--bad-lines", "blank").code == 0
+    assert run("jobs", "-q", f"in/{names[245]}", "--output", "out", "--bad-lines", "blank").code == 0
     assert {*tree("out")} == {names[245]}
 
 
@@ -209,8 +209,8 @@ def test_a_file_that_is_named_after_anothers_bad_rows(run: Callable[..., Result]
     for n, name in enumerate(names):
         Path("in", name).write_bytes(rows + b"bad\n" * (n + 1))
     job = (
+        "jobs",
         "-q",
-        "--input",
         "in/*",
         "in/.a.jsonl",
         "--source-column",
@@ -240,17 +240,17 @@ def test_no_input_is_replaced_by_its_results(run: Callable[..., Result]) -> None
     os.symlink("in", "link")
     Path("in/links").mkdir()
     for name, folder in (("in/a.tsv", "in"), ("in/a.tsv", "link"), ("link/a.tsv", "in"), ("in/../in/a.tsv", "./in/")):
-        result = run("--input", name, "--output", folder)
-        assert (result.code, f"--output would replace the input {name}" in result.err) == (2, True)
-    assert run("-q", "--input", "in/*", "--output", "in/links").code == 0
-    assert run("-q", "--input", "in/*", "--output", "in/links").code == 0
+        result = run("jobs", name, "--output", folder)
+        assert (result.code, f"-o would replace the input {name}" in result.err) == (2, True)
+    assert run("jobs", "-q", "in/*", "--output", "in/links").code == 0
+    assert run("jobs", "-q", "in/*", "--output", "in/links").code == 0
     Path("out/in").mkdir(parents=True)
     os.rename("in/a.tsv", "out/in/a.tsv")
-    assert run("-q", "--input", "out/in/*", "--output", "out").code == 0
+    assert run("jobs", "-q", "out/in/*", "--output", "out").code == 0
     assert {*tree("out")} == {"a.tsv"}
     Path("out/b.tsv").write_bytes(text)
     os.symlink("../out/b.tsv", "in/b.tsv")
-    assert run("-q", "--input", "in/b.tsv", "--output", "out").code == 2
+    assert run("jobs", "-q", "in/b.tsv", "--output", "out").code == 2
     assert Path("out/b.tsv").read_bytes() == text
 
 
@@ -258,7 +258,7 @@ def test_no_input_is_replaced_by_its_results(run: Callable[..., Result]) -> None
 def test_folders_that_cannot_be_made(run: Callable[..., Result], folder: str) -> None:
     Path("file").touch()
     Path("in/a.tsv").write_bytes(lines(sentences(5, 2)))
-    result = run("-q", "--input", "in/a.tsv", "--output", folder)
+    result = run("jobs", "-q", "in/a.tsv", "--output", folder)
     assert (result.code, f"{folder}/_run: cannot write: " in result.err) == (1, True)
 
 

@@ -22,7 +22,7 @@ from align.jobs.writers import WRITERS, Head, Result
 from tests.cli.conftest import Result as Printed
 from tests.scale.jobs import drive, lines, sentences, tree
 
-JOB = ("--input", "in/*.tsv", "--output", "out", "--workers", "2")
+JOB = ("jobs", "in/*.tsv", "--output", "out", "--workers", "2")
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def expected(run: Callable[..., Printed]) -> dict[str, bytes]:
     """Four files, of which 1.tsv is the last to be begun, and what comes of them."""
     for n in range(4):
         Path(f"in/{n}.tsv").write_bytes(lines(sentences(30 if n == 1 else 40, n)))
-    assert run("-q", "--input", "in/*.tsv", "--output", "expected").code == 0
+    assert run("jobs", "-q", "in/*.tsv", "--output", "expected").code == 0
     return tree("expected")
 
 

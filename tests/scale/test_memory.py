@@ -74,7 +74,7 @@ def test_a_small_parquet_file_of_long_rows(run: Callable[..., Result], column: s
     columns = {name: pa.array(["das"] * ROWS) for name in ("source", "target", "id")}
     write_parquet("in/a.parquet", store_schema, **{**columns, column: repeated("a" * LONG)})
     assert Path("in/a.parquet").stat().st_size < 20_000
-    job = ("--input", "in/a.parquet", "--source-column", "source", "--target-column", "target", "--id-column", "id")
+    job = ("jobs", "in/a.parquet", "--source-column", "source", "--target-column", "target", "--id-column", "id")
     assert drive("-q", *job, "--output", "out", "--workers", 1, before=limit_memory) == 0
     assert [*tree("out")] == ["a.parquet"]
 
@@ -87,7 +87,7 @@ def test_a_small_parquet_file_of_long_rows_within_structs(
     struct = pa.StructArray.from_arrays([*columns.values()], [*columns])
     write_parquet("in/a.parquet", store_schema, a=struct)
     named = ("--source-column", "a.source", "--target-column", "a.target", "--id-column", "a.id")
-    job = ("-q", "--input", "in/a.parquet", *named, "--output", "out", "--workers", 1)
+    job = ("jobs", "-q", "in/a.parquet", *named, "--output", "out", "--workers", 1)
     assert drive(*job, before=limit_memory) == 0
     assert [*tree("out")] == ["a.parquet"]
 
@@ -102,6 +102,6 @@ def test_a_small_packed_file_of_long_lines(run: Callable[..., Result], line: byt
     with gzip.open(name, "wb", 1) as out:
         for _ in range(ROWS):
             out.write(line)
-    job = ("-q", "--input", name, *columns, "--bad-lines", "blank", "--output", "out", "--workers", 1)
+    job = ("jobs", "-q", name, *columns, "--bad-lines", "blank", "--output", "out", "--workers", 1)
     assert drive(*job, before=limit_memory) == 0
     assert [*tree("out")] == [Path(name).name]

@@ -21,7 +21,7 @@ from tests.scale.jobs import lines, sentences, tree
 
 moto = pytest.importorskip("moto.server", reason="needs moto and flask")
 
-JOB = ("--input", "s3://bucket/in/*.tsv", "--output", "s3://bucket/out/", "--workers", "1")
+JOB = ("jobs", "s3://bucket/in/*.tsv", "--output", "s3://bucket/out/", "--workers", "1")
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def expect(run: Callable[..., Result], store: Any, *rows: int) -> dict[str, byte
         content = lines(sentences(count, n))
         put(store, f"in/{n}.tsv", content)
         Path(f"in/{n}.tsv").write_bytes(content)
-    assert run("--input", "in/*.tsv", "--output", "local", "--workers", "1").code == 0
+    assert run("jobs", "in/*.tsv", "--output", "local", "--workers", "1").code == 0
     return tree("local")
 
 
@@ -140,9 +140,9 @@ def test_when_the_server_is_back_the_same_command_goes_on(
 
 def test_what_is_not_there_is_named(run: Callable[..., Result], bucket: Any) -> None:
     put(bucket, "in/0.tsv", b"a\tb\n")
-    result = run("--input", "s3://nothing/in/*.tsv", "--output", "out")
+    result = run("jobs", "s3://nothing/in/*.tsv", "--output", "out")
     assert (result.code, "s3://nothing/in/*.tsv: no file is named so" in result.err) == (1, True)
-    result = run("--input", "s3://bucket/in/9.tsv", "--output", "out")
+    result = run("jobs", "s3://bucket/in/9.tsv", "--output", "out")
     assert (result.code, "s3://bucket/in/9.tsv: no such file" in result.err) == (1, True)
     result = run("-q", *JOB[:3], "s3://nothing/out")
     assert (result.code, "s3://nothing/out/_run: cannot write: Bucket 'nothing' not found" in result.err) == (1, True)
@@ -166,7 +166,7 @@ def test_a_wrong_key_is_said(run: Callable[..., Result], monkeypatch: pytest.Mon
     with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
-        result = run("--input", "s3://bucket/in/*.tsv", "--output", "out")
+        result = run("jobs", "s3://bucket/in/*.tsv", "--output", "out")
         server.shutdown()
     assert result.code == 1
     assert "s3://bucket/in/*.tsv: cannot be read:" in result.err

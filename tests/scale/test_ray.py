@@ -20,7 +20,7 @@ from tests.scale.jobs import PLACE, SHARED, lines, sentences, tree
 
 ray = pytest.importorskip("ray", reason="needs ray[data]")
 
-JOB = ("extract-align", *SHARED, *PLACE, "--input", "in/*.tsv", "--workers", "2")
+JOB = ("extract-align", "jobs", *SHARED, *PLACE, "--workers", "2", "in/*.tsv")
 ACTOR = "ray::MapWorker(MapBatches(FileAligner))"
 
 
@@ -68,7 +68,7 @@ def job(cluster: dict[str, str], made: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def start(*arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "align.cli.extract", *JOB[1:], *arguments]
+    command = [sys.executable, "-m", "align", *JOB[1:], *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -110,7 +110,7 @@ def kill_actors() -> None:
 
 def test_a_cluster_makes_the_same_bytes_and_goes_on_after_a_bad_file(job: list[str]) -> None:
     Path("bad.tsv").write_bytes(b"no columns\n")
-    job += ["--input", "in/*.tsv", "bad.tsv"]
+    job += ["bad.tsv"]
     assert finish(start(*job), "bad.tsv, line 1: no ||| and no TAB", "1 of 4 files not done: bad.tsv") == 1
     assert tree("out") == tree("local")
     Path("bad.tsv").write_bytes(b"a\tb\n")

@@ -1,4 +1,4 @@
-"""`extract-align --input`: the same bytes as file by file, what is finished is left alone, what is wrong is said."""
+"""`extract-align jobs`: the same bytes as file by file, what is finished is left alone, what is wrong is said."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_lines_come_out_as_file_by_file(run: Callable[..., Result]) -> None:
     Path("in/b.txt").write_bytes(lines(sentences(30, 2), " ||| "))
     Path("in/c.tsv.gz").write_bytes(gzip.compress(lines(sentences(20, 3))))
     Path("in/d.tsv").write_bytes(b"")
-    result = run("--input", "in/*", "--output", "out", "--workers", "2")
+    result = run("jobs", "in/*", "--output", "out", "--workers", "2")
     assert result.code == 0, result.err
     expected = {}
     for name in os.listdir("in"):
@@ -42,9 +42,9 @@ def test_tables_and_json_have_the_same_links_as_lines(run: Callable[..., Result]
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     with pa.CompressedOutputStream("in/c.jsonl.zst", "zstd") as out:
         out.write("".join(json.dumps(row) + "\n" for row in rows).encode())
-    assert run("--input", "in/a.tsv", "--output", "out").code == 0
+    assert run("jobs", "in/a.tsv", "--output", "out").code == 0
     named = ("--source-column", "de", "--target-column", "en", "--id-column", "n")
-    assert run("--input", "in/b.parquet", "in/c.jsonl.zst", *named, "--output", "named").code == 0
+    assert run("jobs", "in/b.parquet", "in/c.jsonl.zst", *named, "--output", "named").code == 0
     expected = Path("out/a.tsv").read_text().splitlines()
     table = pq.read_table("named/b.parquet")
     found = [" ".join(f"{one['source']}-{one['target']}" for one in row) for row in table["links"].to_pylist()]
@@ -68,9 +68,9 @@ def test_columns_within_structs_and_objects(run: Callable[..., Result]) -> None:
     Path("in/b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     Path("in/c.tsv").write_bytes(lines([("", "") if n == 3 else pair for n, pair in enumerate(pairs)]))
     named = ("--source-column", "translation.de", "--target-column", "translation.en", "--id-column", "at.n")
-    result = run("--input", "in/a.parquet", "in/b.jsonl", *named, "--output", "out", "--bad-lines", "blank")
+    result = run("jobs", "in/a.parquet", "in/b.jsonl", *named, "--output", "out", "--bad-lines", "blank")
     assert result.code == 0, result.err
-    assert run("--input", "in/c.tsv", "--output", "out2").code == 0
+    assert run("jobs", "in/c.tsv", "--output", "out2").code == 0
     expected = Path("out2/c.tsv").read_text().splitlines()
     table = pq.read_table("out/a.parquet")
     assert [
@@ -88,18 +88,15 @@ def test_a_name_with_a_dot_comes_before_an_object(run: Callable[..., Result]) ->
     for name in ("x", "y"):
         Path(f"in/{name}.jsonl").write_text(json.dumps(row) + "\n")
     assert (
-        run("-q", "--input", "in/x.jsonl", "--source-column", "a.b", "--target-column", "a.c.d", "--output", "o").code
-        == 0
+        run("jobs", "-q", "in/x.jsonl", "--source-column", "a.b", "--target-column", "a.c.d", "--output", "o").code == 0
     )
     Path("in/z.jsonl").write_text(json.dumps({"de": "das haus", "en": "the house"}) + "\n")
-    assert (
-        run("-q", "--input", "in/z.jsonl", "--source-column", "de", "--target-column", "en", "--output", "q").code == 0
-    )
+    assert run("jobs", "-q", "in/z.jsonl", "--source-column", "de", "--target-column", "en", "--output", "q").code == 0
     assert Path("o/x.jsonl").read_text() == Path("q/z.jsonl").read_text()
-    result = run("-q", "--input", "in/y.jsonl", "--source-column", "a.x", "--target-column", "a.b", "--output", "p")
+    result = run("jobs", "-q", "in/y.jsonl", "--source-column", "a.x", "--target-column", "a.b", "--output", "p")
     assert "no field 'a.x': the object has 'a.b', 'a.b', 'a.c.d'" in result.err
     columns = ("--source-column", "a.x", "--target-column", "a.b")
-    result = run("-q", "--input", "in/y.jsonl", *columns, "--output", "r", "--bad-lines", "blank")
+    result = run("jobs", "-q", "in/y.jsonl", *columns, "--output", "r", "--bad-lines", "blank")
     assert result.code == 1
     assert "no row has both fields; in the last: no field 'a.x'" in result.err
     assert "name them with --source-column and --target-column" in result.err
@@ -122,14 +119,14 @@ def test_ids_of_tables_come_out_as_they_are(run: Callable[..., Result]) -> None:
         table = pa.table({"de": ["das haus"] * 2, "en": ["the house"] * 2, "id": ids})
         pq.write_table(table, f"in/{name}.parquet")
     named = ("--source-column", "de", "--target-column", "en", "--id-column", "id")
-    assert run("-q", "--input", "in/*.parquet", *named, "--output", "out").code == 0
+    assert run("jobs", "-q", "in/*.parquet", *named, "--output", "out").code == 0
     for name, ids in IDS.items():
         assert pq.read_table(f"out/{name}.parquet")["id"].combine_chunks().equals(ids), name
     for id in ("NaN", "-Infinity", "1e999", "[[NaN]]", '{"a": [1, -1e999]}'):
         Path("in/a.jsonl").write_text(f'{{"de": "das haus", "en": "the house", "id": {id}}}\n')
-        result = run("-q", "--input", "in/a.jsonl", *named, "--output", "out")
+        result = run("jobs", "-q", "in/a.jsonl", *named, "--output", "out")
         assert (result.code, "'id' has a number that is NaN or infinite" in result.err) == (1, True), id
-    assert run("-q", "--input", "in/a.jsonl", *named, "--output", "out", "--bad-lines", "blank").code == 0
+    assert run("jobs", "-q", "in/a.jsonl", *named, "--output", "out", "--bad-lines", "blank").code == 0
     assert json.loads(Path("out/a.jsonl").read_text())["id"] is None
 
 
@@ -146,7 +143,7 @@ def test_files_are_found_by_patterns_whatever_lies_beside_them(run: Callable[...
             assert [file.place for file in find([f"{place}/{pattern}"])] == [f"{place}/{name}" for name in names]
     assert [file.place for file in find(["i*/x/*/a.tsv"])] == [f"in/x/circle{n}/a.tsv" for n in range(3)]
     assert find(["/et*/passwd"])[0].place == "/etc/passwd"
-    job = ("-q", "--input", "in/x/a.tsv", "--input", "in/y/*", "in/*.tsv", "--output", "out")
+    job = ("jobs", "-q", "in/x/a.tsv", "in/y/*", "in/*.tsv", "--output", "out")
     assert run(*job).code == 0
     assert {*tree("out")} == {"a.tsv", "b.tsv", "g.tsv"}
 
@@ -154,7 +151,7 @@ def test_files_are_found_by_patterns_whatever_lies_beside_them(run: Callable[...
 def test_what_is_finished_is_left_alone_and_what_has_changed_is_refused(run: Callable[..., Result]) -> None:
     for n in range(3):
         Path(f"in/{n}.tsv").write_bytes(lines(sentences(10, n)))
-    job = ("--input", "in/*.tsv", "--output", "out")
+    job = ("jobs", "in/*.tsv", "--output", "out")
     assert run(*job).code == 0
     times = {path: path.stat().st_mtime_ns for path in Path("out").glob("**/*.*")}
     os.utime("in/0.tsv")  # of the same bytes
@@ -179,14 +176,14 @@ def test_bad_rows_stop_their_file_or_are_listed(run: Callable[..., Result]) -> N
     good = lines(sentences(5, 1))
     Path("in/a.tsv").write_bytes(good + b"one side\n\xff\tb\n" + good)
     Path("in/b.tsv").write_bytes(good)
-    result = run("-q", "--input", "in/*.tsv", "--output", "out")
+    result = run("jobs", "-q", "in/*.tsv", "--output", "out")
     assert result.code == 1
     assert "in/a.tsv, line 6: no ||| and no TAB" in result.err
     assert "--bad-lines blank" in result.err
     assert [*tree("out")] == ["b.tsv"]
-    assert run("-q", "--input", "in/*.tsv", "--output", "out", "--bad-lines", "blank").code == 0  # as that said
+    assert run("jobs", "-q", "in/*.tsv", "--output", "out", "--bad-lines", "blank").code == 0  # as that said
     assert tree("out")["b.tsv"] == tree("out")["a.tsv"][: len(tree("out")["b.tsv"])]
-    assert run("-q", "--input", "in/*.tsv", "--output", "kept", "--bad-lines", "blank").code == 0
+    assert run("jobs", "-q", "in/*.tsv", "--output", "kept", "--bad-lines", "blank").code == 0
     assert tree("kept") == tree("out")
     assert len(Path("kept/a.tsv").read_bytes().splitlines()) == 12
     bad = [json.loads(line) for line in Path("kept/_run/a.tsv.bad.jsonl").read_text().splitlines()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from align.cli.serve_options import build_parser, read_options
+from align.cli.serve import build_parser, read_options
 from tests.conftest import ROOT
 
 TEXT = (ROOT / "Containerfile").read_text(encoding="utf-8")

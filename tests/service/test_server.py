@@ -21,9 +21,8 @@ pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
 import httpx
 
-from align.cli import extract
-from align.cli.manual import manual_page
-from align.cli.serve_options import build_parser, read_options
+from align.cli import main as program
+from align.cli.serve import build_parser, read_options
 from align.core.errors import DataError
 from align.service.limits import Limits
 from align.service.server import address_of, bind, serve
@@ -120,7 +119,7 @@ def usage(result: Result, reason: str) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "127.0.0.1.example.org"])
 def test_other_machines_need_a_token(host: str, run_main: Callable[..., Result]) -> None:
-    result = run_main(extract.main, "serve", "--host", host)
+    result = run_main(program.main, "serve", "--host", host)
     usage(result, f"--host {host} lets other machines in, and needs --token-file")
 
 
@@ -142,7 +141,7 @@ def test_other_machines_need_a_token(host: str, run_main: Callable[..., Result])
     ],
 )
 def test_wrong_usage(arguments: Sequence[str], reason: str, run_main: Callable[..., Result]) -> None:
-    usage(run_main(extract.main, "serve", *arguments), reason)
+    usage(run_main(program.main, "serve", *arguments), reason)
 
 
 def test_limits_are_those_of_the_options() -> None:
@@ -154,20 +153,20 @@ def test_limits_are_those_of_the_options() -> None:
 @pytest.mark.parametrize("token", ["", "short", "x" * 257, "0123456789 abcdef", "0123456789abcdéf", "a" * 16 + "\nb"])
 def test_a_file_that_holds_no_token(token: str, tmp_path: Path, run_main: Callable[..., Result]) -> None:
     (tmp_path / "token").write_text(token)
-    result = run_main(extract.main, "serve", "--token-file", tmp_path / "token")
+    result = run_main(program.main, "serve", "--token-file", tmp_path / "token")
     failed(result, "token: no token: one line of 16 to 256 visible ASCII characters: for example what `openssl")
     assert not token or token not in result.err
 
 
 def test_no_token_file(tmp_path: Path, run_main: Callable[..., Result]) -> None:
-    failed(run_main(extract.main, "serve", "--token-file", tmp_path / "none"), "none: No such file or directory")
+    failed(run_main(program.main, "serve", "--token-file", tmp_path / "none"), "none: No such file or directory")
 
 
 def test_a_port_that_is_taken(run_main: Callable[..., Result]) -> None:
     with bind("127.0.0.1", 0) as taken:
         taken.listen()
         port = taken.getsockname()[1]
-        result = run_main(extract.main, "serve", "--port", port)
+        result = run_main(program.main, "serve", "--port", port)
         failed(result, f"127.0.0.1, port {port}: Address already in use: take another --port")
 
 
@@ -182,8 +181,8 @@ def test_a_port_that_is_taken_meanwhile() -> None:
 def test_a_host_that_is_none_of_ours(tmp_path: Path, run_main: Callable[..., Result]) -> None:
     (tmp_path / "token").write_text(TOKEN)
     named = ("serve", "--token-file", tmp_path / "token", "--host")
-    failed(run_main(extract.main, *named, "192.0.2.1"), "192.0.2.1, port 8000: Cannot assign requested address")
-    failed(run_main(extract.main, *named, "a" * 64), "a" * 64)
+    failed(run_main(program.main, *named, "192.0.2.1"), "192.0.2.1, port 8000: Cannot assign requested address")
+    failed(run_main(program.main, *named, "a" * 64), "a" * 64)
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6")
@@ -200,10 +199,4 @@ def test_without_fastapi(monkeypatch: pytest.MonkeyPatch, run_main: Callable[...
     for name in [name for name in sys.modules if name.startswith(("fastapi", "align.service."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    failed(run_main(extract.main, "serve"), "fastapi is not installed: pip install '.[serve]'")
-
-
-def test_the_manual_page_is_of_these_options() -> None:
-    """If not: `python -m align.cli.manual man`."""
-    page = manual_page("extract-align-serve", extract.build_command("serve"))
-    assert (ROOT / "man" / "extract-align-serve.1").read_text(encoding="utf-8") == page
+    failed(run_main(program.main, "serve"), "fastapi is not installed: pip install '.[serve]'")

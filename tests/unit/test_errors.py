@@ -47,7 +47,7 @@ def test_all_are_data_errors_and_value_errors(kind: type[DataError]) -> None:
         (Argument("base", 1, "gold"), "--gold-base 1"),
         (Argument("base", 0, "hyp"), "--hyp-base 0"),
         (Argument("swapped", True, "gold"), "--gold-swapped"),
-        (Argument("dictionaries"), "--dictionaries"),
+        (Argument("dictionaries"), "extract-align models describe MODEL --dictionaries"),
         (Argument("source_lang"), "--source-lang"),
         (Argument("source"), "-s"),
         (Argument("append", True), "--append-test"),

@@ -26,7 +26,7 @@ from tests.hostile.code import repacked
 OTHER = (
     "only models of fairseq and of Hugging Face's transformers are read so far. To align its translations, or other "
     'text in its languages, take another model (model="de-en" for German and English) or train one '
-    "(scripts/train_model)"
+    "(extract-align train)"
 )
 HUGGING = (
     "name its folder, with its weights in model.safetensors, pytorch_model.bin, or one of these with .index.json and "

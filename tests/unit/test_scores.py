@@ -36,7 +36,7 @@ def test_products_that_a_model_keeps_change_no_digit() -> None:
 
 def test_every_score_has_a_function() -> None:
     assert set(CELL_SCORES) == set(get_args(Score)) == set(SCORES)
-    assert SCORES[:2] == ("weight", "norm")  # the order of what sweep-align prints
+    assert SCORES[:2] == ("weight", "norm")  # the order of what extract-align sweep prints
 
 
 def test_weight_of_all_heads_is_their_mean() -> None:

@@ -1,1 +1,1 @@
-"""`analyse-attention ablate` and `prune`."""
+"""`extract-align analyse ablate` and `prune`."""

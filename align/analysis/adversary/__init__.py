@@ -1,1 +1,1 @@
-"""`analyse-attention adversary` and `adversary-translation`."""
+"""`extract-align analyse adversary` and `adversary-translation`."""

@@ -1,1 +1,1 @@
-"""The commands of `analyse-attention`: one table of options, and a function for each answer."""
+"""The commands of `extract-align analyse`: one table of options, and a function for each answer."""

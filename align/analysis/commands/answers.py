@@ -1,4 +1,4 @@
-"""Analyses of `analyse-attention`: the work of each command, and the parts of its signature."""
+"""Analyses of `extract-align analyse`: the work of each command, and the parts of its signature."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from align.analysis.commands.common import PROGRAM, Common, Texts, load_aligner, load_inspected, need_target
+from align.cli.args import link_options
 from align.cli.common import open_output, say
-from align.cli.evaluation_options import link_options
-from align.cli.models import ModelRequest
+from align.cli.loading import ModelRequest
 from align.cli.sweep import need
 from align.core.errors import DataError, ModelError, plural
 from align.core.formats import to_json

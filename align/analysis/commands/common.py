@@ -1,4 +1,4 @@
-"""Common parts of the commands of `analyse-attention`: the model, the text, and the output."""
+"""Common parts of the commands of `extract-align analyse`: the model, the text, and the output."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from align.cli.args import (
+    MAX_THREADS,
+    WIDE_IDLE,
+    add_model_options,
+    add_quiet_option,
+    add_table_options,
+    check_files,
+    file_prefix,
+    whole_number,
+)
 from align.cli.common import open_output, say
-from align.cli.evaluation_options import WIDE_IDLE, add_table_options
-from align.cli.input_options import check_files
-from align.cli.models import MODEL_OPTIONS, ModelRequest, Models, load_models
-from align.cli.options import MAX_THREADS, MODEL_IDLE, add_model_options, add_quiet_option, file_prefix, whole_number
+from align.cli.loading import LANGUAGES, ModelRequest, Models, load_models
 from align.cli.parser import Parser
 from align.cli.sweep import need
 from align.core.batching import BUFFER
@@ -29,9 +36,9 @@ if TYPE_CHECKING:
     from align.analysis.maps import Inspected, Layered
     from align.core.aligner import Aligner
 
-PROGRAM = "analyse-attention"
+PROGRAM = "extract-align analyse"
 
-IDLE = (MODEL_IDLE, WIDE_IDLE)
+IDLE = (WIDE_IDLE,)
 
 ATTENTION: Mapping[Part, str] = {
     "encoder": "attention of the encoder",
@@ -77,7 +84,7 @@ def add_common_options(parser: Parser) -> None:
 def common_options(parser: Parser, args: argparse.Namespace) -> Common:
     """Read the options of `add_common_options`."""
     parser.refuse_idle(args, IDLE)
-    options = ModelOptions(**{name: getattr(args, name) for name in MODEL_OPTIONS})
+    options = ModelOptions(**{name: getattr(args, name) for name in LANGUAGES})
     request = ModelRequest(args.model, Settings(), options)
     models = Models(request, None, args.device, "float32", args.threads, 1, None, BUFFER, "blank")
     return Common(models, args.format, args.wide, args.plots, args.quiet)
@@ -221,9 +228,7 @@ def _load_encoder(folder: Path, common: Common) -> Layered:
     from align.analysis.models.encoder import load_encoder
     from align.models.load import pick_device
 
-    if option := next(
-        (name for name in MODEL_OPTIONS if getattr(common.models.forward.options, name) is not None), None
-    ):
+    if option := next((name for name in LANGUAGES if getattr(common.models.forward.options, name) is not None), None):
         remedy = Remedy("leave {} out", (Argument(option),))
         raise ModelError("an encoder alone, whose tokenizer says all of its text", file=str(folder), remedy=remedy)
     if common.models.threads:

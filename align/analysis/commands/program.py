@@ -1,13 +1,14 @@
-"""Command line of `analyse-attention`: its commands and their options."""
+"""Command line of `extract-align analyse`: its commands and their options."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from align.analysis.bert import program
 from align.analysis.commands import answers
 from align.analysis.commands.common import (
     PROGRAM,
@@ -17,13 +18,19 @@ from align.analysis.commands.common import (
     common_options,
     publish,
 )
+from align.cli.args import (
+    MAX_BEAM,
+    add_link_options,
+    add_range_option,
+    check_files,
+    new_parser,
+    number_up_to,
+    seed_number,
+    whole_number,
+)
 from align.cli.common import run, show_warnings
-from align.cli.evaluation_options import add_link_options, add_range_option
-from align.cli.input_options import check_files
-from align.cli.models import MODEL_OPTIONS
-from align.cli.options import new_parser, number_up_to, seed_number, whole_number
+from align.cli.loading import LANGUAGES
 from align.cli.parser import Idle, Parser
-from align.cli.translate import MAX_BEAM
 from align.core.settings import Search
 from align.core.types import PARTS, Part, TextWarning
 from align.evaluation.metrics import SAMPLES, SEED
@@ -46,11 +53,11 @@ MOVE = "what is to move: attention by weight, or by norm"
 
 GOLD_DETAILS = ("gold_format", "gold_base", "gold_swapped", "out_of_range")
 NOT_FOR_PRUNE = ("parts", "plots")
-NOT_FOR_ADVERSARY = ("model", "device", *sorted(MODEL_OPTIONS))
+NOT_FOR_ADVERSARY = ("model", "device", *LANGUAGES)
 
 
 class Command(NamedTuple):
-    """A command of `analyse-attention`.
+    """A command of `extract-align analyse`.
 
     Attributes:
         summary: a sentence or a question for the help.
@@ -189,8 +196,8 @@ COMMANDS: dict[str, Command] = {
     "mixing": Command(
         "Which kinds of pieces get attention, and how much of it arrives? Norms against weights",
         """
-  analyse-attention mixing text                       lines `source ||| target`: encoder, decoder, cross-attention
-  analyse-attention mixing -s text.de                 the encoder alone, which needs no translation
+  extract-align analyse mixing text   lines `source ||| target`: encoder, decoder, cross-attention
+  extract-align analyse mixing -s text.de   the encoder alone, which needs no translation
 """,
         (seed("of points drawn for correlations"), *READ_BY_DECODER),
         answers.mixing,
@@ -199,8 +206,8 @@ COMMANDS: dict[str, Command] = {
     "patterns": Command(
         "What do maps of attention look like: stripes, diagonals, blocks?",
         """
-  analyse-attention patterns text --plots figures/patterns   shares, and the most typical maps
-  analyse-attention patterns -s text.de --threshold 0.4      a rule that asks for less; the encoder alone
+  extract-align analyse patterns text --plots figures/patterns   shares, and the most typical maps
+  extract-align analyse patterns -s text.de --threshold 0.4   a rule that asks for less; the encoder alone
 """,
         (
             threshold(number_up_to(1), "N", 0.5, THRESHOLD_HELP),
@@ -213,8 +220,8 @@ COMMANDS: dict[str, Command] = {
     "syntax": Command(
         "Does the encoder's attention know of syntax? Heads and probes on a treebank",
         """
-  analyse-attention syntax de.conllu                        single heads, and probes of all heads
-  analyse-attention syntax en.conllu -m en-de --no-probes   single heads only, which is quick
+  extract-align analyse syntax de.conllu   single heads, and probes of all heads
+  extract-align analyse syntax en.conllu -m en-de --no-probes   single heads only, which is quick
 """,
         (
             f"text {FILES}",
@@ -233,7 +240,7 @@ COMMANDS: dict[str, Command] = {
     "coreference": Command(
         "Does a head of the encoder know whom a pronoun means? Heads on paragraphs of GAP",
         """
-  analyse-attention coreference gap-test.tsv -m en-de
+  extract-align analyse coreference gap-test.tsv -m en-de
 """,
         (
             seed("of halves and draws"),
@@ -247,8 +254,8 @@ COMMANDS: dict[str, Command] = {
     "similarity": Command(
         "Which heads attend alike? Divergences of all pairs of heads, and a map of heads",
         """
-  analyse-attention similarity text --plots figures/similarity
-  analyse-attention similarity -s text.de --lines 200            the encoder alone
+  extract-align analyse similarity text --plots figures/similarity
+  extract-align analyse similarity -s text.de --lines 200   the encoder alone
 """,
         (seed("of the map of heads"), *READ_BY_DECODER),
         answers.similarity,
@@ -257,8 +264,8 @@ COMMANDS: dict[str, Command] = {
     "keywords": Command(
         "Which heads look at key words, and how well do they find them? With fine-tuning and ablation",
         """
-  analyse-attention keywords -m en-de --keyphrases inspec.jsonl    an encoder's heads, and fine-tuning
-  analyse-attention keywords -m en-de --keyphrases inspec.jsonl --epochs 0    without fine-tuning
+  extract-align analyse keywords -m en-de --keyphrases inspec.jsonl   an encoder's heads, and fine-tuning
+  extract-align analyse keywords -m en-de --keyphrases inspec.jsonl --epochs 0   without fine-tuning
 """,
         (
             f"text {FILES}",
@@ -282,8 +289,8 @@ COMMANDS: dict[str, Command] = {
     "layers": Command(
         "What does each layer add to what is known of words? Probes of layers 0 to l, for each l",
         """
-  analyse-attention layers -m en-de --treebank en.conllu
-  analyse-attention layers -m bert --train train.txt --test test.txt --examples examples.jsonl
+  extract-align analyse layers -m en-de --treebank en.conllu
+  extract-align analyse layers -m bert --train train.txt --test test.txt --examples examples.jsonl
 """,
         (
             f"data {FILES}",
@@ -306,8 +313,8 @@ COMMANDS: dict[str, Command] = {
     "ablate": Command(
         "Which heads does a model need to translate, and which to align? Each masked, and pruned one after the other",
         """
-  analyse-attention ablate -s test.de -t test.en -g gold.talp     loss, BLEU and AER without each head
-  analyse-attention ablate -s test.de -t test.en --bleu-lines 0 --parts cross
+  extract-align analyse ablate -s test.de -t test.en -g gold.talp   loss, BLEU and AER without each head
+  extract-align analyse ablate -s test.de -t test.en --bleu-lines 0 --parts cross
 """,
         (
             *text("their translations, whose loss is measured", one_side=False),
@@ -332,7 +339,7 @@ COMMANDS: dict[str, Command] = {
     "prune": Command(
         "A fairseq model without the heads that it needs least to translate: smaller, faster, for this package only",
         """
-  analyse-attention prune -s valid.de -t valid.en --heads 9 -o smaller      which extract-align -m smaller reads
+  extract-align analyse prune -s valid.de -t valid.en --heads 9 -o smaller   which extract-align -m smaller reads
 """,
         (
             *text("their translations, whose loss decides", one_side=False),
@@ -349,8 +356,8 @@ COMMANDS: dict[str, Command] = {
     "adversary": Command(
         "Is attention exclusive? Taggers of chunks that say the same and attend elsewhere",
         """
-  analyse-attention adversary --train train.txt --test test.txt       files as CoNLL-2000 has them
-  analyse-attention adversary --train train.txt --test test.txt --divergence kl --lambdas 0.2,1,3
+  extract-align analyse adversary --train train.txt --test test.txt   files as CoNLL-2000 has them
+  extract-align analyse adversary --train train.txt --test test.txt --divergence kl --lambdas 0.2,1,3
 """,
         (
             "text (word, part of speech and B-NP, I-NP or O on a line; blank between sentences)",
@@ -372,7 +379,7 @@ COMMANDS: dict[str, Command] = {
     "adversary-translation": Command(
         "How far can a translation model's cross-attention move, and what becomes of its links?",
         """
-  analyse-attention adversary-translation --tune-source valid.de --tune-target valid.en -s test.de -t test.en -g gold
+  extract-align analyse adversary-translation --tune-source valid.de --tune-target valid.en -s a.de -t a.en -g gold
 """,
         (
             "text (UTF-8; .gz and .xz are unpacked)",
@@ -395,13 +402,19 @@ COMMANDS: dict[str, Command] = {
 }
 
 EXAMPLES = """examples:
-  analyse-attention mixing -s text.de -t text.en     norms against weights, by kind of piece
-  analyse-attention mixing --help                    what a command takes
+  extract-align analyse mixing -s text.de -t text.en   norms against weights, by kind of piece
+  extract-align analyse mixing --help   what a command takes
 """
+
+
+TRAINING = "train-bert"
+"""The command that makes a model."""
 
 
 def build_command(name: str) -> Parser:
     """Build the parser of a command."""
+    if name == TRAINING:
+        return program.build_parser()
     command = COMMANDS[name]
     summary = command.summary if command.summary.endswith("?") else f"{command.summary}."
     parser = new_parser(f"{PROGRAM} {name}", summary, f"examples:{command.examples}")
@@ -423,23 +436,26 @@ def build_parser() -> Parser:
     for name, entry in COMMANDS.items():
         command = build_command(name)
         commands.add_parser(name, parents=[command], add_help=False, help=entry.summary, prog=command.prog)
+    training = build_command(TRAINING)
+    commands.add_parser(
+        TRAINING, parents=[training], add_help=False, help="A small BERT, to analyse", prog=training.prog
+    )
     return parser
 
 
-def main() -> int:
-    """Entry point of `analyse-attention`."""
-    name = next(iter(sys.argv[1:]), "")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `extract-align analyse`."""
+    words = sys.argv[1:] if arguments is None else arguments
+    name = next(iter(words), "")
+    if name == TRAINING:
+        return program.main(words[1:])
     if name not in COMMANDS:
-        build_parser().parse_args()  # prints the help, or rejects the name
+        build_parser().parse_args(words)  # prints the help, or rejects the name
     parser, command = build_command(name), COMMANDS[name]
-    args = parser.parse_command(sys.argv[2:])
+    args = parser.parse_command(words[1:])
     common = common_options(parser, args)
     parser.refuse_idle(args, command.idle)
     command.check(parser, args)
     check_files(parser, [getattr(args, file) for file in command.files], None)
     show_warnings(PROGRAM, TextWarning)
     return run(PROGRAM, lambda: publish(common, name, lambda: command.answer(common, args)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,1 +1,1 @@
-"""`analyse-attention keywords`."""
+"""`extract-align analyse keywords`."""

@@ -1,1 +1,1 @@
-"""`analyse-attention layers`."""
+"""`extract-align analyse layers`."""

@@ -1,1 +1,1 @@
-"""`analyse-attention patterns`."""
+"""`extract-align analyse patterns`."""

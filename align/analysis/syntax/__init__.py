@@ -1,1 +1,1 @@
-"""`analyse-attention syntax`."""
+"""`extract-align analyse syntax`."""

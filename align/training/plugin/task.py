@@ -152,8 +152,8 @@ def _settings(cfg: Any) -> Settings:
     """
     if cfg.align_layer is None:
         raise ValueError(
-            "alignments need --align-layer N, and perhaps --align-head N: extract-align and sweep-align print the "
-            "layer and head that lexical consistency picks for a model"
+            "alignments need --align-layer N, and perhaps --align-head N: extract-align prints the layer and "
+            "head that lexical consistency picks for a model"
         )
     head: Any = cfg.align_head
     if head != "all":

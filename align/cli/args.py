@@ -1,0 +1,673 @@
+"""Options that several commands share: text, model, method, output, links, speed; and their values."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, get_args
+
+from align.cli.common import write_links
+from align.cli.parser import Idle, Parser
+from align.core.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
+from align.core.errors import shorten
+from align.core.formats import FORMATS, WITH_LINES, WITH_WORDS
+from align.core.settings import Null, PositionChoice, Search, Settings
+from align.core.text import LinePair
+from align.core.types import DTYPES, Alignment, Score
+from align.evaluation.gold import LinkOptions, Role
+from align.evaluation.link_files import LINK_FORMATS
+from align.evaluation.tables import TABLES
+from align.io.reader import Input, regular_file
+from align.models.divide import CUTS
+from align.models.folder import DEFAULT_MODEL
+from align.models.model_toml import check_language
+
+T = TypeVar("T")
+
+MAX_THREADS = 1024
+"""More than any machine has cores; with very many torch ends the process without a message of ours."""
+
+BATCH_ADVICE = "a smaller --batch-tokens needs less"
+"""What helps where memory runs out once a model is loaded."""
+
+
+SIGNATURE_IDLE = Idle(("output",), lambda args: args.signature, "has no effect with --signature, which stdout gets")
+
+
+def number_or(*words: str) -> Callable[[str], int | str]:
+    """Return a parser of arguments that are a number from 1 or one of some words."""
+
+    def parse(text: str) -> int | str:
+        if text in words:
+            return text
+        if text.isascii() and text.isdigit() and int(text) >= 1:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 1 nor {' or '.join(words)}")
+
+    return parse
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a parser of whole numbers from `least`, up to `most` if there is one."""
+
+    def parse(text: str) -> int:
+        highest = sys.maxsize if most is None else most
+        if text.isascii() and text.isdigit() and len(text) <= len(str(highest)) and least <= int(text) <= highest:
+            return int(text)
+        limit = "" if most is None else f" to {most:,}"
+        raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is not a number from {least}{limit}")
+
+    return parse
+
+
+seed_number = whole_number(0, 2**32 - 1)
+"""An argument that is the seed of random numbers, of which scikit-learn takes 32 bits."""
+
+
+def language_code(text: str) -> str:
+    """Parse a language code."""
+    try:
+        return check_language(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def file_prefix(text: str) -> Path:
+    """Parse the beginning of file names."""
+    if text.endswith(os.sep) or not Path(text).name:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is a folder, not the beginning of file names, such as figures/model"
+        )
+    return Path(text)
+
+
+def one_or_two(parse_one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
+    """Return a parser of one value, or of two separated by a comma."""
+
+    def parse(text: str) -> tuple[T, ...]:
+        parts = text.split(",")
+        if len(parts) > 2:
+            raise argparse.ArgumentTypeError(f"{text!r} is neither one nor two with a comma between")
+        return tuple(map(parse_one, parts))
+
+    return parse
+
+
+def number_up_to(most: int, nothing: str | None = None) -> Callable[[str], float | None]:
+    """Return a parser of numbers from 0 to `most`, or of the word that stands for None."""
+
+    def parse(text: str) -> float | None:
+        if text == nothing:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if 0 <= number <= most:
+            return number
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from 0 to {most}" + (f" or {nothing}" if nothing else "")
+        )
+
+    return parse
+
+
+SHORT = {
+    "errors": "show the N worst sentences of each system",
+    "format": "format of the output",
+    "gold": "gold links",
+    "head": "attention head (1 is the first), all, or auto",
+    "input": "files to read (default: stdin)",
+    "layer": "decoder layer (1 is the lowest), or auto",
+    "links": "use these links instead of a model",
+    "model": "bundled model, folder, checkpoint or hub name",
+    "output": "write to FILE (default: stdout)",
+    "paired": "test all systems against the first",
+    "port": "port to listen at",
+    "position": "input, output or both",
+    "resume": "resume an interrupted run",
+    "reverse_model": "align in both directions, and symmetrise",
+    "source": "source sentences",
+    "symmetrize": "how to combine the two directions",
+    "tags": "xml, html, placeholders, bio, conll or spans",
+    "target": "target sentences",
+    "threads": "CPU threads",
+    "token_file": "file with the token of requests",
+    "translate": "read source sentences and translate them",
+}
+"""What `-h` says of an option, by the name of its value."""
+
+
+def new_parser(program: str, description: str, examples: str, short: Sequence[str] = ()) -> Parser:
+    """Return the parser of a program, with --help and examples at its end.
+
+    Args:
+        program: its name.
+        description: what it does.
+        examples: command lines, each followed by three spaces and what it does.
+        short: options that `-h` shows, keys of SHORT.
+    """
+    return Parser(prog=program, description=description, epilog=examples, short={name: SHORT[name] for name in short})
+
+
+def add_quiet_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--quiet`."""
+    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but warnings and errors")
+
+
+def add_signature_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--signature`."""
+    parser.add_argument(
+        "--signature", action="store_true", help="print the signature of these settings, and read no text"
+    )
+
+
+def add_output_option(group: Any) -> None:
+    """Add `--output`."""
+    group.add_argument(
+        "-o", "--output", metavar="FILE", help="written whole or not at all; .gz and .xz are packed (default: stdout)"
+    )
+
+
+def add_model_options(parser: argparse.ArgumentParser, default: str = DEFAULT_MODEL, use: str = "") -> None:
+    """Add the model and its languages.
+
+    Args:
+        parser: whose options these are.
+        default: what is taken where no model is named.
+        use: what the model is for, if that is not the program's purpose.
+    """
+    group = parser.add_argument_group(f"model{use}")
+    group.add_argument(
+        "-m",
+        "--model",
+        metavar="MODEL",
+        help=f"a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name (default: {default}); "
+        "`extract-align models describe` stores what its files do not say",
+    )
+    add_languages(group)
+
+
+def add_languages(group: Any) -> None:
+    """Add the languages of a model."""
+    group.add_argument(
+        "--source-lang",
+        metavar="LANG",
+        type=language_code,
+        help="source language, as in dict.LANG.txt, or the Hugging Face model's own code, such as deu_Latn",
+    )
+    group.add_argument("--target-lang", metavar="LANG", type=language_code, help="target language")
+
+
+def add_null_option(group: Any) -> None:
+    """Add the option for the source's `</s>`."""
+    group.add_argument(
+        "--null",
+        choices=get_args(Null),
+        default="eos",
+        help="eos: words that attend to the source's </s> most stay unaligned; mask: hide </s> from attention; "
+        "none: leave </s> out of the choice",
+    )
+
+
+def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str | None) -> Any:
+    """Add device, precision and sizes; return the group.
+
+    Args:
+        parser: whose options these are.
+        buffer_help: what --buffer does; None where nothing is read ahead.
+    """
+    group = parser.add_argument_group("speed")
+    group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run the model")
+    group.add_argument(
+        "--dtype",
+        choices=DTYPES,
+        default="float32",
+        help="precision of matrix products; bfloat16 and, on a CPU, int8 are faster and change a few links",
+    )
+    group.add_argument(
+        "--threads",
+        type=whole_number(1, MAX_THREADS),
+        metavar="N",
+        help="CPU threads in all (default: all cores, or as many as a container's CPU quota allows)",
+    )
+    group.add_argument(
+        "--batch-tokens",
+        type=whole_number(1),
+        metavar="N",
+        help=f"pieces in a batch, padding included (default: {BATCH_TOKENS}, on a GPU {GPU_BATCH_TOKENS})",
+    )
+    if buffer_help is not None:
+        group.add_argument("--buffer", type=whole_number(1), default=BUFFER, metavar="N", help=buffer_help)
+    return group
+
+
+def add_workers_option(group: Any) -> None:
+    """Add the number of processes."""
+    group.add_argument(
+        "--workers",
+        type=whole_number(1, MAX_THREADS),
+        metavar="N",
+        help="processes that share the text, each with one of the threads; 1: one process with all of them (default: "
+        f"as many as threads; 1 on a GPU, at a keyboard, and with a --buffer under {SHARED_BUFFER})",
+    )
+
+
+def _shares_nothing(args: argparse.Namespace) -> bool:
+    return (args.workers or 1) > 1 and args.buffer < SHARED_BUFFER
+
+
+WORKERS_IDLE = (
+    Idle(("workers",), _shares_nothing, f"requires a --buffer of {SHARED_BUFFER} or more: smaller ones are not shared"),
+    Idle(
+        ("workers",),
+        lambda args: args.threads and args.workers > args.threads,
+        "has no effect beyond --threads: each worker takes one",
+    ),
+    Idle(("workers",), lambda args: args.workers > 1 and args.device == "cuda", "has no effect on a GPU"),
+)
+"""Where workers would do nothing."""
+
+
+def add_input_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the input and for lines that cannot be read."""
+    group = parser.add_argument_group("input (UTF-8; .gz and .xz are unpacked; - is stdin)")
+    group.add_argument(
+        "input",
+        nargs="*",
+        metavar="FILE",
+        help="lines `source ||| target` or `source TAB target`; several are one text (default: stdin)",
+    )
+    group.add_argument("-s", "--source", metavar="FILE", help="source sentences; requires -t")
+    group.add_argument("-t", "--target", metavar="FILE", help="target sentences; requires -s")
+    group.add_argument(
+        "--columns",
+        type=column_numbers,
+        default=(),
+        metavar="N,N",
+        help="which columns of a FILE of TABs are source and target, from 1, where there are more of them",
+    )
+    add_bad_lines_option(group, "a line that has not two fields, is not UTF-8, or is longer than the model takes")
+
+
+def add_bad_lines_option(
+    group: Any, lines: str, stop: str = "stop", blank: str = "read a blank line in its place"
+) -> None:
+    """Add the policy for lines that cannot be read.
+
+    Args:
+        group: of the parser.
+        lines: which lines the policy is for.
+        stop: what "stop" does.
+        blank: what "blank" does.
+    """
+    group.add_argument("--bad-lines", choices=("stop", "blank"), default="stop", help=f"at {lines}: {stop}, or {blank}")
+
+
+def column_numbers(text: str) -> tuple[int, ...]:
+    """Parse an argument of one or two numbers from 1."""
+    numbers = text.split(",")
+    if len(numbers) > 2 or not all(n.isascii() and n.isdigit() and 1 <= len(n) <= 4 and int(n) for n in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is not two numbers from 1, such as 2,3")
+    return tuple(map(int, numbers))
+
+
+def read_input(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, *others: str | None, one_side: bool = False
+) -> Input:
+    """Read the options of the input.
+
+    Half a pair of files, both ways at once, stdin for two files, and output over input are refused, with exit code 2.
+
+    Args:
+        parser: who refuses.
+        args: the options.
+        others: further files to read.
+        one_side: whether there are source sentences only, and a target is what is refused.
+    """
+    if one_side and args.target is not None:
+        parser.error("--translate writes the target side itself: leave out -t/--target")
+    if not one_side and (args.source is None) != (args.target is None):
+        parser.error("-s/--source and -t/--target go together")
+    if args.source is not None and args.input:
+        parser.error("either FILEs of both sides, or -s and -t" if not one_side else "either FILE or -s FILE")
+    parallel = args.target is not None
+    if args.columns and parallel:
+        parser.error("--columns requires FILE, not -s and -t")
+    if args.columns and len(args.columns) != 2 - one_side:
+        parser.error(f"--columns takes {'one number with --translate' if one_side else 'two numbers: source,target'}")
+    if len(set(args.columns)) < len(args.columns):
+        parser.error("--columns takes two columns: source and target cannot be the same")
+    files = tuple(args.input) or ("-",)
+    if args.source is not None:
+        files = (args.source, args.target) if parallel else (args.source,)
+    check_files(parser, (*files, *others), args.output)
+    return Input(files, parallel, one_side, args.columns, args.bad_lines == "blank")
+
+
+def with_lines(text: Input, format: str, words: str = "spaces") -> Input:
+    """Return an input whose pairs keep their lines if the format of links, or what a word is, needs them."""
+    return replace(text, make=LinePair.of) if format in WITH_LINES or words != "spaces" else text
+
+
+def check_files(
+    parser: argparse.ArgumentParser, names: Iterable[str | None], output: str | None, option: str = "-o"
+) -> None:
+    """Refuse, with exit code 2, stdin for two files, and output over input.
+
+    Args:
+        parser: who refuses.
+        names: all files to read; `-` is stdin.
+        output: the file to write; None or `-` for stdout.
+        option: that names it.
+    """
+    files = [name for name in names if name is not None]
+    if files.count("-") > 1:
+        parser.error("only one of the files can be stdin")
+    if output == "":
+        parser.error(f"{option} needs the name of a file")
+    to_stdout = output in (None, "-")
+    written = regular_file(sys.stdout if to_stdout else output)
+    for name in files:
+        file = regular_file(sys.stdin if name == "-" else name)
+        if written and file and os.path.samestat(file, written):
+            shown = "on stdin" if name == "-" else name
+            parser.error("stdout is the input file" if to_stdout else f"{option} would replace the input {shown}")
+
+
+OF_REVERSE = ("reverse_layer", "reverse_head", "reverse_source_lang", "reverse_target_lang")
+"""Options of the reverse model."""
+
+METHOD = "method (Kobayashi et al., EMNLP 2020)"
+"""The heading of the options that say how."""
+
+
+def add_method_options(group: Any) -> None:
+    """Add the options of reading attention."""
+    group.add_argument(
+        "--score",
+        choices=get_args(Score),
+        default="norm",
+        help="attention weight, or norm of the attention-weighted vector",
+    )
+    group.add_argument(
+        "--position",
+        choices=get_args(PositionChoice),
+        default="both",
+        help="align a target word by the decoder step that reads it (input), predicts it (output), or by both, "
+        "which is more accurate; input is the fastest",
+    )
+    group.add_argument(
+        "--layer",
+        type=one_or_two(number_or("auto")),
+        default="auto",
+        metavar="N[,N]",
+        help="decoder layer (1 is the lowest); 1,2 sets those of the input and the output position; auto: chosen by "
+        "lexical consistency on the first buffer of lines",
+    )
+    group.add_argument(
+        "--head",
+        type=one_or_two(number_or("auto", "all")),
+        default="auto",
+        metavar="N[,N]",
+        help="attention head (1 is the first), or all heads together; 1,all as for --layer",
+    )
+    add_null_option(group)
+
+
+def add_reverse_options(group: Any) -> None:
+    """Add the options of a reverse model, and of where to read it."""
+    group.add_argument(
+        "--reverse-model",
+        metavar="MODEL",
+        help="align with this model too, which translates target to source, and symmetrise; a bundled model, a folder, "
+        "a checkpoint with its model.toml, or a Hugging Face name. A model of many languages may be given for both "
+        "directions: it is loaded once, and --source-lang and --target-lang are swapped",
+    )
+    add_reverse_languages(group)
+    group.add_argument(
+        "--reverse-layer",
+        metavar="N[,N]",
+        type=one_or_two(number_or("auto")),
+        default="auto",
+        help="as --layer, of the reverse model",
+    )
+    group.add_argument(
+        "--reverse-head",
+        metavar="N[,N]",
+        type=one_or_two(number_or("auto", "all")),
+        default="auto",
+        help="as --head, of the reverse model",
+    )
+
+
+def add_reverse_languages(group: Any) -> None:
+    """Add the languages of a multilingual reverse model."""
+    group.add_argument(
+        "--reverse-source-lang",
+        metavar="LANG",
+        type=language_code,
+        help="source language of the reverse model, in its own codes (default: by its files, or the target language)",
+    )
+    group.add_argument(
+        "--reverse-target-lang",
+        metavar="LANG",
+        type=language_code,
+        help="its target language (default: by its files, or the source language)",
+    )
+
+
+Numbers = Sequence[Any]
+"""One or two of a kind: of the input position, or the only one, and of the output position."""
+
+
+def requested_settings(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, threshold: float | None
+) -> tuple[Settings, Settings]:
+    """Return the settings of the forward model and of the reverse model.
+
+    Args:
+        parser: who refuses, with exit code 2, two layers or heads for one position.
+        args: the options.
+        threshold: of each model by itself.
+    """
+    common = Settings(score=args.score, position=args.position, null=args.null, threshold=threshold)
+    return (
+        _read_at(parser, common, args.layer, args.head),
+        _read_at(parser, common, args.reverse_layer, args.reverse_head),
+    )
+
+
+def _read_at(parser: argparse.ArgumentParser, settings: Settings, layers: Numbers, heads: Numbers) -> Settings:
+    """Return the settings with these layers and heads."""
+    if len(layers) + len(heads) > 2 and settings.position != "both":
+        parser.error(f"two layers or heads require --position both, not {settings.position}")
+    layer, output_layer = (*layers, "auto")[:2]
+    head, output_head = (*heads, "auto")[:2]
+    return replace(settings, layer=layer, head=head, output_layer=output_layer, output_head=output_head)
+
+
+def add_result_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the output and its format."""
+    group = parser.add_argument_group("output (one line for each line of input, in the same order)")
+    add_output_option(group)
+    group.add_argument(
+        "--bad-lines-file",
+        metavar="LIST",
+        help="with --bad-lines blank: list those lines, as file, line number and reason between TABs",
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="with -o FILE: resume an interrupted run; the result is the same, byte for byte. Finished blocks are in "
+        "FILE.parts until the run is complete; remove this folder to start over. FILE.run.json records the run: "
+        "repeating the same command does nothing, and another existing FILE is refused",
+    )
+    group.add_argument(
+        "-f",
+        "--format",
+        choices=tuple(FORMATS),
+        default="pharaoh",
+        metavar="FORMAT",
+        help="pharaoh: 0-based source-target; talp: the same, all sure; jsonl: words, links, scores, unlinked words; "
+        "naacl: a line for each link, from 1; giza: three lines for each pair, as in A3.final; offsets: 0:2-0:3, by "
+        "characters of the lines as given",
+    )
+    group.add_argument(
+        "--scores",
+        action="store_true",
+        help="links as 0-1:0.83, or 0:2-0:3/0.83: shares of the target word's row, or soft scores",
+    )
+    group.add_argument(
+        "--words",
+        choices=CUTS,
+        default="spaces",
+        help="unit that links count on both sides: words between spaces; in text without spaces each character, each "
+        "of the model's pieces, or a word of ICU's dictionaries",
+    )
+
+
+def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
+    """Refuse output that cannot be written, with exit code 2."""
+    _check_bad_list(parser, args, text)
+    if args.words != "spaces":
+        for name in ("reverse_model", "translate"):
+            if getattr(args, name):
+                parser.error(f"--words {args.words} cannot be combined with --{name.replace('_', '-')}")
+    if args.resume and args.output in (None, "-"):
+        parser.error("--resume requires -o FILE")
+    if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):
+        parser.error(f"-o {args.output} is a folder: --input FILE … --output {args.output} writes a file for each FILE")
+    if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
+        parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
+
+
+def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
+    """Refuse a list of bad lines in the place of another file, with exit code 2."""
+    name = args.bad_lines_file
+    if name is None:
+        return
+    if name in ("", "-") or name == args.output:
+        parser.error("--bad-lines-file needs the name of a file, another than that of -o")
+    check_files(parser, text.files, name, "--bad-lines-file")
+
+
+def add_link_options(group: Any, role: Role, required: bool = False) -> None:
+    """Add options for reading gold, or hypotheses ("hyp")."""
+    if role == "gold":
+        group.add_argument(
+            "-g", "--gold", required=required, metavar="FILE", help="gold links; .gz and .xz are unpacked"
+        )
+    group.add_argument(
+        f"--{role}-format",
+        choices=LINK_FORMATS,
+        metavar="FORMAT",
+        help="pharaoh: 0-1; talp: 0-1 and possible 0p1; question: possible 0?1; naacl: `sentence source target S|P`; "
+        "giza: A3.final; jsonl (default: by the looks of it)",
+    )
+    group.add_argument(
+        f"--{role}-base",
+        type=int,
+        choices=(0, 1),
+        help="where it starts to count (default: what its indices or its format prove)",
+    )
+    group.add_argument(f"--{role}-swapped", action="store_true", help="it has the target side first")
+
+
+def add_length_options(group: Any) -> None:
+    """Add the text that the links belong to."""
+    group.add_argument("-s", "--source", metavar="FILE", help="source sentences; requires -t")
+    group.add_argument("-t", "--target", metavar="FILE", help="target sentences; requires -s")
+    add_range_option(group)
+
+
+def add_range_option(group: Any) -> None:
+    """Add the policy for links to words that do not exist."""
+    group.add_argument(
+        "--out-of-range",
+        choices=("stop", "ignore"),
+        default="stop",
+        help="at a link to a word that its sentence does not have: stop, or go on (in gold it is left out, in a "
+        "hypothesis it is wrong)",
+    )
+
+
+def link_options(args: argparse.Namespace, role: Role) -> LinkOptions:
+    """Return the options of `add_link_options` and `add_range_option` for gold or for hypotheses."""
+    format, base, swapped = (getattr(args, f"{role}_{name}") for name in ("format", "base", "swapped"))
+    return LinkOptions(format, base, swapped, args.out_of_range)
+
+
+def add_table_options(group: Any) -> None:
+    """Add the format of tables."""
+    group.add_argument(
+        "-f",
+        "--format",
+        choices=tuple(TABLES),
+        default="text",
+        metavar="FORMAT",
+        help=f"of tables: {', '.join(TABLES)}",
+    )
+    group.add_argument("--wide", action="store_true", help="all columns and whole names, in text wider than 80 columns")
+
+
+WIDE_IDLE = Idle(("wide",), lambda args: args.format != "text", "is for text: other formats have all columns")
+"""Where `--wide` does nothing."""
+
+
+MAX_BEAM = 1000
+"""Each step scores beam times vocabulary; translations get worse, not better, long before a beam so wide."""
+
+SEARCH = ("beam", "allow_unk")
+
+
+def add_translate_options(parser: argparse.ArgumentParser, written: str = "`translation ||| links`") -> None:
+    """Translating, and how to search.
+
+    Args:
+        parser: of the program.
+        written: what the program writes for each sentence.
+    """
+    group = parser.add_argument_group("translation (by the model itself, which then aligns what it has written)")
+    group.add_argument(
+        "--translate",
+        action="store_true",
+        help=f"lines of the input, or of -s FILE, are source sentences; write {written} for each",
+    )
+    group.add_argument(
+        "--beam", type=whole_number(1, MAX_BEAM), default=Search().beam, metavar="N", help="width of the beam search"
+    )
+    group.add_argument(
+        "--allow-unk",
+        action="store_true",
+        help="leave <unk> in translations; without this, the aligned source word takes the place of an unknown one",
+    )
+
+
+def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Refuse formats that make no sense, with exit code 2."""
+    if args.translate and args.format not in ("pharaoh", "talp", *WITH_WORDS):
+        parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, offsets, jsonl or giza")
+
+
+def requested_search(args: argparse.Namespace) -> Search:
+    """The search that the options ask for."""
+    return Search(**{name: getattr(args, name) for name in SEARCH})
+
+
+def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:
+    """Write one sentence's translation and links: `translation ||| 0-0 1-2`, or what another format has.
+
+    A blank line is a blank line, and so is a sentence that was too long. A translation without a word is ` ||| `.
+    """
+    pair = alignment.pair
+    if format not in ("pharaoh", "talp", "offsets"):
+        write_links(out, alignment, format, scores)
+    elif not pair.source or (alignment.skipped and not pair.target):
+        out.write(b"\n")
+    else:
+        out.write(f"{' '.join(pair.target)} ||| {FORMATS[format](alignment, scores)}\n".encode())

@@ -1,0 +1,486 @@
+"""`extract-align jobs`: align many files, each into its own file, completely or not at all."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from align.cli.args import (
+    BATCH_ADVICE,
+    MAX_THREADS,
+    add_bad_lines_option,
+    add_model_options,
+    add_quiet_option,
+    add_speed_options,
+    new_parser,
+    requested_settings,
+    whole_number,
+)
+from align.cli.common import FAILED, Progress, message_of, run, say_error, show_warnings
+from align.cli.extract import (
+    REVERSE_IDLE,
+    add_direction_options,
+    add_threshold_options,
+    takes_threshold,
+)
+from align.cli.loading import Asked, load_aligner, names_of, requested_models, sign
+from align.cli.parser import Parser
+from align.core.errors import DataError, one_line, plural
+from align.core.settings import THRESHOLD
+from align.core.symmetrize import SOFT
+from align.core.types import Choice, TextWarning
+from align.io.process import keep_freed_memory
+
+if TYPE_CHECKING:
+    from align.core.aligner import Aligner
+    from align.io.manifest import Run
+    from align.jobs.files import InputFile
+    from align.jobs.job import Job
+    from align.jobs.local import Event, Failed
+    from align.jobs.locks import Part
+    from align.jobs.readers import Columns
+
+PROGRAM = "extract-align jobs"
+
+ENGINES = ("local", "ray")
+"""What may do the files."""
+
+LINKS = ("structs", "pharaoh")
+"""Forms of links where a file may hold either."""
+
+EXAMPLES = """examples:
+  extract-align jobs 'bitext/*.tsv.gz' -o links/   a file of links for each file, of the same name
+  extract-align jobs 'bitext/*.parquet' --source-column de --target-column en -o links/   Parquet
+  extract-align jobs a.jsonl b.jsonl --source-column de --target-column en --id-column id -o links/   JSON
+  extract-align jobs 'crawl/*.tsv' --source-column 2 --target-column 3 --bad-lines blank -o links/   columns
+  extract-align jobs 'bitext/*.tsv.gz' -o links/ --part 3/64   one machine of 64
+
+The same command again does the files that are not finished. OUTPUT/_run says what was run, and has a record of each
+finished file.
+"""
+
+
+@dataclass(frozen=True)
+class Options(Asked):
+    """What `extract-align jobs` is asked for.
+
+    Attributes:
+        files: all of the job's, in order.
+        columns: of source, target and id.
+        output: the folder of the results.
+        links: one of `LINKS`.
+        blank: whether rows that cannot be read are listed, and left without links.
+        part: which part of how many to do; None for all.
+        engine: one of `ENGINES`.
+        workers: how many; None for as many as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
+    """
+
+    files: tuple[InputFile, ...]
+    columns: Columns
+    output: str
+    links: str
+    blank: bool
+    part: Part | None
+    engine: str
+    workers: int | None
+
+
+def build_parser() -> Parser:
+    """Return the parser with all options, in groups."""
+    parser = new_parser(
+        PROGRAM,
+        "Word alignments of many files: a file of the same name for each, resumed by itself.",
+        EXAMPLES,
+        ("output", "model", "reverse_model"),
+    )
+    add_quiet_option(parser)
+    _file_options(parser)
+    add_model_options(parser)
+    add_threshold_options(parser)
+    add_direction_options(parser)
+    group = add_speed_options(parser, "rows read ahead and sorted by length")
+    group.add_argument(
+        "--workers",
+        type=whole_number(1, MAX_THREADS),
+        metavar="N",
+        help="processes, each of which does a file at a time with one thread (default: as many as threads, 1 on a GPU; "
+        "with --engine ray as many as the cluster has CPUs, or GPUs)",
+    )
+    group.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=ENGINES[0],
+        help="who does the files: processes of this machine, or a Ray cluster: that of RAY_ADDRESS, else one begun "
+        "here with `ray start`, else a new one of this machine alone",
+    )
+    return parser
+
+
+def _file_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of files, columns and output."""
+    group = parser.add_argument_group("files")
+    group.add_argument(
+        "input",
+        nargs="+",
+        metavar="FILE",
+        help="names, with *, ? and [abc] as in a shell; .parquet, .jsonl, or .tsv or .txt with lines `source ||| "
+        "target` or `source TAB target`; but for .parquet .gz, .xz or .zst may follow",
+    )
+    group.add_argument(
+        "--source-column",
+        metavar="NAME",
+        help="of .parquet and .jsonl; in .tsv its number, where there are more than two",
+    )
+    group.add_argument("--target-column", metavar="NAME", help="as --source-column")
+    group.add_argument(
+        "--id-column",
+        metavar="NAME",
+        help="column that identifies rows, of .parquet and .jsonl; it is copied to the links (default: in .jsonl the "
+        "number of the row, from 1)",
+    )
+    group.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="DIR",
+        help="a folder for the results; each appears when it is complete, with a record in DIR/_run",
+    )
+    group.add_argument(
+        "--links",
+        choices=LINKS,
+        default=LINKS[0],
+        help="in .parquet and .jsonl: with their scores, or as a string such as 0-0 1-2",
+    )
+    add_bad_lines_option(
+        group,
+        "a line or row that cannot be read",
+        "leave its file undone and continue with the next",
+        "list it in DIR/_run/FILE.bad.jsonl and write no links",
+    )
+    group.add_argument(
+        "--part", type=part_of, metavar="K/N", help="do the K-th of N parts of the files, about as large as any other"
+    )
+
+
+def part_of(text: str) -> Part:
+    """Parse K/N, a part and the number of parts."""
+    number, _, count = text.partition("/")
+    if all(n.isascii() and n.isdigit() and len(n) < 7 for n in (number, count)) and 1 <= int(number) <= int(count):
+        return int(number), int(count)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a part of a number, such as 3/64")
+
+
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
+    """Read and check the command line.
+
+    Raises:
+        DataError: a pattern names no file.
+        ModuleNotFoundError: pyarrow is not installed.
+    """
+    args = parser.parse_command(arguments)
+    parser.refuse_idle(args, REVERSE_IDLE)
+    joined = takes_threshold(parser, args)
+    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
+    try:
+        from align.jobs.files import find
+        from align.jobs.readers import Columns
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{PROGRAM} needs {error.name}: pip install '.[parquet]'", name=error.name) from None
+    if args.engine == "ray" and not find_spec("ray"):
+        raise ModuleNotFoundError("--engine ray needs ray: pip install '.[ray]'", name="ray")
+    columns = Columns(args.source_column, args.target_column, args.id_column)
+    if (columns.source is None) != (columns.target is None):
+        parser.error("--source-column and --target-column go together")
+    if columns.source is not None and columns.source == columns.target:
+        parser.error("--source-column and --target-column cannot be the same")
+    files = tuple(find(args.input))
+    _check_files(parser, files, columns, args.output)
+    _check_names(parser, files, args.output)
+    blank = args.bad_lines == "blank"
+    workers, args.workers, args.bad_lines = args.workers, 1, "blank"
+    return Options(
+        files=files,
+        columns=columns,
+        output=args.output,
+        links=args.links,
+        blank=blank,
+        part=args.part,
+        engine=args.engine,
+        workers=workers,
+        models=requested_models(args, settings, reverse_settings),
+        method=args.symmetrize or SOFT,
+        threshold=args.threshold if joined else THRESHOLD,
+        search=None,
+        quiet=args.quiet,
+    )
+
+
+def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns, output: str) -> None:
+    """Refuse files of other types, without columns, of one name, or that would be overwritten, with exit code 2."""
+    from align.jobs.files import is_local, join, locate
+    from align.jobs.readers import READERS, kind_of
+
+    for file in files:
+        kind = kind_of(file.name)
+        if not kind:
+            parser.error(
+                f"{file.place} is none of {', '.join(READERS)}, as its name should end; .gz, .xz or .zst may follow"
+            )
+        if kind in (".parquet", ".jsonl") and columns.source is None:
+            parser.error(f"{file.place} needs --source-column and --target-column")
+        if kind in (".tsv", ".txt"):
+            numbers = [name for name in columns[:2] if name is not None]
+            if not all(n.isascii() and n.isdigit() and len(n) < 5 and int(n) for n in numbers):
+                parser.error(f"{file.place} has columns by number, from 1, not {' and '.join(numbers)}")
+            if columns.id is not None:
+                parser.error(f"--id-column is for .parquet and .jsonl: links of {file.place} are lines of nothing else")
+        places = file.place, join(output, file.name)
+        if all(map(is_local, places)) and len({os.path.realpath(locate(place)[1]) for place in places}) == 1:
+            parser.error(f"-o would replace the input {file.place}")
+    twice = [name for name, count in Counter(file.name for file in files).items() if count > 1]
+    if twice:
+        parser.error(f"two of the files would be {join(output, twice[0])}: do one folder at a time")
+
+
+def _check_names(parser: Parser, files: tuple[InputFile, ...], output: str) -> None:
+    """Refuse files whose names are too long for those of their records, a line for each, with exit code 2."""
+    from align.io.output import longest_name
+    from align.jobs.files import RUN, is_local, locate
+    from align.jobs.records import bad_rows_name
+
+    if not is_local(output):
+        return
+    most = longest_name(locate(output)[1]) - len(bad_rows_name("").removeprefix(f"{RUN}/"))
+    lengths = {file.place: len(os.fsencode(file.name)) for file in files}
+    messages = [
+        f"{place}: its name has {length} bytes, and the job has room for {most}: rename it"
+        for place, length in lengths.items()
+        if length > most
+    ]
+    for message in messages[:-1]:
+        say_error(parser.prog, message)
+    if messages:
+        parser.error(messages[-1])
+
+
+MOST_NAMED = 5
+"""Files that are not done that the last message names."""
+
+
+class Shards:
+    """A job of many files, or a part of it.
+
+    Args:
+        options: what is asked for.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options, self._progress = options, Progress(PROGRAM, options.quiet)
+        self._sizes = {file.place: file.size for file in options.files}
+        self._rows: dict[str, tuple[int, float]] = {}  # of each file at work: rows, and what share of it they are
+        self._done_bytes = self._bytes = 0
+        self._complete = self._before = self._all = 0
+        self._counts: Counter[str] = Counter()
+        self._failed: list[str] = []
+
+    def run(self) -> None:
+        """Do all files that are not finished.
+
+        Raises:
+            ValueError: not all of them are done.
+        """
+        from align.jobs.files import RUN, join, make_folder
+        from align.jobs.local import share_of
+        from align.jobs.locks import running
+
+        options = self._options
+        keep_freed_memory()
+        make_folder(join(options.output, RUN))
+        files = share_of(options.files, *options.part) if options.part else list(options.files)
+        self._all, self._bytes = len(files), sum(file.size for file in files)
+        with running(options.output, options.part):
+            self._align(options, files)
+        if self._failed:
+            names = ", ".join(self._failed[:MOST_NAMED]) + (", …" if self._failed[MOST_NAMED:] else "")
+            raise ValueError(f"{len(self._failed):,} of {plural(self._all, 'file')} not done: {names}")
+
+    def _align(self, options: Options, files: Sequence[InputFile]) -> None:
+        """Load the model, choose where to read it, and do the files."""
+        from align.jobs.job import Job
+
+        progress, aligner = self._progress, load_aligner(PROGRAM, options)
+        progress.begin(0, 1, self._expected, "choosing layer and head …", self._beside)
+        note = open_job(options, aligner)
+        aligner = read_where(aligner, note, options)
+        for direction, choice in zip(names_of(aligner), note.choices, strict=True):
+            progress.write(f"{PROGRAM}: {direction}{choice}")
+        job = Job(
+            aligner,
+            note.signature,
+            options.output,
+            options.columns,
+            options.links,
+            options.blank,
+        )
+        progress.start()
+        try:
+            with closing(begin(job, files, options)) as events:
+                self._follow(events)
+        finally:
+            progress.close()
+        progress.write(f"{PROGRAM}: {self._summary()}")
+        progress.write(note.signature)
+
+    def _follow(self, events: Iterator[Event]) -> None:
+        """Count what is done, and say what cannot be."""
+        from align.jobs.local import Failed, Going
+
+        for event in events:
+            file = event.file
+            before = self._rows.pop(file.place, (0, 0.0))[0]
+            if isinstance(event, Going):
+                self._rows[file.place] = event.rows, event.share
+                self._progress.add(event.rows - before)
+                continue
+            self._done_bytes += file.size
+            if isinstance(event, Failed):
+                self._failed.append(file.name)
+                self._progress.add(-before)
+                say_error(PROGRAM, what_went_wrong(event))
+                continue
+            self._complete += 1
+            if event.before:
+                self._before += 1
+                self._bytes -= file.size
+                self._done_bytes -= file.size
+            else:
+                self._progress.add(event.record.rows - before)
+                self._counts.update(event.record.counts)
+
+    def _expected(self) -> int | None:
+        """Estimate the number of rows from the bytes of the rows done so far."""
+        shares = sum(share * self._sizes[place] for place, (_, share) in self._rows.items())
+        done = self._done_bytes + shares
+        return round(self._progress.lines * self._bytes / done) if done else None
+
+    def _beside(self) -> str:
+        return f"{self._complete:,} of {plural(self._all, 'file')}, "
+
+    def _summary(self) -> str:
+        """Summarise what was done."""
+        why = "".join(f", {number:,} {status}" for status, number in sorted(self._counts.items()))
+        earlier = f" ({self._before:,} before)" if self._before else ""
+        progress = self._progress
+        return (
+            f"{self._complete:,} of {plural(self._all, 'file')}{earlier}; {plural(progress.lines, 'row')}{why}, "
+            f"{progress.rate:,.0f} rows/s"
+        )
+
+    def so_far(self, error: BaseException) -> str:
+        """Describe how far a job came that was stopped by a signal."""
+        if not self._complete or isinstance(error, Exception):
+            return ""
+        return f" after {self._complete:,} of {plural(self._all, 'file')}; the same command goes on"
+
+
+def begin(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
+    """Start the requested engine on the files."""
+    if options.engine == "ray":
+        return run_announced(job, files, options)
+    import torch
+
+    from align.jobs.local import run_local
+
+    on_cpu = all(direction.recorder.device == "cpu" for direction in job.aligner.directions)
+    return run_local(job, files, options.workers or (torch.get_num_threads() if on_cpu else 1))
+
+
+def run_announced(job: Job, files: Sequence[InputFile], options: Options) -> Generator[Event, None, None]:
+    """Run the files on Ray, which ends this process at once if one of its daemons has died."""
+    from align.io.process import announced_end
+    from align.jobs.ray import run_ray
+
+    with announced_end(f"{PROGRAM}: error: ended by Ray, or by a signal; the same command goes on"):
+        yield from run_ray(job, files, options.workers)
+
+
+def what_went_wrong(failed: Failed) -> str:
+    """Return why a file is not done, and which file it is."""
+    message = message_of(failed.error, BATCH_ADVICE) or f"{type(failed.error).__name__}: {one_line(failed.error)}"
+    named = isinstance(failed.error, DataError) or getattr(failed.error, "filename", None)
+    return message if named else f"{failed.file.place}: {message}"
+
+
+def open_job(options: Options, aligner: Aligner) -> Run:
+    """Open the record of the job, which the first job in the output folder writes for all others."""
+    from align.jobs.locks import one_at_a_time
+    from align.jobs.records import open_run
+    from align.jobs.sample import choose, sample
+
+    def choose_place() -> tuple[Choice, ...]:
+        return choose(aligner, sample(options.files, options.columns))
+
+    names = [file.name for file in options.files]
+    with one_at_a_time(options.output):
+        return open_run(
+            options.output,
+            what_is_run(aligner, options),
+            choose_place,
+            lambda choices: sign(aligner, options, choices),
+            names,
+        )
+
+
+def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
+    """Return the same aligner, reading at the layers and heads of the record in the output folder.
+
+    Raises:
+        DataError: a model does not have them, or the signature differs.
+    """
+    from align.jobs.files import join
+    from align.jobs.records import NOTE
+
+    try:
+        if not note.choices:
+            raise ValueError("no layer and no head")
+        aligner = aligner.reading_at(note.choices)
+        if note.signature != sign(aligner, options, note.choices):
+            raise ValueError("its signature is not that of its settings and choices")
+    except ValueError as error:
+        raise DataError(f"is none of ours, or damaged ({one_line(error)})", file=join(options.output, NOTE)) from None
+    return aligner
+
+
+def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
+    """Return what the results depend on besides the input.
+
+    The policy for bad rows is not part of it: a file that was finished without it has none.
+    """
+    return {
+        "settings": sign(aligner, options),
+        "device": aligner.forward.recorder.device,
+        "buffer": options.models.buffer,
+        "batch-tokens": aligner.batch_tokens,
+        "source-column": options.columns.source,
+        "target-column": options.columns.target,
+        "id-column": options.columns.id,
+        "links": options.links,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `extract-align jobs`."""
+    try:
+        options = read_options(build_parser(), arguments)
+    except (OSError, ValueError, ModuleNotFoundError) as error:
+        say_error(PROGRAM, message_of(error, "") or str(error), error)
+        return FAILED
+    job = Shards(options)
+    show_warnings(PROGRAM, TextWarning)
+    return run(PROGRAM, job.run, BATCH_ADVICE, job.so_far)

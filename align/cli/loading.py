@@ -1,0 +1,221 @@
+"""Load the models that a command line asks for, one or one for each direction, and sign their results."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from align.cli.about import direction
+from align.cli.args import MAX_THREADS
+from align.cli.common import lacks_memory, say
+from align.core.batching import SHARED_BUFFER
+from align.core.errors import ModelError, Remedy, plural
+from align.core.settings import Search, Settings
+from align.core.symmetrize import SOFT
+from align.core.types import Choice, Dtype
+from align.io.process import cpu_quota
+from align.io.signature import describe, describe_reverse, signature
+from align.models.folder import DEFAULT_MODEL
+from align.models.model_toml import ModelOptions
+
+if TYPE_CHECKING:
+    from align.core.aligner import Aligner
+    from align.core.batching import TooLong
+
+LANGUAGES = ("source_lang", "target_lang")
+"""Names of ModelOptions that all commands may set."""
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """A model, and what to read off it.
+
+    Attributes:
+        model: its name, folder or file; None for the default.
+        settings: what to read off its attention.
+        options: what its files do not say.
+    """
+
+    model: str | None
+    settings: Settings
+    options: ModelOptions
+
+    @property
+    def name(self) -> str:
+        """Name, folder or file of the model."""
+        return self.model or DEFAULT_MODEL
+
+
+@dataclass(frozen=True)
+class Models:
+    """One model, or one for each direction, and how to run them.
+
+    Attributes:
+        forward: translates source to target.
+        reverse: translates target to source, where there is one.
+        device: "auto", "cpu" or "cuda".
+        dtype: of the arithmetic.
+        threads: of the CPU, in all; None for all cores, or as many as a CPU quota allows.
+        workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
+        batch_tokens: pieces in a batch; None for what suits the device.
+        buffer: pairs to read ahead.
+        too_long: "stop" or "blank".
+    """
+
+    forward: ModelRequest
+    reverse: ModelRequest | None
+    device: str
+    dtype: Dtype
+    threads: int | None
+    workers: int | None
+    batch_tokens: int | None
+    buffer: int
+    too_long: TooLong
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a program that aligns is asked for, as far as its aligner depends on it.
+
+    Attributes:
+        models: one, or one for each direction.
+        method: how two directions are symmetrised: "soft", a key of `align.core.symmetrize.METHODS`, or one direction.
+        threshold: of "soft".
+        search: how to translate; None where the translation is given.
+        quiet: whether to print nothing on stderr but warnings and errors.
+    """
+
+    models: Models
+    method: str
+    threshold: float
+    search: Search | None
+    quiet: bool
+
+
+def requested_models(args: argparse.Namespace, settings: Settings, reverse_settings: Settings | None = None) -> Models:
+    """Return the models that the options of `add_model_options`, `add_speed_options` and others request.
+
+    Args:
+        args: the options.
+        settings: for the forward model.
+        reverse_settings: for the reverse model; without them it gets the same.
+    """
+    options = ModelOptions(**{name: getattr(args, name) for name in LANGUAGES})
+    reverse = None
+    if args.reverse_model:
+        languages = ModelOptions(source_lang=args.reverse_source_lang, target_lang=args.reverse_target_lang)
+        reverse = ModelRequest(args.reverse_model, reverse_settings or settings, languages)
+    return Models(
+        ModelRequest(args.model, settings, options),
+        reverse,
+        device=args.device,
+        dtype=args.dtype,
+        threads=args.threads,
+        workers=getattr(args, "workers", 1) or (1 if args.buffer < SHARED_BUFFER else None),
+        batch_tokens=args.batch_tokens,
+        buffer=args.buffer,
+        too_long=args.bad_lines,
+    )
+
+
+def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
+    """Load the forward model, and the reverse one where there is one, and say which they are.
+
+    Args:
+        program: who says it.
+        models: what to load; options of dictionaries and text are the forward model's alone.
+        quiet: whether to say nothing.
+
+    Raises:
+        ValueError: there is too little memory, the disk fails, or `align.load` refuses a model.
+    """
+    aligners = [_load(program, models.forward, models, quiet)]
+    if models.reverse:
+        options = replace(models.reverse.options, reverse_of=aligners[0].forward.recorder.languages)
+        try:
+            aligners.append(_load(program, replace(models.reverse, options=options), models, quiet))
+        except ModelError as error:
+            raise ModelError(error.what, file=error.file, line=error.line, remedy=_of_reverse(error.remedy)) from None
+    return aligners
+
+
+def _of_reverse(remedy: Remedy | None) -> Remedy | None:
+    """Return a remedy in the options of the reverse model."""
+    if remedy is None:
+        return None
+    arguments = (a._replace(name=f"reverse_{a.name}") if a.name in LANGUAGES else a for a in remedy.arguments)
+    return replace(remedy, arguments=tuple(arguments))
+
+
+def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> Aligner:
+    """Import what is heavy, and load a model."""
+    try:
+        import torch
+
+        from align.models.load import load, pick_device
+
+        most = models.threads or min(cpu_quota() or MAX_THREADS, torch.get_num_threads())
+        if models.threads or most < torch.get_num_threads():
+            torch.set_num_threads(most)
+        workers = models.workers or (torch.get_num_threads() if pick_device(models.device) == "cpu" else 1)
+        aligner = load(
+            request.name,
+            **asdict(request.settings),
+            options=request.options,
+            device=models.device,
+            dtype=models.dtype,
+            buffer=models.buffer,
+            batch_tokens=models.batch_tokens,
+            too_long=models.too_long,
+            workers=workers,
+        )
+    except ModuleNotFoundError:
+        raise
+    except ImportError as error:  # such as a library that does not fit into memory
+        text = " ".join(str(error).split())
+        raise ValueError(f"{error.name or 'a library'} cannot be imported: {text}") from None
+    except (MemoryError, RuntimeError) as error:
+        if not lacks_memory(error):
+            raise
+        raise ValueError(f"{request.name}: out of memory while loading it: it needs more than is free") from None
+    except OSError as error:
+        if error.filename:
+            raise
+        raise ValueError(f"{request.name}: cannot be read: {error.strerror or error}") from None
+    if not quiet:
+        recorder = aligner.forward.recorder
+        default = "" if request.model else f"no -m given, so {direction(*recorder.languages)}: "
+        threads = f" ({plural(torch.get_num_threads(), 'thread')})" if recorder.device == "cpu" else ""
+        say(f"{program}: {default}{recorder.name} on {recorder.device}{threads}; text: {recorder.text}")
+    return aligner
+
+
+def load_aligner(program: str, options: Asked) -> Aligner:
+    """Load the model or both models with the requested settings."""
+    forward, *reverse = load_models(program, options.models, options.quiet)
+    if not reverse:
+        return forward
+    from align.models.load import two_way
+
+    return two_way(forward, reverse[0], options.method, threshold=options.threshold)
+
+
+def names_of(aligner: Aligner) -> Sequence[str]:
+    """Return the prefix of messages about each model."""
+    return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
+
+
+def sign(aligner: Aligner, options: Asked, choices: Sequence[Choice] = (), words: str = "spaces") -> str:
+    """Return the signature, with the result of "auto" in each direction once it is known."""
+    forward, *reverse = aligner.directions
+    known: Sequence[Choice | None] = choices or [None, None]
+    more = {"translate": str(options.search)} if options.search else {}
+    if words != "spaces":
+        more["words"] = words
+    method = f"{SOFT}:{options.threshold:g}" if options.method == SOFT else options.method
+    for model in reverse:
+        more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
+    recorder = forward.recorder
+    return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more))

@@ -1,0 +1,82 @@
+"""`extract-align`: align a text, or run one of the commands in `COMMANDS`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+
+from align.cli.parser import Parser
+from align.io.process import start_quietly
+
+COMMANDS = {
+    "transfer": ("align.cli.transfer", "put tags or labels of source sentences into their translations"),
+    "jobs": ("align.cli.jobs", "align many files, resumable, on one machine or many"),
+    "serve": ("align.cli.serve", "answer over HTTP"),
+    "eval": ("align.cli.evaluate", "compare links with gold: AER, precision, recall, F1"),
+    "sweep": ("align.cli.sweep", "compare all layers, heads, scores and positions of a model"),
+    "view": ("align.cli.view", "draw links, gold and attention as an HTML page"),
+    "combine": ("align.cli.combine", "symmetrise two files of links"),
+    "baseline": ("align.cli.baseline", "run fast_align, eflomal or MGIZA"),
+    "models": ("align.cli.models", "list the bundled models; describe a model"),
+    "train": ("align.cli.train", "train a translation model to align with"),
+    "analyse": ("align.analysis.commands.program", "study the attention inside a model"),
+}
+"""Command: its module, with `build_parser` and `main`, and what it does."""
+
+
+def start() -> None:
+    """Prepare the process; must precede the import of torch.
+
+    Ctrl-C ends the process without a traceback, idle OpenMP threads sleep instead of spinning (OpenMP reads its
+    settings when torch is imported), and child processes do not search the current folder for modules.
+    """
+    start_quietly()
+    warnings.simplefilter("ignore")  # of libraries during import; `show_warnings` lets ours through
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+
+
+def command_parser(name: str) -> Parser:
+    """Build the parser of a command."""
+    parser: Parser = import_module(COMMANDS[name][0]).build_parser()
+    return parser
+
+
+def build_parser() -> Parser:
+    """Build the parser of `extract-align` without a command."""
+    from align.cli import about, extract
+
+    parser = extract.build_parser()
+    parser.commands = "\n".join(f"  {name:10} {summary}" for name, (_, summary) in COMMANDS.items())
+    about.add_answers(parser, full_parser)
+    return parser
+
+
+def full_parser() -> Parser:
+    """Build the parser of `extract-align` with those of all commands, for completion."""
+    parser = build_parser()
+    for action in parser._get_positional_actions():  # after a command there are no files
+        parser._remove_action(action)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, (_, summary) in COMMANDS.items():
+        commands.add_parser(name, parents=[command_parser(name)], add_help=False, help=summary)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; a file with the name of a command is given as `./NAME`."""
+    start()
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] and words[0] in COMMANDS:
+        code: int = import_module(COMMANDS[words[0]][0]).main(words[1:])
+        return code
+    from align.cli import extract
+
+    return extract.main(words, build_parser())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""`extract-align train`: prepares a bitext, trains with fairseq, and writes a folder that `extract-align -m` takes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from align.cli.args import language_code, new_parser, seed_number, whole_number
+from align.cli.common import run, say
+from align.cli.parser import Parser
+from align.io.manifest import locked_folder
+from align.training.prepare import Bitext, Prepared, prepare
+from align.training.recipe import DEFAULT_RECIPE, Recipe, bundled_recipes, read_recipe
+from align.training.run import Machine, read_curve, train, write_curve
+
+PROGRAM = "extract-align train"
+
+EXAMPLES = """examples:
+  extract-align train my-model -s bitext.de -t bitext.en --source-lang de --target-lang en
+  extract-align train big --recipe kobayashi2020 -s ep.de -t ep.en --source-lang de --target-lang en
+
+Stopped, it goes on where it was when the same command is given again. FOLDER/work can be removed afterwards.
+"""
+
+
+def build_parser() -> Parser:
+    """Build the parser."""
+    parser = new_parser(
+        PROGRAM, "Trains a fairseq translation model on a bitext, and writes a folder for `extract-align -m`.", EXAMPLES
+    )
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="gets the model; with several seeds FOLDER/SEED")
+    parser.add_argument(
+        "--recipe",
+        metavar="RECIPE",
+        default=DEFAULT_RECIPE,
+        help=f"{' or '.join(sorted(bundled_recipes()))}, which are bundled, or a TOML file",
+    )
+    parser.add_argument(
+        "--finetune-from",
+        metavar="MODEL",
+        help="begin with the weights and pieces of this model, a folder or a bundled one's name; one side may be of "
+        "another language, and gets pieces of its own",
+    )
+    parser.add_argument("--seed", type=seed_number, metavar="N", help="only this seed (default: all of the recipe's)")
+    text = parser.add_argument_group("text (UTF-8, a sentence a line; .gz and .xz are unpacked)")
+    text.add_argument("-s", "--source", metavar="FILE", type=Path, required=True, help="source sentences")
+    text.add_argument("-t", "--target", metavar="FILE", type=Path, required=True, help="their translations")
+    text.add_argument("--source-lang", metavar="LANG", type=language_code, required=True, help="such as de")
+    text.add_argument("--target-lang", metavar="LANG", type=language_code, required=True, help="such as en")
+    text.add_argument(
+        "--valid-source", metavar="FILE", type=Path, help="to validate on (default: the last pairs of the text)"
+    )
+    text.add_argument("--valid-target", metavar="FILE", type=Path, help="requires --valid-source")
+    text.add_argument(
+        "--exclude",
+        metavar=("SOURCE", "TARGET"),
+        type=Path,
+        nargs=2,
+        action="append",
+        help="do not train on pairs of this text, such as the test set; may be given again",
+    )
+    text.add_argument("--labels", metavar="FILE", type=Path, help="a word for each pair: where it is from")
+    text.add_argument("--take", metavar="PATTERN", nargs="+", help="take pairs with such a label only")
+    machine = parser.add_argument_group("machine")
+    machine.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train")
+    machine.add_argument("--threads", type=whole_number(1), metavar="N", default=os.cpu_count(), help="CPU threads")
+    machine.add_argument("--float32", action="store_true", help="no bfloat16 in matrix products")
+    return parser
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of `extract-align train`.
+
+    Attributes:
+        folder: output folder of the model; with several seeds it has a folder for each.
+        recipe: name of a bundled recipe, or a file.
+        start: the initial model; None for random weights.
+        seed: the only seed to train with; None for all of the recipe's.
+        bitext: the training text.
+        device: "auto", "cpu" or "cuda".
+        threads: number of CPU threads.
+        bf16: whether to use bfloat16 in matrix products.
+        command: the command line, for the model card.
+    """
+
+    folder: Path
+    recipe: str
+    start: str | None
+    seed: int | None
+    bitext: Bitext
+    device: str
+    threads: int
+    bf16: bool
+    command: str
+
+
+def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
+    """Parse and check the command line; invalid combinations of options exit with code 2."""
+    args = parser.parse_command(arguments)
+    if (args.valid_source is None) != (args.valid_target is None):
+        parser.error("--valid-source and --valid-target go together")
+    if bool(args.take) != bool(args.labels):
+        parser.error("--take and --labels go together")
+    if args.source_lang == args.target_lang:
+        parser.error("--source-lang and --target-lang are the same")
+    bitext = Bitext(
+        languages=(args.source_lang, args.target_lang),
+        train=(args.source, args.target),
+        valid=(args.valid_source, args.valid_target) if args.valid_source else None,
+        labels=args.labels,
+        take=tuple(args.take or ()),
+        exclude=tuple((source, target) for source, target in args.exclude or ()),
+    )
+    return Options(
+        folder=args.folder,
+        recipe=args.recipe,
+        start=args.finetune_from,
+        seed=args.seed,
+        bitext=bitext,
+        device=args.device,
+        threads=args.threads,
+        bf16=not args.float32,
+        command=shlex.join([*PROGRAM.split(), *parser.words]),
+    )
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """Settings that all models of one command share.
+
+    Attributes:
+        recipe: recipe of the training.
+        machine: where to train.
+        prepared: the training text.
+        languages: source and target.
+        command: the command line, for the model card.
+        start: description of the initial model, for the card; "" for random weights.
+    """
+
+    recipe: Recipe
+    machine: Machine
+    prepared: Prepared
+    languages: tuple[str, str]
+    command: str
+    start: str
+
+    def run_folder(self, seed: int) -> Path:
+        """Return the folder of a seed's checkpoints and logs."""
+        return self.prepared.folder / f"seed{seed}"
+
+
+def finish(job: TrainingJob, seed: int, folder: Path) -> None:
+    """Convert a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
+
+    Args:
+        job: settings of the training.
+        seed: seed of the run.
+        folder: output folder; the model is moved there from the run's folder when complete.
+    """
+    from align.training.card import Card, choose_cells, write_card, write_toml
+    from align.training.export import export
+    from align.training.score import measure
+
+    trained, prepared = job.run_folder(seed), job.prepared
+    draft = trained / "model"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    checkpoint = draft / "checkpoint.pt"
+    sources = export(trained, job.recipe.checkpoint, checkpoint)
+    for language in job.languages:
+        shutil.copyfile(prepared.folder / "bin" / f"dict.{language}.txt", draft / f"dict.{language}.txt")
+        shutil.copyfile(prepared.folder / f"{language}.spm", draft / f"{language}.spm")
+    points = read_curve(trained / "log")
+    write_curve(points, draft / "training.tsv")
+    say(f"{PROGRAM}: validation loss and BLEU of {checkpoint}")
+    quality = measure(prepared.folder, checkpoint, job.languages, "sentencepiece", job.machine, trained / "score.log")
+    say(f"{PROGRAM}: {quality.per_piece:.3f} nats per piece, {quality.per_word:.3f} per word, BLEU {quality.bleu:.1f}")
+    write_toml(draft / "model.toml", job.languages, job.recipe, {})  # needed to load it
+    cells = choose_cells(draft, prepared.folder, job.languages)
+    write_toml(draft / "model.toml", job.languages, job.recipe, cells)
+    card = Card(job.languages, job.recipe, seed, prepared, points, quality, sources, job.command, job.start)
+    write_card(draft / "README.md", card)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(draft.iterdir(), key=lambda path: path == checkpoint):  # last, since it completes the model
+        path.replace(folder / path.name)
+    draft.rmdir()
+
+
+def train_all(options: Options) -> None:
+    """Train a model for each seed.
+
+    Raises:
+        ValueError: a recipe or text is invalid, no GPU is available for "cuda", or fairseq failed.
+        OSError: a file cannot be read or written.
+    """
+    from align.models.load import pick_device
+
+    recipe = read_recipe(options.recipe)
+    machine = Machine(pick_device(options.device), options.threads, options.bf16)
+
+    def tell(message: str) -> None:
+        say(f"{PROGRAM}: {message}")
+
+    with locked_folder(options.folder):
+        prepare_and_train(options, recipe, machine, tell)
+
+
+def prepare_and_train(options: Options, recipe: Recipe, machine: Machine, tell: Callable[[str], None]) -> None:
+    """Prepare the text once, then train a model for each seed."""
+    from align.training.begin import find_start
+
+    languages = options.bitext.languages
+    start = find_start(options.start, languages, recipe.text) if options.start else None
+    for old, language in zip(start.languages if start else languages, languages, strict=True):
+        if old != language:
+            tell(f"{options.start} has {old}, not {language}, which gets pieces and word vectors of its own")
+    prepared = prepare(options.bitext, recipe, options.folder / "work", tell, start)
+    tell(
+        f"{prepared.train:,} pairs to train on, {prepared.valid:,} to validate; left out: "
+        + (", ".join(f"{count:,} ({reason})" for reason, count in sorted(prepared.dropped.items())) or "none")
+    )
+    job = TrainingJob(recipe, machine, prepared, languages, options.command, start.describe() if start else "")
+    for seed in recipe.seeds if options.seed is None else [options.seed]:
+        try:
+            train(prepared.folder / "bin", languages, recipe, seed, job.run_folder(seed), machine, tell, start)
+        except (KeyboardInterrupt, SystemExit):
+            tell("stopped; the same command goes on from the last checkpoint")
+            raise
+        folder = options.folder / str(seed) if len(recipe.seeds) > 1 else options.folder
+        finish(job, seed, folder)
+        tell(f"{folder} is ready: extract-align -m {folder}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `extract-align train`."""
+    options = read_options(build_parser(), arguments)
+    return run(PROGRAM, lambda: train_all(options))

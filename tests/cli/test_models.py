@@ -1,0 +1,116 @@
+"""`extract-align models` from the outside: what `describe` writes and shows, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+from align import ModelOptions
+from align.cli import extract, models
+from align.core.types import Cell, Position, Score
+from align.models.folder import find_model, hub_toml
+from align.models.model_toml import format_model_toml, read_model_toml
+from tests import toy
+from tests.cli.conftest import Result, failed
+
+LINE = "das haus ||| the house\n"
+
+
+@pytest.fixture
+def run(run_main: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs `models describe` in an empty folder, which is the home folder too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return partial(run_main, models.main, "describe")
+
+
+@pytest.fixture
+def align(run_main: Callable[..., Result]) -> Callable[..., Result]:
+    """Aligns a line."""
+    return partial(run_main, extract.main, "--layer", 1, "--head", 1, stdin=LINE)
+
+
+def test_bundled_models_are_shown_and_not_changed(run: Callable[..., Result]) -> None:
+    result = run("de-en")
+    assert (result.code, result.err) == (0, "")
+    rows = dict(line.split(maxsplit=1) for line in result.out.decode().splitlines())
+    assert rows["languages"] == "de to en"
+    assert rows["attention"] == "3 decoder layers of 4 heads"
+    assert rows["text"].startswith("de (lower case, moses tokens, sentencepiece pieces)")
+    failed(run("de-en", "--case", "keep"), "de-en: a bundled model has its description")
+
+
+def test_a_fairseq_checkpoint_with_dictionaries_elsewhere(
+    run: Callable[..., Result], align: Callable[..., Result], tmp_path: Path
+) -> None:
+    checkpoint = toy.save_model(tmp_path / "toy")
+    (tmp_path / "toy" / "model.toml").unlink(missing_ok=True)
+    state = torch.load(checkpoint, weights_only=False)
+    state["cfg"]["task"] = {"_name": "translation", "data": "data-bin"}
+    torch.save(state, checkpoint)
+    data = tmp_path / "data-bin"
+    data.mkdir()
+    for language in ("de", "en"):
+        (tmp_path / "toy" / f"dict.{language}.txt").rename(data / f"dict.{language}.txt")
+    (data / "joined.codes").write_text("#version: 0.2\ne n</w>\n", encoding="utf-8")
+    failed(align("-m", checkpoint), "no dictionaries", "extract-align models describe MODEL --dictionaries")
+    failed(run(checkpoint, "--dictionaries", data), "does not say its languages")
+    (data / "train.de-en.de.idx").touch()
+    result = run(checkpoint, "--dictionaries", data, "--case", "lower")
+    assert (result.code, result.err) == (0, f"extract-align models: {tmp_path}/toy/model.toml is written\n")
+    assert align("-q", "-m", checkpoint).code == 0
+    plain = find_model(str(checkpoint), ModelOptions()).options
+    assert (plain.source_lang, plain.target_lang, plain.case, plain.subwords) == ("de", "en", "lower", None)
+    result = run(checkpoint, "--subwords-file", data / "joined.codes", "--subwords", "subword-nmt")
+    assert "sub" in dict(line.split(maxsplit=1) for line in result.out.decode().splitlines())["text"]
+    kept = find_model(str(checkpoint), ModelOptions()).options
+    assert (kept.case, kept.subwords) == ("lower", "subword-nmt")  # what was stored before stays
+    assert [Path(file).name for file in kept.subword_files or ()] == ["joined.codes"]
+    assert align("-q", "-m", checkpoint).code == 0
+
+
+def test_what_cannot_be_stored(run: Callable[..., Result], tmp_path: Path) -> None:
+    checkpoint = toy.save_model(tmp_path / "toy")
+    failed(run(checkpoint, "--subwords-file", "gone.spm"), "gone.spm: No such file")
+    failed(run(checkpoint, "--dictionaries", "no/such"), "no/such: no such folder of dictionaries")
+    failed(run("no/such/model", "--case", "lower"), "no/such/model: no such file or folder")
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "codes").write_text("#version: 0.2\n")
+    two = ("--subwords-file", "a/codes", "--subwords-file", "b/codes")
+    failed(run(checkpoint, *two), "a/codes: two subword files have the same name")
+    for arguments, reason in (
+        (("x", *("--subwords-file", "a") * 3), "given once for both sides, or twice"),
+        (("x", "--subwords", "none", "--subwords-file", "a"), "--subwords-file has no effect with --subwords none"),
+        ((), "required: MODEL"),
+    ):
+        result = run(*arguments)
+        assert (result.code, result.out, reason in result.err) == (2, b"", True)
+    assert not (tmp_path / "toy" / "codes").exists()
+
+
+def test_a_model_of_the_hub_is_described_in_the_users_configuration(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.save_model(tmp_path / "snapshot")
+    monkeypatch.setattr("align.models.folder.fetch_model", lambda name: tmp_path / "snapshot")
+    result = run("owner/model", "--case", "lower", "--source-lang", "de", "--target-lang", "en")
+    path = tmp_path / "config" / "extract-align" / "models" / "owner--model.toml"
+    assert (result.code, result.err) == (0, f"extract-align models: {path} is written\n")
+    assert path == hub_toml("owner/model")
+    assert find_model("owner/model", ModelOptions()).options.case == "lower"
+    assert find_model(str(tmp_path / "snapshot"), ModelOptions()).options.case is None
+    failed(run("owner/model", "--dictionaries", tmp_path / "snapshot"), "has its own dictionaries")
+
+
+def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
+    options = ModelOptions("de", "en", case="keep", tokenizer="moses", subwords="none", source_prefix='a "b"\\\x7f\té')
+    cells: dict[tuple[Score, Position], Cell] = {("norm", "input"): Cell(1, 2), ("weight", "output"): Cell(3, "all")}
+    for given in (options, ModelOptions(case="lower"), ModelOptions(subword_files=[tmp_path / "a.spm"])):
+        for stored in (cells, {}):
+            (tmp_path / "model.toml").write_text(format_model_toml(given, stored), encoding="utf-8")
+            assert read_model_toml(tmp_path / "model.toml") == (given, stored)
