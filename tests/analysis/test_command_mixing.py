@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from align.analysis.commands.program import COMMANDS, build_command, main
+from align.analysis.commands.program import COMMANDS, main
 from tests.cli.conftest import Result
 from tests.conftest import ROOT
 
@@ -46,7 +46,7 @@ def test_help_of_each_command(run: Callable[..., Result], command: str) -> None:
     result = run(command, "--help")
     assert result.code == 0
     assert result.out.decode().startswith(f"usage: extract-align analyse {command} ")
-    assert str(build_command(command).epilog) in result.out.decode()
+    assert "\nexamples:\n" in result.out.decode()
 
 
 def test_tables_of_the_bundled_model(run: Callable[..., Result], tmp_path: Path) -> None:

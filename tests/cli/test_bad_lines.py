@@ -318,7 +318,7 @@ def test_two_sides_as_two_files_are_told_apart(run: Callable[..., Result], write
         (("-s", "a", "-t", "b", "--columns", "1,2"), "--columns requires FILE, not -s and -t"),
         (("a", "-", "-"), "only one of the files can be stdin"),
         (("a", "-s", "b", "-t", "c"), "either FILEs of both sides, or -s and -t"),
-        (("a", "-o", "x/"), "-o x/ is a folder: --input FILE … --output x/ writes a file for each FILE"),
+        (("a", "-o", "x/"), "-o x/ is a folder: `extract-align jobs FILE … -o x/` writes a file for each FILE"),
         (("a", "-o", "/dev/null", "--resume"), "--resume needs an ordinary file, and /dev/null is not one"),
     ],
 )

@@ -618,7 +618,7 @@ def test_a_plain_run_leaves_an_interrupted_one_alone(run: Callable[..., Result],
         ((), "--resume requires -o FILE"),
         (("-o", "-"), "--resume requires -o FILE"),
         (("-o", "/dev/null"), "--resume needs an ordinary file, and /dev/null is not one"),
-        (("-o", "."), "-o . is a folder: --input FILE … --output . writes a file for each FILE"),
+        (("-o", "."), "-o . is a folder: `extract-align jobs FILE … -o .` writes a file for each FILE"),
         (("-o", ""), "argument -o/--output: the value is empty"),
     ],
 )

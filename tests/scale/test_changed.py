@@ -61,7 +61,7 @@ def test_notes_that_are_none_of_ours_are_refused(run: Callable[..., Result], don
         rewrite(note, content)
         result = run(*JOB)
         assert (result.code, result.err.count("\n")) == (1, 1), content
-        assert result.err.startswith(f"extract-align: error: {note}: is none of ours, or damaged")
+        assert result.err.startswith(f"extract-align jobs: error: {note}: is none of ours, or damaged")
     rewrite(note, run_)
     others: list[dict[str, Any]] = [
         *({"extra": 1}, {"counts": [1]}, {"counts": {"blank": "1"}}, {"rows": True}, {"digest": None}, {"run": []}),

@@ -72,11 +72,11 @@ def test_a_file_that_kills_three_workers_is_given_up_and_the_rest_done(
         return align_file(task, file, on_rows)
 
     monkeypatch.setattr(local, "align_file", deadly)
-    result = run("-q", *JOB)
+    result = run(*JOB, "-q")
     assert result.code == 1
     assert result.err.splitlines() == [
-        "extract-align: error: in/2.tsv: 3 workers have died of it (SIGKILL)",
-        "extract-align: error: 1 of 4 files not done: 2.tsv",
+        "extract-align jobs: error: in/2.tsv: 3 workers have died of it (SIGKILL)",
+        "extract-align jobs: error: 1 of 4 files not done: 2.tsv",
     ]
     assert begun.read_text() == "xxx"
 
@@ -175,7 +175,7 @@ def test_signals_end_a_job_at_once_and_lose_the_files_at_work_only(
     assert nobody_left()
     assert len(tree("out")) == 3
     said = capfdbinary.readouterr().err.decode().splitlines()[-1]
-    assert said == "extract-align: interrupted after 3 of 4 files; the same command goes on"
+    assert said == "extract-align jobs: interrupted after 3 of 4 files; the same command goes on"
     assert "4 of 4 files (3 before)" in run(*JOB).err
     assert tree("out") == expected
 
@@ -187,9 +187,9 @@ def test_a_second_job_in_a_folder_is_told_so(
     Path("out/_run").mkdir(parents=True)
 
     def refused(why: str, *options: str) -> None:
-        result = run("-q", *JOB, *options)
+        result = run(*JOB, "-q", *options)
         assert result.code == 1
-        assert result.err == f"extract-align: error: out: {why}; wait for it to end, or take another folder\n"
+        assert result.err == f"extract-align jobs: error: out: {why}; wait for it to end, or take another folder\n"
 
     with locks.running("out", None):
         refused("another job is running there")
@@ -198,10 +198,10 @@ def test_a_second_job_in_a_folder_is_told_so(
         refused("another job is running there")
         refused("part 1/2 is running", "--part", "1/2")
         refused("parts of 2 are running there", "--part", "1/3")
-        assert run("-q", *JOB, "--part", "2/2").code == 0
+        assert run(*JOB, "-q", "--part", "2/2").code == 0
     some = tree("out")
     assert len(some) == 2
-    assert run("-q", *JOB, "--part", "1/2").code == 0
+    assert run(*JOB, "-q", "--part", "1/2").code == 0
     assert tree("out") == expected
     assert "4 of 4 files (4 before)" in run(*JOB, "--part", "1/1").err
 

@@ -127,7 +127,7 @@ def test_when_the_server_is_back_the_same_command_goes_on(
 
     thread = threading.Thread(target=stop)
     thread.start()
-    result = run("-q", *JOB)
+    result = run(*JOB, "-q")
     thread.join()
     assert result.code == 1
     assert "error: s3://bucket/" in result.err
@@ -144,7 +144,7 @@ def test_what_is_not_there_is_named(run: Callable[..., Result], bucket: Any) -> 
     assert (result.code, "s3://nothing/in/*.tsv: no file is named so" in result.err) == (1, True)
     result = run("jobs", "s3://bucket/in/9.tsv", "--output", "out")
     assert (result.code, "s3://bucket/in/9.tsv: no such file" in result.err) == (1, True)
-    result = run("-q", *JOB[:3], "s3://nothing/out")
+    result = run(*JOB, "-q"[:3], "s3://nothing/out")
     assert (result.code, "s3://nothing/out/_run: cannot write: Bucket 'nothing' not found" in result.err) == (1, True)
 
 

@@ -162,7 +162,7 @@ def test_a_job_whose_cluster_ends_says_so(job: list[str], monkeypatch: pytest.Mo
     out, err = process.communicate(timeout=120)
     assert out == b""
     if process.returncode:  # else the actors finished their files before they noticed
-        assert (process.returncode, b"extract-align: error: " in err) == (1, True), err.decode()
+        assert (process.returncode, b"extract-align jobs: error: " in err) == (1, True), err.decode()
         assert finish(start(*job), "3 of 3 files") == 0
     assert tree("out") == tree("local")
 

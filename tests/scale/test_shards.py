@@ -162,13 +162,13 @@ def test_what_is_finished_is_left_alone_and_what_has_changed_is_refused(run: Cal
     whole = Path("out/2.tsv").read_bytes()
     for changed in (whole.replace(b"0", b"1", 1), b"0-0\n"):
         Path("out/2.tsv").write_bytes(changed)
-        result = run("-q", *job)
+        result = run(*job, "-q")
         assert result.code == 1
         assert "out/2.tsv: has been changed since it was made" in result.err
     assert "in/1.tsv: is not what out/1.tsv was made of: remove out/1.tsv and out/_run/1.tsv.json" in result.err
     assert "out/2.tsv: has been changed since it was made" in result.err
     assert "2 of 3 files not done" in result.err
-    result = run("-q", *job, "--null", "mask")
+    result = run(*job, "-q", "--null", "mask")
     assert "out: its files are of another run (settings was null:eos, and is null:mask)" in result.err
 
 
