@@ -34,7 +34,7 @@ class LayerAttention:
 
 
 def with_norms(
-    part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor], kept: Kept | None = None
+    part: Part, layer: int, weights: Tensor, values: Tensor, products: list[Tensor], kept_heads: Kept | None = None
 ) -> LayerAttention:
     """Return a layer's attention with its norms.
 
@@ -44,12 +44,12 @@ def with_norms(
         weights: `[B, H, T, S]`.
         values: value vectors with their bias `[B, H, S, d]`.
         products: the output projection's `head_products`.
-        kept: the remaining heads of a pruned layer; pruned heads become zeros.
+        kept_heads: the remaining heads of a pruned layer; pruned heads become zeros.
     """
     inner = gram(values, products)  # [B, S, H, H]
     vectors, together = source_norms(inner), vector_norms(weights, inner)
-    if kept:
-        weights, vectors = kept.spread(weights, 1), kept.spread(vectors, 1)
+    if kept_heads:
+        weights, vectors = kept_heads.spread(weights, 1), kept_heads.spread(vectors, 1)
     return LayerAttention(part, layer, weights, vectors, together)
 
 

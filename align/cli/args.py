@@ -541,7 +541,8 @@ def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, tex
     if args.resume and args.output in (None, "-"):
         parser.error("--resume requires -o FILE")
     if args.output and (args.output.endswith("/") or os.path.isdir(args.output)):
-        parser.error(f"-o {args.output} is a folder: `extract-align jobs FILE … -o {args.output}` writes a file for each FILE")
+        jobs = f"`extract-align jobs FILE … -o {args.output}`"
+        parser.error(f"-o {args.output} is a folder: {jobs} writes a file for each FILE")
     if args.resume and os.path.exists(args.output) and not os.path.isfile(args.output):
         parser.error(f"--resume needs an ordinary file, and {args.output} is not one")
 

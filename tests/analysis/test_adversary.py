@@ -104,7 +104,7 @@ def test_distance_against_loops() -> None:
     found = distance(*sentences)
     js, tvd, ranks = [], [], []
     for a, b in zip(*sentences, strict=True):
-        tvd += [np.maximum(p - q, 0).sum() for p, q in zip(a.said, b.said, strict=True)]
+        tvd += [np.maximum(p - q, 0).sum() for p, q in zip(a.logits, b.logits, strict=True)]
         for h in range(2):
             for p, q in zip(a.attention[h], b.attention[h], strict=True):
                 js.append(jensenshannon(p, q) ** 2)
@@ -118,7 +118,7 @@ def test_distance_against_loops() -> None:
 
 def test_heads_that_only_changed_places_have_not_moved() -> None:
     one = [Sentence(DRAW.dirichlet(np.ones(3), 4), DRAW.dirichlet(np.ones(4), (3, 4))) for _ in range(2)]
-    turned = [Sentence(sentence.said, sentence.attention[[2, 0, 1]]) for sentence in one]
+    turned = [Sentence(sentence.logits, sentence.attention[[2, 0, 1]]) for sentence in one]
     found = distance(one, turned)
     assert found.js > 0.05
     assert (found.matched, found.tvd) == (pytest.approx(0, abs=1e-9), 0)

@@ -38,19 +38,19 @@ def test_attention_and_predictions_are_the_models_own(toy_recorder: MakeRecorder
     for batch, (_, pieces) in zip(batches, groups, strict=True):
         with recorded(model) as attention, torch.no_grad():
             told, again = (tell(model, batch, attention, score) for score in ("weight", "norm"))
-        assert torch.equal(told.said, again.said)
+        assert torch.equal(told.logits, again.logits)
         own = list(recorder.record(collate(pieces, recorder.pad), [1, 2]))
         weights = torch.cat([layer.weights for layer in own], 1)  # [B, L H, T, S]
-        expected = weights.permute(0, 2, 1, 3)[batch.kept]  # [N, L H, S]
+        expected = weights.permute(0, 2, 1, 3)[batch.mask]  # [N, L H, S]
         np.testing.assert_allclose(told.attention.exp(), expected, atol=2e-6)
         vectors = [torch.einsum("bhsd,hdo->bhso", layer.values, layer.out_proj).norm(dim=-1) for layer in own]
         norms = weights * torch.cat(vectors, 1)[:, :, None]
-        shares = (norms / norms.sum(-1, keepdim=True)).permute(0, 2, 1, 3)[batch.kept]
+        shares = (norms / norms.sum(-1, keepdim=True)).permute(0, 2, 1, 3)[batch.mask]
         np.testing.assert_allclose(again.attention.exp(), shares, atol=2e-5)
         lengths = (batch.source != recorder.pad).sum(1)
         with torch.no_grad():
             said = model(batch.source, lengths, batch.steps)[0].log_softmax(-1)
-        np.testing.assert_allclose(told.said, said[batch.kept], atol=2e-5)
+        np.testing.assert_allclose(told.logits, said[batch.mask], atol=2e-5)
     assert not model.decoder.layers[0].encoder_attn._forward_hooks
 
 

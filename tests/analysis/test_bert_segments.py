@@ -50,15 +50,15 @@ def test_examples_are_lines_pairs_and_stretches(text: Text) -> None:
         one = example(text, 1, 40, random)
         assert one.ids[0] == C
         assert one.ids[-1] == S
-        assert (one.ids == S).sum() == 1 + (one.other != NOT_ASKED)
+        assert (one.ids == S).sum() == 1 + (one.second != NOT_ASKED)
         assert len(one.ids) == len(one.segments) <= 40
-        seen.add(one.other)
+        seen.add(one.second)
         inner = one.ids[one.ids >= len(SPECIAL)]
-        if one.other == 0:
+        if one.second == 0:
             assert np.array_equal(inner, text.line(1))
             first = np.flatnonzero(one.ids == S)[0]
             assert np.array_equal(one.segments, np.arange(len(one.ids)) > first)
-        elif one.other == NOT_ASKED:
+        elif one.second == NOT_ASKED:
             assert not one.segments.any()
     assert seen == {0, 1, NOT_ASKED}
     assert len(example(text, 2, 16, random).ids) <= 16
@@ -70,16 +70,16 @@ def test_hidden_pieces_are_told_and_no_others() -> None:
     examples = [Example(ids, np.zeros_like(ids), NOT_ASKED), Example(ids[:300], np.zeros(300, np.int64), 1)]
     batch = collate(examples * 20, 90, random)
     asked = batch.pieces != NOT_ASKED
-    kept = batch.kept.sum()
+    kept = batch.unpadded.sum()
     assert kept == 20 * 1300
-    assert not asked[~batch.kept].any()
+    assert not asked[~batch.unpadded].any()
     assert not asked[:, 0].any()
     assert asked.sum() / kept == pytest.approx(HIDDEN, abs=0.01)
     assert np.array_equal(batch.pieces[0][asked[0]], ids[asked[0]])
-    assert np.array_equal(batch.ids[~asked & batch.kept], np.tile(ids, 40).reshape(40, -1)[~asked & batch.kept])
+    assert np.array_equal(batch.ids[~asked & batch.unpadded], np.tile(ids, 40).reshape(40, -1)[~asked & batch.unpadded])
     assert (batch.ids[asked] == M).mean() == pytest.approx(0.8, abs=0.03)
     assert (batch.ids[asked] == batch.pieces[asked]).mean() == pytest.approx(0.1, abs=0.03)
-    assert list(batch.other) == [NOT_ASKED, 1] * 20
+    assert list(batch.second) == [NOT_ASKED, 1] * 20
 
 
 def test_batches_are_the_same_for_a_seed_and_go_through_all_lines(text: Text) -> None:

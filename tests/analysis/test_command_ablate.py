@@ -86,7 +86,7 @@ def test_figures(run: Callable[..., Result], tmp_path: Path) -> None:
         (("-t", "target", "--gold-base", "1"), "--gold-base requires -g"),
         (("-t", "target", "--bleu-lines", "0", "--beam", "2"), "--beam has no effect without sentences to translate"),
         (("-t", "target", "--samples", "0", "--seed", "4"), "--seed has no effect without samples"),
-        (("-t", "target", "--parts", "middle"), "'middle' is none of encoder, decoder, cross"),
+        (("-t", "target", "--parts", "middle"), "'middle' is not one of encoder, decoder, cross"),
         (("-t", "target", "--samples", "x"), "'x' is not a number from 0"),
     ],
 )

@@ -51,7 +51,7 @@ def test_tables_without_fine_tuning(run_main: Callable[..., Result], files: tupl
         "train          3          9     90       0          30.0       12      75.0",
         "dev            3          9     90       0          30.0       12      75.0",
         "test           3          9     90       0          30.0       12      75.0",
-        "found: phrases whose words stand side by side in a sentence, whatever their case",
+        "found: phrases whose words are adjacent in a sentence, in any case",
     ]
     assert len(heads.splitlines()) == 2 + 8 + 2
     assert max(map(len, heads.splitlines()[:-2])) <= 80

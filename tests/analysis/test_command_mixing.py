@@ -29,7 +29,7 @@ def run(run_main: Callable[..., Result]) -> Callable[..., Result]:
         ("mixing", "give FILEs of both sides, or -s, and -t where there is another side"),
         ("mixing -t a", "-t/--target requires -s/--source"),
         ("mixing a -s b", "either FILEs of both sides, or -s and -t"),
-        ("mixing a --parts head", "argument --parts: 'head' is none of encoder, decoder, cross"),
+        ("mixing a --parts head", "argument --parts: 'head' is not one of encoder, decoder, cross"),
         ("mixing a --wide -f tsv", "--wide is for text: other formats have all columns"),
         ("mixing a --lines 0", "argument --lines: '0' is not a number from 1"),
     ],

@@ -79,7 +79,7 @@ def test_mentions_have_the_words_of_their_characters(text: str, data: st.DataObj
         (row(A_coref="True"), "A-coref is 'True', neither TRUE nor FALSE"),
         (row(B_coref="TRUE"), "both A and B are said to be meant"),
         (row(B="Berg", B_offset="5"), "two mentions overlap"),
-        (row(pronoun="met"), "'met' is none of she, her"),
+        (row(pronoun="met"), "'met' is not one of she, her"),
     ],
 )
 def test_a_line_that_does_not_fit_is_named(line: str, message: str) -> None:

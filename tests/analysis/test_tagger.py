@@ -46,10 +46,10 @@ def test_batches_hold_every_sentence_once() -> None:
     vocabulary = Vocabulary(TRAIN)
     batches = vocabulary.batches(TEST, 20)
     assert sorted(n for batch in batches for n in batch.numbers) == list(range(len(TEST)))
-    assert all(batch.kept.numel() <= 20 for batch in batches)
+    assert all(batch.mask.numel() <= 20 for batch in batches)
     for batch in batches:
-        assert batch.kept.sum(1).tolist() == [len(TEST[n].words) for n in batch.numbers]
-        assert (batch.features[~batch.kept] == 0).all()
+        assert batch.mask.sum(1).tolist() == [len(TEST[n].words) for n in batch.numbers]
+        assert (batch.features[~batch.mask] == 0).all()
     unseen = vocabulary.batches([Sentence(("Zeta9",), ("N",), ("B-OTHER",))])[0]
     assert unseen.features.tolist() == [[[UNKNOWN] * 3]]
     assert unseen.tags.tolist() == [[0]]
@@ -71,7 +71,7 @@ def test_attention_against_loops() -> None:
                     scores = [float(q[i, h] @ k[j, h]) / math.sqrt(8) for j in range(t)]
                     weights = np.exp(scores) / np.exp(scores).sum()
                     np.testing.assert_allclose(found.attention[b, h, i, :t].exp(), weights, atol=1e-5)
-    kept = batch.kept[:, None, None].expand_as(found.attention)
+    kept = batch.mask[:, None, None].expand_as(found.attention)
     assert (found.attention[~kept] < NEVER / 2).all()
     np.testing.assert_allclose(found.attention.exp().sum(-1), 1, atol=1e-5)
     np.testing.assert_allclose(found.tags.exp().sum(-1), 1, atol=1e-5)
@@ -89,7 +89,7 @@ def test_given_attention_takes_the_place_of_its_own() -> None:
         other = tagger(batch, same)
     assert other.attention is same
     assert not np.allclose(other.tags, own.tags)
-    for b, kept in enumerate(batch.kept):
+    for b, kept in enumerate(batch.mask):
         t = int(kept.sum())
         np.testing.assert_allclose(same[b, 1, 0].exp()[:t], 1 / t, rtol=1e-5)
 
@@ -110,7 +110,7 @@ def test_learns_what_needs_attention() -> None:
         [[one.attention for one in read(tagger, batches)] for batches in (train, test)],
         [[uniform(batch, 2) for batch in batches] for batches in (train, test)],
     ):
-        probe = learn(Probe, vocabulary, train, learning, given=given[0])
+        probe = learn(Probe, vocabulary, train, learning, attention=given[0])
         scores.append(score(tags_of(read(probe, test, given[1]), test, vocabulary)))
     assert scores[0] > 0.8
     assert scores[1] < 0.5

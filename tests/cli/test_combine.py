@@ -68,8 +68,8 @@ def test_stderr_says_what_was_done(run: Callable[..., Result]) -> None:
 
 
 def test_a_message_is_one_line_whatever_a_file_is_called(run: Callable[..., Result]) -> None:
-    name = "a\ncombine-align: error: b"
-    failed(run("forward", name), r"a\ncombine-align: error: b: No such file or directory")
+    name = "a\nextract-align combine: error: b"
+    failed(run("forward", name), r"a\nextract-align combine: error: b: No such file or directory")
 
 
 def test_formats(run: Callable[..., Result]) -> None:

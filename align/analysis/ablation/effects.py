@@ -50,13 +50,13 @@ def aer_change(masked: Counts | None, whole: Counts | None, samples: int, seed: 
 
 
 def bleu_scores(
-    whole: Sequence[str], others: Sequence[Sequence[str]], references: Sequence[str], samples: int
+    whole: Sequence[str], variants: Sequence[Sequence[str]], references: Sequence[str], samples: int
 ) -> tuple[float, list[Change], str]:
     """Return a model's BLEU, the difference of each other model from it, and sacrebleu's signature; case is ignored.
 
     Args:
         whole: the model's translations.
-        others: translations by each other model.
+        variants: translations by each other model.
         references: one for each sentence.
         samples: samples of sacrebleu's paired bootstrap (Koehn 2004); 0 for no p-values.
     """
@@ -66,9 +66,9 @@ def bleu_scores(
     metric = BLEU(lowercase=True, force=True, references=[list(references)])
     score = float(metric.corpus_score(whole, None).score)
     if not samples:
-        changes = [Change(float(metric.corpus_score(translations, None).score) - score) for translations in others]
+        changes = [Change(float(metric.corpus_score(translations, None).score) - score) for translations in variants]
         return score, changes, str(metric.get_signature())
-    systems: list[Any] = [("whole", whole), *((f"without {n}", translations) for n, translations in enumerate(others))]
+    systems: list[Any] = [("whole", whole), *((f"without {n}", texts) for n, texts in enumerate(variants))]
     test = PairedTest(systems, {"BLEU": metric}, references=None, test_type="bs", n_samples=samples)
     signatures, scores = test()
     results: list[Any] = scores["BLEU"][1:]  # the first is the whole model's

@@ -42,14 +42,14 @@ class Measured:
         losses: loss of each sentence that the model can read, in nats `[N]`.
         counts: counts of the links at the whole model's layer and head, for each line of the text `[lines, 4]`.
         place: layer and head chosen for the masked model.
-        anew: counts of the links at that layer and head `[lines, 4]`.
+        rechosen: counts of the links at that layer and head `[lines, 4]`.
         translations: of the first sentences.
     """
 
     losses: Doubles
     counts: Counts | None = None
     place: Choice | None = None
-    anew: Counts | None = None
+    rechosen: Counts | None = None
     translations: Sequence[str] = ()
 
 

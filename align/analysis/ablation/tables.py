@@ -33,7 +33,7 @@ class Effects:
         loss: in nats per piece.
         bleu: in points; None values if nothing was translated.
         aer: in points, at the whole model's layer and head; None values without gold.
-        anew: in points, at the layer and head chosen for the masked model.
+        rechosen: in points, at the layer and head chosen for the masked model.
         alone: change of loss in nats per piece, with all other heads of the layer masked.
         alone_aer: change of AER in points, with all other heads of the layer masked.
         whole_bleu: BLEU of the whole model.
@@ -43,7 +43,7 @@ class Effects:
     loss: list[Change]
     bleu: list[Change]
     aer: list[Change]
-    anew: list[Change]
+    rechosen: list[Change]
     alone: list[Change]
     alone_aer: list[Change]
     whole_bleu: float | None
@@ -70,7 +70,7 @@ def effects_of(ablation: Ablation, study: Study, samples: int, seed: int) -> Eff
         loss(study.masked),
         bleu,
         [aer_change(measured.counts, whole.counts, samples, seed) for measured in study.masked],
-        [aer_change(measured.anew, whole.counts, samples, seed) for measured in study.masked],
+        [aer_change(measured.rechosen, whole.counts, samples, seed) for measured in study.masked],
         loss(study.alone),
         [aer_change(measured.counts, whole.counts, samples, seed) for measured in study.alone],
         score,
@@ -117,7 +117,7 @@ def _head_table(ablation: Ablation, study: Study, effects: Effects) -> Table:
     columns += [Column("loss", "Δ loss", 3), Column("loss_ci", "95 % CI", 3, wide=True), Column("bleu", "Δ BLEU", 1)]
     columns += [Column("bleu_p", "p(BLEU)", 3), Column("aer", "Δ AER", 1), Column("aer_p", "p(AER)", 3, wide=True)]
     columns += [Column("anew", "anew", 1), Column("anew_p", "p(anew)", 3)]
-    columns += [Column("place", "read anew at", wide=True), Column("importance", "I", 3)]
+    columns += [Column("place", "read at", wide=True), Column("importance", "I", 3)]
     columns += [
         Column("share", "I by layer", 2, wide=True),
         Column("alone", "Δ loss, layer without others", 3, wide=True),
@@ -131,13 +131,13 @@ def _head_table(ablation: Ablation, study: Study, effects: Effects) -> Table:
         row |= {"loss": loss.value, "loss_ci": interval(loss.low, loss.high)}
         row |= {"bleu": effects.bleu[n].value, "bleu_p": effects.bleu[n].p}
         row |= {"aer": effects.aer[n].value, "aer_p": effects.aer[n].p}
-        row |= {"anew": effects.anew[n].value, "anew_p": effects.anew[n].p, "place": str(place and place.place)}
+        row |= {"anew": effects.rechosen[n].value, "anew_p": effects.rechosen[n].p, "place": str(place and place.place)}
         row |= {"importance": float(study.importance[n]), "share": float(shares[n])}
         rows.append({**row, "alone": effects.alone[n].value, "alone_aer": effects.alone_aer[n].value})
     notes = ["the head masked alone; I: mean of |dL/dxi| over sentences, nats per piece; p: paired bootstrap"]
     if study.whole.counts is not None:
         notes.append("AER: links read where the whole model is read (a masked head that is read by itself has none);")
-        notes.append("anew: links read where the model without the head would be")
+        notes.append("anew: AER at the layer and head chosen without the head")
     return Table(columns, rows, notes)
 
 
@@ -184,7 +184,7 @@ def _agreement_table(study: Study, effects: Effects) -> Table:
         measures["BLEU"] = [-(change.value or 0.0) for change in effects.bleu]
     if study.whole.counts is not None:
         measures["AER"] = [change.value or 0.0 for change in effects.aer]
-        measures["AER anew"] = [change.value or 0.0 for change in effects.anew]
+        measures["AER anew"] = [change.value or 0.0 for change in effects.rechosen]
     measures["I"] = list(study.importance)
     columns = [Column("part", "part"), Column("heads", "heads"), Column("first", "of"), Column("second", "and")]
     columns += [Column("spearman", "Spearman", 2), Column("p", "p", 3)]
@@ -217,7 +217,7 @@ def _carriers(study: Study, effects: Effects) -> list[str]:
 
     notes = []
     if study.whole.counts is not None:
-        for name, changes in (("AER", effects.aer), ("AER anew", effects.anew)):
+        for name, changes in (("AER", effects.aer), ("AER anew", effects.rechosen)):
             worse = [bool(change.value and change.value > 0 and _sure(change)) for change in changes]
             notes.append(f"{name} is higher (p < {SURE}) without: {names(worse)}")
     if effects.whole_bleu is not None:
@@ -238,7 +238,7 @@ def _figures(ablation: Ablation, study: Study, effects: Effects) -> dict[str, Ca
     panels = {"change of loss, nats per piece": [change.value for change in effects.loss]}
     if study.whole.counts is not None:
         panels["change of AER, points"] = [change.value for change in effects.aer]
-        panels["change of AER read anew"] = [change.value for change in effects.anew]
+        panels["change of AER read anew"] = [change.value for change in effects.rechosen]
     if effects.whole_bleu is not None:
         panels["change of BLEU, points"] = [change.value for change in effects.bleu]
     panels["importance I, nats per piece"] = list(study.importance)

@@ -91,7 +91,7 @@ class Chunking:
 
     def with_uniform_attention(self) -> Model:
         """Train a tagger whose attention is the same for all words."""
-        tagger = learn(Tagger, self._vocabulary, self._train, self._learning, given=self._uniform)
+        tagger = learn(Tagger, self._vocabulary, self._train, self._learning, attention=self._uniform)
         return self._model("uniform", tagger, read(tagger, self._test, self._uniform_test))
 
     def adversary(self, original: Model, weight: float, divergence: str) -> Model:
@@ -101,9 +101,9 @@ class Chunking:
         def loss(output: Tagged, batch: Batch, number: int) -> Tensor:
             expected = outputs_of_original[number]
             attention, original_attention = (
-                tagged.attention.transpose(1, 2)[batch.kept] for tagged in (output, expected)
+                tagged.attention.transpose(1, 2)[batch.mask] for tagged in (output, expected)
             )  # [N, H, T]
-            tags, original_tags = output.tags[batch.kept], expected.tags[batch.kept]  # [N, K]
+            tags, original_tags = output.tags[batch.mask], expected.tags[batch.mask]  # [N, K]
             return adversarial_loss(tags, original_tags, attention, original_attention, weight, divergence)
 
         learning = self._learning.seeded(self._learning.seed + 1)
@@ -116,7 +116,7 @@ class Chunking:
         attention = [
             [output.attention for output in read(guide.tagger, batches)] if guide else even for batches, even in texts
         ]
-        probe = learn(Probe, self._vocabulary, self._train, self._learning, given=attention[0])
+        probe = learn(Probe, self._vocabulary, self._train, self._learning, attention=attention[0])
         return self._f1(read(probe, self._test, attention[1]))
 
     def _model(self, name: str, tagger: Tagger, outputs: Sequence[Tagged], weight: float | None = None) -> Model:
@@ -132,14 +132,14 @@ def _sentences(outputs: Sequence[Tagged], batches: Sequence[Batch]) -> Iterator[
     """Yield a model's output for each sentence, without padding."""
     for output, batch in zip(outputs, batches, strict=True):
         probabilities, attention = output.tags.exp().numpy(), output.attention.exp().numpy()
-        for b, t in enumerate(batch.kept.sum(1).tolist()):
+        for b, t in enumerate(batch.mask.sum(1).tolist()):
             yield losses.Sentence(probabilities[b, :t], attention[b, :, :t, :t])
 
 
 def exclusive(
     train: Sequence[chunks.Sentence],
     test: Sequence[chunks.Sentence],
-    asked: Asked,
+    options: Asked,
     say: Callable[[str], None] = lambda name: None,
 ) -> Finding:
     """Train a chunker and its adversaries, and measure how far attention can move.
@@ -147,7 +147,7 @@ def exclusive(
     Args:
         train: text to train on.
         test: text to measure on.
-        asked: settings of the experiment.
+        options: settings of the experiment.
         say: receives a message after each model.
     """
 
@@ -155,13 +155,13 @@ def exclusive(
         say(f"{model.name}: F1 {percent(model.f1.value) or 0:.1f}")
         return model
 
-    task = Chunking(train, test, asked.learning)
+    task = Chunking(train, test, options.learning)
     original = report(task.original())
-    seeds = [report(task.other_seed(seed)) for seed in asked.seeds]
+    seeds = [report(task.other_seed(seed)) for seed in options.seeds]
     uniform_attention = report(task.with_uniform_attention())
-    adversaries = [report(task.adversary(original, weight, asked.divergence)) for weight in asked.weights]
+    adversaries = [report(task.adversary(original, weight, options.divergence)) for weight in options.weights]
     distances = [model.distance for model in adversaries if model.distance]
-    threshold = asked.threshold
+    threshold = options.threshold
     if threshold is None:
         threshold = float(np.mean([model.distance.tvd for model in seeds if model.distance]))
     best = safe_point(distances, threshold)
@@ -170,7 +170,7 @@ def exclusive(
     probes = {"uniform": task.probe(None), **{name: task.probe(model) for name, model in guides.items()}}
     models = [original, *seeds, uniform_attention, *adversaries]
     return Finding(
-        {"models": _model_table(models, safe, threshold, asked), "probes": _probe_table(probes)},
+        {"models": _model_table(models, safe, threshold, options), "probes": _probe_table(probes)},
         _figures(seeds, uniform_attention, adversaries, threshold),
     )
 
@@ -183,7 +183,7 @@ def _model_table(models: Sequence[Model], safe: Model | None, threshold: float, 
     origin = "that of the other seeds" if settings.threshold is None else "as asked for"
     notes = [
         "TVD of tags, JSD of attention (nats, at most 0.693) and rank correlation: from the original, means over words",
-        "matched: each head beside the original's that it resembles; rank corr.: Spearman, of each row of attention",
+        "matched: each head against the most similar original head; rank corr.: Spearman, of each row of attention",
     ]
     if safe and safe.distance:
         point = f"safe point: JSD {safe.distance.js:.3f} ({safe.name}), the largest with a TVD"

@@ -44,13 +44,13 @@ class Batch(NamedTuple):
     Attributes:
         features: ids `[B, T, F]`.
         tags: ids `[B, T]`.
-        kept: mask of words that are not padding `[B, T]`.
+        mask: mask of words that are not padding `[B, T]`.
         numbers: indices of the sentences in their text, from 0.
     """
 
     features: Tensor
     tags: Tensor
-    kept: Tensor
+    mask: Tensor
     numbers: list[int]
 
 

@@ -40,7 +40,7 @@ DIVERGENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"js": log_js, "kl"
 
 
 def adversarial_loss(
-    said: Tensor, original: Tensor, attention: Tensor, original_attention: Tensor, weight: float, divergence: str
+    logits: Tensor, original: Tensor, attention: Tensor, original_attention: Tensor, weight: float, divergence: str
 ) -> Tensor:
     """Return the loss of an adversary: mean over words of NLL(original, said) - weight * mean over heads of divergence.
 
@@ -48,14 +48,14 @@ def adversarial_loss(
     the divergence is that of the adversary's attention from the original's.
 
     Args:
-        said: log-probabilities of the adversary `[N, K]`.
+        logits: log-probabilities of the adversary `[N, K]`.
         original: log-probabilities of the original `[N, K]`.
         attention: logarithms of the adversary's weights `[N, H, S]`.
         original_attention: logarithms of the original's weights `[N, H, S]`.
         weight: lambda.
         divergence: a key of DIVERGENCES.
     """
-    likelihood = -(original.exp() * said).sum(-1).mean()
+    likelihood = -(original.exp() * logits).sum(-1).mean()
     away = DIVERGENCES[divergence](attention, original_attention).mean()
     return likelihood - weight * away
 
@@ -64,7 +64,7 @@ def adversarial_loss(
 class Sentence:
     """A model's predictions for T words, probabilities `[T, K]`, and its attention `[H, T, S]`."""
 
-    said: NDArray[Any]
+    logits: NDArray[Any]
     attention: NDArray[Any]
 
 
@@ -87,13 +87,13 @@ class Distance:
     heads: Doubles
 
 
-def distance(original: Iterable[Sentence], other: Iterable[Sentence]) -> Distance:
+def distance(original: Iterable[Sentence], adversary: Iterable[Sentence]) -> Distance:
     """Return the distance of a model from the original on the same sentences."""
     predictions = []
     head_distances: list[Doubles] = []
     ranks: list[Doubles] = []
-    for a, b in zip(original, other, strict=True):
-        predictions.append(tvd(a.said, b.said))
+    for a, b in zip(original, adversary, strict=True):
+        predictions.append(tvd(a.logits, b.logits))
         head_distances.append(js(a.attention[:, None], b.attention[None]))  # [H, H, T]
         ranks.append(rank_correlation(a.attention, b.attention).ravel())
     between = np.concatenate(head_distances, -1).mean(-1)  # [H, H]

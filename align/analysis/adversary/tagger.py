@@ -104,16 +104,16 @@ class Tagger(nn.Module):
         self.drop = nn.Dropout(learning.drop)
         self.tag = nn.Linear(width, len(vocabulary.tags))
 
-    def forward(self, batch: Batch, given: Tensor | None = None) -> Tagged:
+    def forward(self, batch: Batch, attention: Tensor | None = None) -> Tagged:
         """Tag a batch.
 
         Args:
             batch: the sentences.
-            given: logarithms of attention weights that replace the layer's own `[B, H, T, T]`.
+            attention: logarithms of attention weights that replace the layer's own `[B, H, T, T]`.
         """
         x = self.embedding(batch.features)
         x = x + POSITIONS * positions(*x.shape[1:])
-        logs = self._attention(x, batch.kept) if given is None else given
+        logs = self._attention(x, batch.mask) if attention is None else attention
         context = logs.exp() @ _split(self.value(x), self.heads)  # [B, H, T, d]
         x = self.norms[0](x + self.drop(self.out(_join(context))))
         x = self.norms[1](x + self.drop(self.feed(x)))
@@ -142,11 +142,11 @@ class Probe(nn.Module):
         self.feed = nn.Sequential(nn.Linear(2 * width, 2 * width), nn.ReLU(), nn.Dropout(learning.drop))
         self.tag = nn.Linear(2 * width, len(vocabulary.tags))
 
-    def forward(self, batch: Batch, given: Tensor) -> Tagged:
+    def forward(self, batch: Batch, attention: Tensor) -> Tagged:
         """Tag a batch with these logarithms of attention weights `[B, H, T, T]`."""
         x = self.embedding(batch.features)
-        bags = _join(given.exp() @ _split(self.value(x), self.heads))  # [B, T, D]
-        return Tagged(self.tag(self.feed(torch.cat((x, bags), -1))).log_softmax(-1), given)
+        bags = _join(attention.exp() @ _split(self.value(x), self.heads))  # [B, T, D]
+        return Tagged(self.tag(self.feed(torch.cat((x, bags), -1))).log_softmax(-1), attention)
 
 
 def _split(x: Tensor, heads: int) -> Tensor:
@@ -161,17 +161,17 @@ def _join(x: Tensor) -> Tensor:
 
 def uniform(batch: Batch, heads: int) -> Tensor:
     """Return logarithms of weights that are the same for all words of a sentence `[B, H, T, T]`."""
-    logs = torch.where(batch.kept, 0.0, NEVER).log_softmax(-1)  # [B, T]
-    return logs[:, None, None].expand(-1, heads, batch.kept.shape[1], -1)
+    logs = torch.where(batch.mask, 0.0, NEVER).log_softmax(-1)  # [B, T]
+    return logs[:, None, None].expand(-1, heads, batch.mask.shape[1], -1)
 
 
 Loss = Callable[[Tagged, Batch, int], Tensor]
 """Training loss of a model's output for a batch, and the index of the batch."""
 
 
-def gold_loss(found: Tagged, batch: Batch, number: int = 0) -> Tensor:
+def gold_loss(tagged: Tagged, batch: Batch, number: int = 0) -> Tensor:
     """Return the mean negative log-likelihood of the batch's own tags."""
-    return nn.functional.nll_loss(found.tags[batch.kept], batch.tags[batch.kept])
+    return nn.functional.nll_loss(tagged.tags[batch.mask], batch.tags[batch.mask])
 
 
 def learn(
@@ -180,7 +180,7 @@ def learn(
     batches: Sequence[Batch],
     learning: Learning,
     loss: Loss = gold_loss,
-    given: Sequence[Tensor] | None = None,
+    attention: Sequence[Tensor] | None = None,
 ) -> Any:
     """Train a new model; on one thread the result depends on its seed only, not on earlier random numbers.
 
@@ -190,7 +190,7 @@ def learn(
         batches: training batches.
         learning: settings of the training.
         loss: training loss.
-        given: logarithms of attention weights in each batch, in place of the model's own.
+        attention: logarithms of attention weights in each batch, in place of the model's own.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(learning.seed)
@@ -203,22 +203,22 @@ def learn(
         for _ in range(learning.epochs):
             for n in torch.randperm(len(batches)).tolist():
                 optimizer.zero_grad()
-                torch.autograd.backward(loss(model(batches[n], given[n] if given else None), batches[n], n))
+                torch.autograd.backward(loss(model(batches[n], attention[n] if attention else None), batches[n], n))
                 optimizer.step()
                 schedule.step()
     return model.eval().requires_grad_(False)
 
 
 @torch.no_grad()
-def read(model: nn.Module, batches: Iterable[Batch], given: Sequence[Tensor] | None = None) -> list[Tagged]:
+def read(model: nn.Module, batches: Iterable[Batch], attention: Sequence[Tensor] | None = None) -> list[Tagged]:
     """Return a model's output for each batch, with its own attention or the given one."""
-    return [model(batch, given[n] if given else None) for n, batch in enumerate(batches)]
+    return [model(batch, attention[n] if attention else None) for n, batch in enumerate(batches)]
 
 
-def tags_of(found: Sequence[Tagged], batches: Sequence[Batch], vocabulary: Vocabulary) -> list[list[str]]:
+def tags_of(tagged: Sequence[Tagged], batches: Sequence[Batch], vocabulary: Vocabulary) -> list[list[str]]:
     """Return the most likely tag of each word, with sentences in the order of their text."""
     tags: dict[int, list[str]] = {}
-    for output, batch in zip(found, batches, strict=True):
-        for row, mask, number in zip(output.tags.argmax(-1), batch.kept, batch.numbers, strict=True):
+    for output, batch in zip(tagged, batches, strict=True):
+        for row, mask, number in zip(output.tags.argmax(-1), batch.mask, batch.numbers, strict=True):
             tags[number] = [vocabulary.tags[n] for n in row[mask].tolist()]
     return [tags[n] for n in range(len(tags))]

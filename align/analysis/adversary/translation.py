@@ -65,13 +65,13 @@ class Forced(NamedTuple):
     source: Tensor
     steps: Tensor
     target: Tensor
-    kept: Tensor
+    mask: Tensor
 
 
 class Told(NamedTuple):
     """Log-probabilities of pieces `[N, V]`, and logarithms of the cross-attention of all layers `[N, L H, S]`."""
 
-    said: Tensor
+    logits: Tensor
     attention: Tensor
 
 
@@ -134,13 +134,13 @@ def tell(model: Any, batch: Forced, attention: list[Tensor], score: Score = "wei
         lengths = torch.full((len(batch.source),), batch.source.shape[1])
         encoded = model.encoder(batch.source, lengths)  # nothing in it learns
     features, _ = model.decoder(batch.steps, encoder_out=encoded, features_only=True)  # [B, T, D]
-    log_probabilities = model.decoder.output_layer(features[batch.kept]).log_softmax(-1)  # [N, V]
+    log_probabilities = model.decoder.output_layer(features[batch.mask]).log_softmax(-1)  # [N, V]
     weights = torch.stack(attention)  # [L, H, B, T, S]
     if score == "norm":
         norms = torch.stack([_norms(layer.encoder_attn, encoded) for layer in model.decoder.layers])
         weights = weights * norms[:, :, :, None]
         weights = weights / weights.sum(-1, keepdim=True)
-    by_step = weights.flatten(0, 1).permute(1, 2, 0, 3)[batch.kept]  # [N, L H, S]
+    by_step = weights.flatten(0, 1).permute(1, 2, 0, 3)[batch.mask]  # [N, L H, S]
     return Told(log_probabilities, by_step.clamp_min(LEAST).log())
 
 
@@ -154,13 +154,13 @@ def _norms(attention: Any, encoded: Any) -> Tensor:
     return torch.stack([(vectors @ out).norm(dim=-1) for vectors, out in zip(values, out_proj, strict=True)])
 
 
-def train(original: Any, batches: Sequence[Forced], asked: Asked, weight: float) -> Any:
+def train(original: Any, batches: Sequence[Forced], options: Asked, weight: float) -> Any:
     """Return a copy of a model, trained to move its cross-attention; see `adversarial_loss`.
 
     Args:
         original: fairseq's model, which does not change.
         batches: training batches.
-        asked: settings of the experiment.
+        options: settings of the experiment.
         weight: lambda.
     """
     model = deepcopy(original)
@@ -170,20 +170,20 @@ def train(original: Any, batches: Sequence[Forced], asked: Asked, weight: float)
         for part in (layer.encoder_attn.q_proj, layer.encoder_attn.k_proj)
         for parameter in part.parameters()
     ]
-    optimizer = torch.optim.Adam(learnt, asked.rate)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, asked.updates)
-    draw = torch.Generator().manual_seed(asked.seed)
+    optimizer = torch.optim.Adam(learnt, options.rate)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, options.updates)
+    draw = torch.Generator().manual_seed(options.seed)
     with recorded(original) as before, recorded(model) as after:
         order: list[int] = []
-        for _ in range(asked.updates):
+        for _ in range(options.updates):
             order = order or torch.randperm(len(batches), generator=draw).tolist()
             batch = batches[order.pop()]
             with torch.no_grad():
-                expected = tell(original, batch, before, asked.moved)
-            output = tell(model, batch, after, asked.moved)
+                expected = tell(original, batch, before, options.moved)
+            output = tell(model, batch, after, options.moved)
             optimizer.zero_grad()
             loss = adversarial_loss(
-                output.said, expected.said, output.attention, expected.attention, weight, asked.divergence
+                output.logits, expected.logits, output.attention, expected.attention, weight, options.divergence
             )
             torch.autograd.backward(loss)
             optimizer.step()
@@ -197,8 +197,8 @@ def loss_of(model: Any, batches: Sequence[Forced]) -> float:
     total, count = 0.0, 0
     with recorded(model) as attention:
         for batch in batches:
-            log_probabilities = tell(model, batch, attention).said
-            total += float(torch.nn.functional.nll_loss(log_probabilities, batch.target[batch.kept], reduction="sum"))
+            log_probabilities = tell(model, batch, attention).logits
+            total += float(torch.nn.functional.nll_loss(log_probabilities, batch.target[batch.mask], reduction="sum"))
             count += len(log_probabilities)
     return total / count
 
@@ -209,7 +209,7 @@ def sentences(model: Any, batches: Sequence[Forced], score: Score = "weight") ->
     with recorded(model) as attention:
         for batch in batches:
             output = tell(model, batch, attention, score)
-            yield Sentence(output.said.exp().numpy(), output.attention.exp().transpose(0, 1).numpy())
+            yield Sentence(output.logits.exp().numpy(), output.attention.exp().transpose(0, 1).numpy())
 
 
 def moved(
@@ -218,7 +218,7 @@ def moved(
     held_out: Sequence[Pair],
     text: Sequence[Pair],
     gold: Sequence[Gold],
-    asked: Asked,
+    options: Asked,
     say: Callable[[str], None] = lambda name: None,
     file: str = "",
 ) -> Finding:
@@ -230,13 +230,13 @@ def moved(
         held_out: text for losses and distances.
         text: text to align.
         gold: gold links of `text`.
-        asked: settings of the experiment.
+        options: settings of the experiment.
         say: receives a message after each model.
         file: name in errors of the text of `tuning` and `held_out`.
     """
     original = recorder.own_model()
-    training_batches = forced(recorder, tuning, asked.batch_tokens, file)
-    held_out_batches = forced(recorder, held_out, asked.batch_tokens, file)
+    training_batches = forced(recorder, tuning, options.batch_tokens, file)
+    held_out_batches = forced(recorder, held_out, options.batch_tokens, file)
 
     def measure(name: str, model: Any, weight: float | None = None) -> Measured:
         distances = {
@@ -246,13 +246,13 @@ def moved(
         trained = recorder.with_transformer(attention_of(model, recorder.name).transformer)
         linked = sweep(Aligner(Direction(trained), too_long="blank"), text, gold)
         loss = loss_of(model, held_out_batches)
-        say(f"{name}: loss {loss:.3f}" + (f", JSD {distances[asked.moved].js:.3f}" if distances else ""))
+        say(f"{name}: loss {loss:.3f}" + (f", JSD {distances[options.moved].js:.3f}" if distances else ""))
         return Measured(name, weight, loss, distances, linked)
 
     models = [measure("original", original)]
-    for weight in asked.weights:
-        models.append(measure(f"adversary {weight:g}", train(original, training_batches, asked, weight), weight))
+    for weight in options.weights:
+        models.append(measure(f"adversary {weight:g}", train(original, training_batches, options, weight), weight))
     return Finding(
         {"models": model_table(models), "layers": layer_table(models, recorder.heads)},
-        {"aer": lambda: rate_figure(models, asked.moved)},
+        {"aer": lambda: rate_figure(models, options.moved)},
     )

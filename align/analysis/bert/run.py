@@ -104,20 +104,20 @@ class Told(NamedTuple):
 
     Attributes:
         pieces: logits at M hidden positions `[M, V]`.
-        asked: hidden pieces `[M]`.
+        positions: hidden pieces `[M]`.
         follows: logits of whether the second segment follows, for P pairs `[P, 2]`.
         other: index of the right one `[P]`.
     """
 
     pieces: Tensor
-    asked: Tensor
+    positions: Tensor
     follows: Tensor
     other: Tensor
 
     @property
     def loss(self) -> Tensor:
         """Cross-entropy of hidden pieces, plus that of following segments if there are any."""
-        loss = nn.functional.cross_entropy(self.pieces, self.asked) if len(self.asked) else self.pieces.sum()
+        loss = nn.functional.cross_entropy(self.pieces, self.positions) if len(self.positions) else self.pieces.sum()
         return loss + nn.functional.cross_entropy(self.follows, self.other) if len(self.other) else loss
 
 
@@ -142,9 +142,9 @@ def validate(model: Any, text: Text, settings: Settings) -> tuple[float, float, 
         lines = range(start, min(start + 32, len(text)))
         examples = [example(text, n, settings.longest, random) for n in lines]
         predicted = tell_hidden(model, collate(examples, len(text.begins), random))
-        loss += float(nn.functional.cross_entropy(predicted.pieces, predicted.asked, reduction="sum"))
-        pieces, pairs = pieces + len(predicted.asked), pairs + len(predicted.other)
-        correct += float((predicted.pieces.argmax(1) == predicted.asked).sum())
+        loss += float(nn.functional.cross_entropy(predicted.pieces, predicted.positions, reduction="sum"))
+        pieces, pairs = pieces + len(predicted.positions), pairs + len(predicted.other)
+        correct += float((predicted.pieces.argmax(1) == predicted.positions).sum())
         follows += float((predicted.follows.argmax(1) == predicted.other).sum())
     return loss / max(pieces, 1), correct / max(pieces, 1), follows / pairs if pairs else float("nan")
 

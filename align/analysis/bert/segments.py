@@ -67,7 +67,7 @@ class Example(NamedTuple):
 
     ids: Ids
     segments: Ids
-    other: int
+    second: int
 
 
 class Batch(NamedTuple):
@@ -76,16 +76,16 @@ class Batch(NamedTuple):
     Attributes:
         ids: input ids, hidden pieces replaced `[B, S]`.
         segments: segment of each piece `[B, S]`.
-        kept: mask of pieces that are not padding `[B, S]`.
+        unpadded: mask of pieces that are not padding `[B, S]`.
         pieces: ids of the hidden pieces, NOT_ASKED elsewhere `[B, S]`.
-        other: see `Example` `[B]`.
+        second: see `Example` `[B]`.
     """
 
     ids: Ids
     segments: Ids
-    kept: NDArray[np.bool_]
+    unpadded: NDArray[np.bool_]
     pieces: Ids
-    other: Ids
+    second: Ids
 
 
 def cut(line: Ids, text: Text, random: Random) -> int:
@@ -145,7 +145,7 @@ def collate(examples: list[Example], vocabulary: int, random: Random) -> Batch:
     replacements = random.integers(len(SPECIAL), vocabulary, shape)
     visible = np.where(draws < KEPT, ids, np.where(draws < KEPT + REPLACED, replacements, SPECIAL.index(MASK)))
     mask = np.arange(shape[1]) < np.array([[len(item.ids)] for item in examples])
-    return Batch(np.where(hidden, visible, ids), segments, mask, pieces, np.array([item.other for item in examples]))
+    return Batch(np.where(hidden, visible, ids), segments, mask, pieces, np.array([item.second for item in examples]))
 
 
 def training_batches(text: Text, longest: int, tokens: int, seed: int) -> Iterator[Batch]:

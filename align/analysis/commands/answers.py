@@ -249,7 +249,7 @@ def prune(common: Common, args: Namespace) -> Answer:
     texts = Texts.of(args)
     pairs = _read_pairs(texts.input)[: texts.lines]
     if args.output.exists():
-        raise FileExistsError(errno.EEXIST, "there is such a file or folder: name a new one", str(args.output))
+        raise FileExistsError(errno.EEXIST, "the folder exists: name another one", str(args.output))
     aligner = load_aligner(common)
     from align.analysis.ablation.pruning import least_needed, pruning, size_of
     from align.analysis.ablation.question import Ablation

@@ -128,9 +128,9 @@ class Texts:
         return list(parts)
 
 
-def need_target(what: str) -> DataError:
+def need_target(text: str) -> DataError:
     """Return an error whose remedy is a target side."""
-    return DataError(what, remedy=Remedy("give {}", (Argument("target"),)))
+    return DataError(text, remedy=Remedy("give {}", (Argument("target"),)))
 
 
 def check_text(parser: Parser, args: argparse.Namespace) -> None:

@@ -85,9 +85,9 @@ def option(*names: str, **settings: Any) -> Argument:
     return lambda group: group.add_argument(*names, **settings)
 
 
-def number(name: str, least: int, default: int | None, help: str, most: int | None = None) -> Argument:
+def number(name: str, least: int, default: int | None, help: str, limit: int | None = None) -> Argument:
     """Describe an option of a whole number."""
-    return option(name, type=whole_number(least, most), default=default, metavar="N", help=help)
+    return option(name, type=whole_number(least, limit), default=default, metavar="N", help=help)
 
 
 def seed(help: str, default: int = 1) -> Argument:
@@ -124,7 +124,7 @@ def part_names(names: str) -> tuple[Part, ...]:
     """Parse one or more parts of a model, with commas between."""
     words = names.split(",")
     if unknown := [name for name in words if name not in PARTS]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(PARTS)}")
     return tuple(part for part in PARTS if part in words)
 
 
@@ -300,9 +300,9 @@ COMMANDS: dict[str, Command] = {
             number("--lines", 1, None, "read the first N sentences of each file only"),
             "probes",
             number("--hidden", 0, 256, "units of the hidden layer, 0 for a linear probe"),
-            number("--epochs", 1, 10, "times that they go through their examples"),
-            number("--parts", 2, 5, "of the treebank: each is told by probes trained on the others"),
-            seed("of all that is random"),
+            number("--epochs", 1, 10, "passes over the training examples"),
+            number("--parts", 2, 5, "cross-validation folds of the treebank"),
+            seed("of the random numbers"),
             file("--examples", "write what they say of each example, layer by layer: JSON lines"),
         ),
         answers.layers,
@@ -377,7 +377,7 @@ COMMANDS: dict[str, Command] = {
         hidden=NOT_FOR_ADVERSARY,
     ),
     "adversary-translation": Command(
-        "How far can a translation model's cross-attention move, and what becomes of its links?",
+        "How far can a translation model's cross-attention move, and how do its links change?",
         """
   extract-align analyse adversary-translation --tune-source valid.de --tune-target valid.en -s a.de -t a.en -g gold
 """,

@@ -91,14 +91,14 @@ def spans(tags: Iterable[str]) -> set[Span]:
     return chunks
 
 
-def count_chunks(gold: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> Counts:
+def count_chunks(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> Counts:
     """Count correct, predicted and gold chunks of N sentences `[N, 3]`; correct are those with the right ends and kind.
 
     Raises:
         ValueError: the numbers of sentences differ, or the numbers of words in a sentence.
     """
     rows = []
-    for gold_tags, found_tags in zip(gold, found, strict=True):
+    for gold_tags, found_tags in zip(gold, predicted, strict=True):
         if len(gold_tags) != len(found_tags):
             raise ValueError(f"{len(gold_tags)} and {len(found_tags)} tags of the same sentence")
         a, b = spans(gold_tags), spans(found_tags)

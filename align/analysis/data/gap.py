@@ -45,16 +45,16 @@ class Paragraph(NamedTuple):
     title: frozenset[str]
     line: int
 
-    def window(self, most: int) -> Paragraph:
+    def window(self, limit: int) -> Paragraph:
         """Return the paragraph cut to the mentions and a limited number of words around them, half on each side.
 
         Args:
-            most: maximum number of words before the first mention and after the last, together.
+            limit: maximum number of words before the first mention and after the last, together.
         """
         mentions = (self.pronoun, *self.candidates)
         first, last = min(begin for begin, _ in mentions), max(end for _, end in mentions)
-        after = min(len(self.words) - last, max(most // 2, most - first))
-        begin = max(0, first - (most - after))
+        after = min(len(self.words) - last, max(limit // 2, limit - first))
+        begin = max(0, first - (limit - after))
 
         def moved(span: Span) -> Span:
             return span[0] - begin, span[1] - begin
@@ -116,19 +116,19 @@ def read_gap(lines: Iterable[str], name: str) -> Iterator[Paragraph]:
             raise LineError(str(error), file=name, line=number) from None
 
 
-def read_paragraphs(file: str, most: int | None = None) -> list[Paragraph]:
+def read_paragraphs(file: str, limit: int | None = None) -> list[Paragraph]:
     """Read the paragraphs of a file; see `read_gap`.
 
     Args:
         file: `.gz` and `.xz` are unpacked, `-` is stdin.
-        most: maximum number of paragraphs; None for all.
+        limit: maximum number of paragraphs; None for all.
 
     Raises:
         OSError: the file cannot be opened.
         DataError: the file is not in GAP's format, or has no paragraph.
     """
     with open_lines(file) as stream:
-        paragraphs = list(islice(read_gap(read_lines(stream, file), file), most))
+        paragraphs = list(islice(read_gap(read_lines(stream, file), file), limit))
     if not paragraphs:
         raise DataError("no paragraph", file=file)
     return paragraphs
@@ -150,7 +150,7 @@ def _paragraph(fields: Sequence[str], number: int) -> Paragraph:
         raise ValueError("both A and B are said to be meant")
     gender = GENDERS.get(row["Pronoun"].lower())
     if gender is None:
-        raise ValueError(f"{show_value(row['Pronoun'])} is none of {', '.join(GENDERS)}")
+        raise ValueError(f"{show_value(row['Pronoun'])} is not one of {', '.join(GENDERS)}")
     words, (pronoun, a, b) = cut_words(row["Text"], spans)
     meant = right.index(True) if any(right) else None
     return Paragraph(words, pronoun, (a, b), meant, gender, _title(row["URL"]), number)

@@ -40,27 +40,27 @@ class Document(NamedTuple):
     phrases: tuple[Phrase, ...]
 
 
-def read_keyphrases(name: str, shown: str) -> list[Document]:
+def read_keyphrases(name: str, label: str) -> list[Document]:
     """Read JSON lines with `split`, `sentences` (lists of words) and `keyphrases` (words with spaces between).
 
     Args:
         name: name of the file.
-        shown: name of the file for errors.
+        label: name of the file for errors.
 
     Raises:
         DataError: a line is invalid, or a part of the data is missing; names the file and the line.
     """
     documents = []
     with open_lines(name) as stream:
-        for number, line in enumerate(read_lines(stream, shown), 1):
+        for number, line in enumerate(read_lines(stream, label), 1):
             try:
                 documents.append(_parse(line))
             except ValueError as error:
-                raise DataError(str(error), file=shown, line=number) from None
+                raise DataError(str(error), file=label, line=number) from None
     present = {document.split for document in documents if document.sentences}
     for split in SPLITS:
         if split not in present:
-            raise DataError(f'no document has the "split" {show_value(split)}', file=shown)
+            raise DataError(f'no document has the "split" {show_value(split)}', file=label)
     return documents
 
 

@@ -77,23 +77,23 @@ def read_conllu(lines: Iterable[str], name: str) -> Iterator[Tree]:
             at = error.line if isinstance(error, LineError) else number
             raise LineError(getattr(error, "what", str(error)), file=name, line=at) from None
     if rows:
-        remedy = Remedy("a blank line stands behind each; has the file been cut off?")
+        remedy = Remedy("each sentence ends with a blank line; is the file complete?")
         raise DataError("the file ends within a sentence", file=name, line=number, remedy=remedy)
 
 
-def read_treebank(file: str, most: int | None = None) -> list[Tree]:
+def read_treebank(file: str, limit: int | None = None) -> list[Tree]:
     """Read the sentences of a file; see `read_conllu`.
 
     Args:
         file: `.gz` and `.xz` are unpacked, `-` is stdin.
-        most: maximum number of sentences; None for all.
+        limit: maximum number of sentences; None for all.
 
     Raises:
         OSError: the file cannot be opened.
         DataError: the file is not a treebank, or has no sentence.
     """
     with open_lines(file) as stream:
-        trees = list(islice(read_conllu(read_lines(stream, file), file), most))
+        trees = list(islice(read_conllu(read_lines(stream, file), file), limit))
     if not trees:
         raise DataError("no sentence", file=file)
     return trees

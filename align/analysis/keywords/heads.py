@@ -108,18 +108,18 @@ class HeadSums(NamedTuple):
     sentences: Doubles
 
 
-def sum_heads(corpus: Corpus, found: Received, split: str) -> HeadSums:
+def sum_heads(corpus: Corpus, received: Received, split: str) -> HeadSums:
     """Sum both measures over a part of the data."""
     numbers = {n: row for row, n in enumerate(corpus.numbers(split))}
-    cells = found.values.shape[2]
+    cells = received.values.shape[2]
     relative, entropy = np.zeros((2, len(MEASURES), len(numbers), cells))
     even, count = np.zeros((2, len(numbers)))
-    for place, row in _within(found, numbers):
-        there = found.read[place]
+    for place, row in _within(received, numbers):
+        there = received.read[place]
         key = corpus.gold[place][there]
         if not key.any() or key.all():
             continue
-        for n, values in enumerate(found.values[:, place][:, there]):
+        for n, values in enumerate(received.values[:, place][:, there]):
             relative[n, row] += relative_attention(values, key)
             entropy[n, row] += cross_entropy(values, key)
         even[row] += np.log(len(key))

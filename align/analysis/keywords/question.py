@@ -55,13 +55,13 @@ def ranking(sums: HeadSums, measure: int = 0) -> NDArray[np.int64]:
     return np.argsort(sums.entropy[measure].sum(0), kind="stable")
 
 
-def judge(corpus: Corpus, found: Received, sums: HeadSums, plan: Plan) -> Iterator[tuple[str, Judged]]:
+def judge(corpus: Corpus, received: Received, sums: HeadSums, plan: Plan) -> Iterator[tuple[str, Judged]]:
     """Yield each method of finding key words, by name, with its scores on the test part."""
 
     def score(scores: Doubles) -> Judged:
         return judge_scores(corpus, scores, plan.samples, plan.seed)
 
-    by_measure = list(zip(MEASURES, found.values, strict=True))
+    by_measure = list(zip(MEASURES, received.values, strict=True))
     simple = np.stack((corpus.position_scores(), corpus.tf_idf_scores()), 1)  # [N, 2]
     yield "gold words", judge_marks(corpus, corpus.gold, plan.samples, plan.seed)
     yield "every word", judge_marks(corpus, np.ones_like(corpus.gold), plan.samples, plan.seed)
@@ -123,7 +123,7 @@ def _data_table(corpus: Corpus, attention: Received) -> Table:
         row |= {"sentences": sum(len(corpus.documents[n].sentences) for n in numbers), "words": int(within.sum())}
         row |= {"unread": int((within & ~attention.read).sum()), "key": percent(corpus.gold[within].mean())}
         rows.append({**row, "found": percent(sum(corpus.found[n] for n in numbers) / max(phrases, 1))})
-    return Table(columns, rows, ["found: phrases whose words stand side by side in a sentence, whatever their case"])
+    return Table(columns, rows, ["found: phrases whose words are adjacent in a sentence, in any case"])
 
 
 def _means(sums: HeadSums) -> tuple[Doubles, Doubles, float]:

@@ -228,13 +228,13 @@ def centre_of_gravity(shares: Doubles) -> Doubles:
     return centre
 
 
-def drawn_scores(told: Told, seed: int) -> Doubles:
+def drawn_scores(predictions: Told, seed: int) -> Doubles:
     """Return the scores of bootstrap samples of the sentences `[DRAWS, L+1]`."""
-    counts = told.counts()  # [L+1, S, C]
+    counts = predictions.counts()  # [L+1, S, C]
     size = counts.shape[1]
     random = np.random.default_rng(seed)
     times = random.multinomial(size, np.full(size, 1 / size), DRAWS)  # [DRAWS, S]
-    return told.task.score(np.einsum("rs,lsc->rlc", times, counts, optimize=True))
+    return predictions.task.score(np.einsum("rs,lsc->rlc", times, counts, optimize=True))
 
 
 def middle(values: Doubles) -> tuple[float, float] | tuple[None, None]:

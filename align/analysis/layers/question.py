@@ -128,18 +128,18 @@ def _figures(predictions: Sequence[Told], scores: Mapping[str, Doubles]) -> dict
     return {"weights": weights, "gains": added}
 
 
-def examples(told: Told, text: Sequence[Sequence[str]]) -> Iterator[dict[str, object]]:
+def examples(predictions: Told, text: Sequence[Sequence[str]]) -> Iterator[dict[str, object]]:
     """Yield the predictions for each example, as records of a file of JSON lines.
 
     `sentence` counts from 1, `places` of words from 0. Lists have a probability or a label for each layer l, from the
     probe of layers 0 to l.
 
     Args:
-        told: predictions of the probes.
+        predictions: predictions of the probes.
         text: words of each sentence.
     """
-    task = told.task
-    for n in np.flatnonzero(told.best[0] >= 0):
+    task = predictions.task
+    for n in np.flatnonzero(predictions.best[0] >= 0):
         words = text[task.sentences[n]]
         yield {
             "task": task.name,
@@ -147,7 +147,7 @@ def examples(told: Told, text: Sequence[Sequence[str]]) -> Iterator[dict[str, ob
             "places": task.places[n].tolist(),
             "words": [words[place] for place in task.places[n]],
             "gold": task.labels[task.gold[n]],
-            "probability": [round(float(p), DIGITS) for p in told.gold[:, n]],
-            "best": [task.labels[label] for label in told.best[:, n]],
-            "best_probability": [round(float(p), DIGITS) for p in told.sure[:, n]],
+            "probability": [round(float(p), DIGITS) for p in predictions.gold[:, n]],
+            "best": [task.labels[label] for label in predictions.best[:, n]],
+            "best_probability": [round(float(p), DIGITS) for p in predictions.sure[:, n]],
         }

@@ -33,7 +33,7 @@ class EncoderModel:
         model: transformers' module, which returns attention weights.
         tokenizer: a tokenizer of the library tokenizers.
         kind: a key of `KINDS`.
-        most: maximum number of pieces in the model's input.
+        max_pieces: maximum number of pieces in the model's input.
         name: name in the signature.
         batch_tokens: pieces in a batch.
 
@@ -42,10 +42,10 @@ class EncoderModel:
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, kind: str, most: int, name: str, batch_tokens: int = BATCH_TOKENS
+        self, model: Any, tokenizer: Any, kind: str, max_pieces: int, name: str, batch_tokens: int = BATCH_TOKENS
     ) -> None:
         self.model, self.name = model, name
-        self._tokenizer, self._most, self._batch_tokens = tokenizer, most, batch_tokens
+        self._tokenizer, self._most, self._batch_tokens = tokenizer, max_pieces, batch_tokens
         layers = model.get_submodule(KINDS[kind].layers)
         self._values = [layer.get_submodule(KINDS[kind].value) for layer in layers]
         self._heads: int = model.config.num_attention_heads
@@ -76,7 +76,7 @@ class EncoderModel:
 
         return in_order(pairs, self._encode, run, lambda pair: States(pair, None, None), self._batch_tokens)
 
-    def record(self, ids: Tensor, kept: Tensor, segments: Tensor) -> list[LayerAttention]:
+    def record(self, ids: Tensor, mask: Tensor, segments: Tensor) -> list[LayerAttention]:
         """Return the attention of all layers.
 
         Args:
@@ -89,7 +89,7 @@ class EncoderModel:
             for linear in self._values:
                 hook = linear.register_forward_hook(lambda module, args, output: values.append(output))
                 hooks.callback(hook.remove)
-            weights = self._forward(ids, kept, segments, output_attentions=True).attentions
+            weights = self._forward(ids, mask, segments, output_attentions=True).attentions
             layers = zip(weights, values, self._products, strict=True)
             return [
                 with_norms("encoder", n, a, v.view(*v.shape[:2], self._heads, -1).transpose(1, 2), products)

@@ -14,13 +14,13 @@ from align.core.types import Pair
 from align.io.reader import open_lines, read_lines
 
 
-def read_vectors(lines: Iterable[str], name: str, wanted: Collection[str]) -> dict[str, Numbers]:
+def read_vectors(lines: Iterable[str], name: str, words: Collection[str]) -> dict[str, Numbers]:
     """Read the vectors of some words; all lines must have as many numbers as the first.
 
     Args:
         lines: a word and its numbers, separated by spaces; word2vec's first line, two numbers, is skipped.
         name: name of the file for errors.
-        wanted: the words; lines of other words are only checked for length.
+        words: the words; lines of other words are only checked for length.
 
     Returns:
         `[E]` by word.
@@ -39,7 +39,7 @@ def read_vectors(lines: Iterable[str], name: str, wanted: Collection[str]) -> di
         parts = line.rsplit(" ", size) if size else []  # some words of GloVe's have spaces
         if len(parts) != size + 1 or size < 2:
             raise LineError(f"no word and {size or 'its'} numbers with spaces between", file=name, line=number)
-        if parts[0] in wanted:
+        if parts[0] in words:
             try:
                 vector = np.array(parts[1:], np.float32)
             except ValueError:

@@ -64,7 +64,7 @@ class _Batch(NamedTuple):
     features: Tensor
     vectors: Tensor
     heads: Tensor
-    kept: Tensor
+    mask: Tensor
 
 
 class Probe(torch.nn.Module):
@@ -88,7 +88,7 @@ class Probe(torch.nn.Module):
         scores = torch.einsum("bkij,bik->bij", features, batch.vectors @ self.of_word + self.bias)  # [B, n, n]
         scores = scores + torch.einsum("bkij,bjk->bij", features, batch.vectors @ self.of_head)  # [B, n, n]
         itself = torch.eye(features.shape[2], dtype=torch.bool)
-        return scores.masked_fill(itself | ~batch.kept[:, None], NEVER)
+        return scores.masked_fill(itself | ~batch.mask[:, None], NEVER)
 
 
 def attach(sentences: Sequence[Sentence], seed: int) -> list[Counts]:
