@@ -54,15 +54,18 @@ from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sent
 from align.transfer.labels import Span, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
-from align.transfer.tags import PARSERS
+from align.transfer.tags import KINDS
 from align.transfer.tree import Markup, read_markup, readable
 from align.transfer.windows import FLOOR
 
 PROGRAM = "extract-align transfer"
 
+EXTRA = "in the target only"
+"""Remark on tags and placeholders of the target that the source does not have."""
+
 LABELS = (*COLUMNS, SPANS)
 
-TAGS = (*PARSERS, *LABELS)
+TAGS = (*KINDS, *LABELS)
 
 READING = (
     *("model", "reverse_model", "score", "position", "layer", "head", "null", *OF_REVERSE),
@@ -100,7 +103,7 @@ class Options(Asked):
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
         one_side: whether there is no target to read.
-        tags: a key of `align.transfer.tags.PARSERS`, or one of LABELS.
+        tags: one of `align.transfer.tags.KINDS`, or one of LABELS.
         links: the file of links, if there is one.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
@@ -165,8 +168,8 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
         choices=TAGS,
         required=True,
         metavar="KIND",
-        help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; bio: labels B-X, "
-        "I-X and O in the last column of -s, words in its first; conll: labels NER= in the last column of CoNLL-U; "
+        help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
+        "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; conll: labels NER= in the last column of CoNLL-U; "
         'spans: JSON lines {"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
     )
     group.add_argument(
@@ -313,7 +316,7 @@ class TaggedText:
         if tags == SPANS:
             return self._annotated(source, target, number)
         try:
-            markup = read_markup(source, tags)
+            markup = read_markup(source, tags, target, as_words=self._options.links is None)
         except ValueError as error:
             self.bad(LineError(str(error), file=self._shown[0], line=number))
             markup, target = read_markup("", tags), ""
@@ -449,11 +452,15 @@ class Results:
             placed = place_markup(item.source, item.target, scores, split=self._options.split)
             text = placed.text + "\n"
             rows = [one.to_dict() for one in placed.report]
+            extra = item.source.extra
         else:
             text, rows = _labels(item, item.source, scores, self._options)
+            extra = ()
         self._out.write(text.encode())
         if self._report:
-            self._report.write(f"{to_json({'id': item.pair.id, 'tags': rows})}\n".encode())
+            more = {"extra": [*extra]} if extra else {}
+            self._report.write(f"{to_json({'id': item.pair.id, 'tags': rows} | more)}\n".encode())
+        self._counts[EXTRA] += len(extra)
         self._counts["tag"] += len(rows)
         self._counts.update(remark for row in rows for remark in row["remarks"])
         self._progress.add()
@@ -462,7 +469,8 @@ class Results:
 
     def summary(self) -> str:
         """How many lines and tags there were, and what was odd about how many of them."""
-        odd = "".join(f", {count:,} {remark}" for remark, count in sorted(self._counts.items()) if remark != "tag")
+        remarks = sorted((remark, count) for remark, count in self._counts.items() if count and remark != "tag")
+        odd = "".join(f", {count:,} {remark}" for remark, count in remarks)
         tags = "" if self._options.strip else f", {plural(self._counts['tag'], 'tag')}{odd}"
         return f"{plural(self._progress.lines, 'line')}{tags}, {self._progress.rate:,.0f} lines/s"
 

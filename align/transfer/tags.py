@@ -30,9 +30,20 @@ _UNREAD = ("script", "style")
 """HTML elements whose content is not text."""
 
 _PLACEHOLDER = re.compile(
-    r"\{\{[^{}]{1,80}\}\}|\$?\{[\w.:,!#-]{0,80}\}"  # {{name}}, ${name}, {0}, {:.2f}, {}
-    r"|(?<![0-9%])%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?[-+#0]*[0-9]{0,3}(?:\.[0-9]{1,3})?(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGc@]"
+    r"\{\{[^{}]{1,80}\}\}"  # {{name}}
+    r"|[$#%]?\{[\w.:,!#-]{0,80}\}"  # {0}, {:.2f}, {}, {name}, ${name}, #{name}, %{name}
+    r"|\{ ?\$[\w.-]{1,80} ?\}"  # { $name }
+    r"|(?<![0-9%])%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?[-+#0]*[0-9]{0,3}(?:\.[0-9]{1,3})?(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGcpm@]"
+    r"|(?<![0-9%])%L?[0-9]{1,2}(?![\w%$])"  # %1 of Qt
+    r"|(?<![\w$])\$[A-Za-z_]\w{0,80}"  # $HOME, $name
+    r"|(?<![\w:/]):[a-z_]\w{1,80}(?![\w:])"  # :name
 )
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^ \t<>\"]+")
+"""Addresses, in which a percent sign begins an encoded character."""
+
+PLACEHOLDER = "placeholder"
+"""Name of the tokens that are placeholders."""
+
 _ROOT = b'<!DOCTYPE a SYSTEM ""><a>', b"</a>"
 """Prefix and suffix that make a document of a line; a document type that is never read permits any entity."""
 
@@ -156,10 +167,12 @@ def parse_html(text: str) -> list[Token]:
 
 
 def parse_placeholders(text: str) -> list[Token]:
-    """Return the tokens of a line with placeholders, e.g. `{0}`, `{name}`, `{{name}}`, `${name}`, `%s`, `%(name)s`."""
+    """Return the tokens of a line with placeholders, e.g. `{0}`, `{{name}}`, `%s`, `%{name}`, `$NAME`, `:name`."""
+    addresses = [match.span() for match in _ADDRESS.finditer(text)]
     events: list[Event] = []
     for match in _PLACEHOLDER.finditer(text):
-        events += [(match.start(), "point", ""), (match.end(), "text", "")]
+        if not any(start <= match.start() < end for start, end in addresses):
+            events += [(match.start(), "point", PLACEHOLDER), (match.end(), "text", "")]
     return _cut(text, events)
 
 
@@ -169,6 +182,30 @@ PARSERS: dict[str, Callable[[str], list[Token]]] = {
     "placeholders": parse_placeholders,
 }
 """Tokenizers by kind of tags."""
+
+PLACEHOLDERS = "placeholders"
+KINDS = (*PARSERS, "xml,placeholders", "html,placeholders")
+"""Kinds of tags, one by itself or tags with placeholders."""
+
+
+def parse(text: str, tags: str) -> list[Token]:
+    """Return the tokens of a line.
+
+    Args:
+        text: the line.
+        tags: a key of PARSERS, or "xml,placeholders" or "html,placeholders" for both.
+
+    Raises:
+        ValueError: the kind of tags is unknown, or the line cannot be parsed.
+    """
+    kind, _, more = tags.partition(",")
+    if kind not in PARSERS or (more and (kind not in ESCAPED or more != PLACEHOLDERS)):
+        raise ValueError(f"tags are one of {', '.join(KINDS)}; not {tags!r}")
+    tokens = PARSERS[kind](text)
+    if not more:
+        return tokens
+    return [part for token in tokens for part in (parse_placeholders(token.text) if token.kind == "text" else [token])]
+
 
 ESCAPED = ("xml", "html")
 """Kinds of tags whose text has entities."""

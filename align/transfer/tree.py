@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 
 from align.core.text import normalize
-from align.transfer.tags import BLOCK, ESCAPED, PARSERS, Token, halves
+from align.transfer.tags import BLOCK, ESCAPED, Token, halves, parse
 
 _WORD = re.compile(r"[^ \t]+")
 _SPACE = re.compile(r"[ \t\n]")
@@ -60,6 +61,7 @@ class Markup:
         words: start and end of each of its words.
         root: an element that contains all of it and has no tags itself.
         escaped: whether its text has entities.
+        extra: tags and placeholders that the target has and the line does not.
     """
 
     tokens: Sequence[Token]
@@ -67,6 +69,7 @@ class Markup:
     words: Sequence[tuple[int, int]]
     root: Element
     escaped: bool
+    extra: tuple[str, ...] = ()
 
     def readable(self) -> tuple[str, ...]:
         """Return the words as a model reads them: without entities."""
@@ -96,24 +99,53 @@ def has_letters(text: str) -> bool:
     return any(not unicodedata.category(character).startswith("P") for character in normalize(text))
 
 
-def read_markup(text: str, tags: str) -> Markup:
+def read_markup(text: str, tags: str, target: str = "", *, as_words: bool = False) -> Markup:
     """Read a line with tags.
 
     Args:
         text: the line.
-        tags: a key of `align.transfer.tags.PARSERS`.
+        tags: one of `align.transfer.tags.KINDS`.
+        target: the translation; tags and placeholders that it contains already are left out.
+        as_words: whether these are text of the line instead, for a model that reads them on both sides.
 
     Raises:
-        ValueError: the key is unknown, or the line cannot be parsed.
+        ValueError: the kind is unknown, or a line cannot be parsed.
     """
-    if tags not in PARSERS:
-        raise ValueError(f"tags are one of {', '.join(PARSERS)}; not {tags!r}")
-    tokens = PARSERS[tags](text)
+    tokens = parse(text, tags)
+    there, extra = _in_target(tokens, target, tags) if target else (set[int](), ())
+    if there:
+        tokens = [
+            Token("text", token.text) if n in there else token
+            for n, token in enumerate(tokens)
+            if as_words or n not in there
+        ]
     plain, root = _tree(tokens)
     words = words_in(plain)
     _find_words(root, plain, words)
     root.words = (0, len(words))
-    return Markup(tokens, plain, words, root, tags in ESCAPED)
+    return Markup(tokens, plain, words, root, tags.partition(",")[0] in ESCAPED, extra)
+
+
+def _in_target(tokens: Sequence[Token], target: str, tags: str) -> tuple[set[int], tuple[str, ...]]:
+    """Return the numbers of the tokens that the target contains, and what it contains besides.
+
+    Of an element both tags have to be there.
+    """
+    try:
+        there = Counter(token.text for token in parse(target, tags) if token.kind != "text")
+    except ValueError:  # such as a lone `<`: it has no tags
+        return set(), ()
+    found = set[int]()
+    pairs = halves(tokens) if there else {}
+    ends = set(pairs.values())
+    for n, token in enumerate(tokens if there else ()):
+        if token.kind != "text" and n not in ends:
+            numbers = {n, pairs.get(n, n)}
+            texts = Counter(tokens[k].text for k in numbers)
+            if texts <= there:
+                there -= texts
+                found |= numbers
+    return found, tuple(there.elements())
 
 
 def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:

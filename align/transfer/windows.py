@@ -43,6 +43,10 @@ class Scores:
             self._rows[i].append((j, score))
             self._totals[j] += score
 
+    def row(self, i: int) -> dict[int, float]:
+        """Return the scores of a source word, by target word."""
+        return dict(self._rows[i])
+
     def inside(self, span: Window) -> list[float]:
         """Return, for each target word, the sum of its scores with the words of a span."""
         sums = [0.0] * self.target
@@ -127,6 +131,7 @@ def place_apart(
     region: Window,
     ends: Sequence[Collection[int] | None] = (),
     outside: float = OUTSIDE,
+    known: Sequence[Window | None] = (),
 ) -> tuple[list[Window | None], list[int]]:
     """Return a window for each of several disjoint spans, so that the windows are disjoint too.
 
@@ -138,6 +143,7 @@ def place_apart(
         region: the target words that may be used.
         ends: for each span, the allowed ends of its window; spans with such limits come first.
         outside: see `OUTSIDE`.
+        known: for each span, its window if that is known already; these come first.
 
     Returns:
         The windows, None for a span that has no score in the region or finds no room; and for each target word the
@@ -145,17 +151,20 @@ def place_apart(
     """
     bounds = ends or [None] * len(spans)
     taken = [FREE] * scores.target
-    windows: list[Window | None] = [None] * len(spans)
+    windows: list[Window | None] = [*known] or [None] * len(spans)
     gains: dict[int, list[float]] = {}
     firsts: dict[int, Best] = {}
+    for n, given in enumerate(known):
+        if given:
+            taken[slice(*given)] = [n] * (given[1] - given[0])
     for n, span in enumerate(spans):
-        if any(scores.inside(span)[slice(*region)]):
+        if windows[n] is None and any(scores.inside(span)[slice(*region)]):
             gains[n] = scores.gains(span, outside)
             if window := best_window(gains[n], region, (), bounds[n]):
                 firsts[n] = window
     for n in sorted(firsts, key=lambda n: (bounds[n] is None, -firsts[n].gain, n)):
         best: Best | None = firsts[n]
-        if len(firsts) > 1:
+        if len(firsts) > 1 or any(known):
             best = best_window(gains[n], region, taken, bounds[n])
         if best and (best.gain > 0 or best == firsts[n]):
             windows[n] = best.window

@@ -6,7 +6,15 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from align.models.punctuation import closes, is_punctuation, leading, opens, trailing, visible_edges
+from align.models.punctuation import (
+    closes,
+    is_punctuation,
+    leading,
+    leading_beyond,
+    trailing,
+    trailing_beyond,
+    visible_edges,
+)
 from align.transfer.tree import Element, Markup, has_letters, words_in
 from align.transfer.windows import Window
 
@@ -18,7 +26,13 @@ class _Item(NamedTuple):
     element: Element
 
 
-def write_tags(markup: Markup, target: str, windows: Mapping[int, Sequence[Window]], places: Mapping[int, int]) -> str:
+def write_tags(
+    markup: Markup,
+    target: str,
+    windows: Mapping[int, Sequence[Window]],
+    places: Mapping[int, int],
+    characters: Mapping[int, Window],
+) -> str:
     """Write the tags of a line into another text.
 
     Args:
@@ -26,15 +40,22 @@ def write_tags(markup: Markup, target: str, windows: Mapping[int, Sequence[Windo
         target: the text, which stays unchanged, except for a space next to tags that stand between spaces in the line.
         windows: windows of target words for the elements that enclose words, by the number of their first token.
         places: target word after each element that is written in one piece, by the number of its first token.
+        characters: characters of the target that an element encloses, where these are known.
     """
-    return _Writer(markup, target, windows, places).write()
+    return _Writer(markup, target, windows, places, characters).write()
 
 
 class _Writer:
     def __init__(
-        self, markup: Markup, target: str, windows: Mapping[int, Sequence[Window]], places: Mapping[int, int]
+        self,
+        markup: Markup,
+        target: str,
+        windows: Mapping[int, Sequence[Window]],
+        places: Mapping[int, int],
+        characters: Mapping[int, Window],
     ) -> None:
         self._markup, self._target, self._windows, self._places = markup, target, windows, places
+        self._characters = characters
         self._words = words_in(target)
         self._done: list[str] = []
         self._at = 0
@@ -73,7 +94,7 @@ class _Writer:
         element, (low, high) = item.element, item.window
         key = element.tokens[0]
         if key not in self._items:
-            self._items[key] = sorted(self._inside(element), key=lambda child: (child.window, child.element.tokens))
+            self._items[key] = sorted(self._inside(element), key=self._order)
         items = self._items[key]
         first = bisect_left(items, (low, low), key=lambda child: child.window)
         here = []
@@ -82,6 +103,10 @@ class _Writer:
                 break
             here.append((child, limit))
         waiting.extend(reversed(here))
+
+    def _order(self, item: _Item) -> tuple[Window, int, tuple[int, int]]:
+        first = item.element.tokens[0]
+        return item.window, self._characters.get(first, (0, 0))[0], item.element.tokens
 
     def _inside(self, element: Element) -> list[_Item]:
         items = []
@@ -96,13 +121,15 @@ class _Writer:
     def _edges(self, item: _Item) -> tuple[int, int]:
         """Return the characters that an element encloses: punctuation only if it does so in the line."""
         (low, high), element = item.window, item.element
+        if element.tokens[0] in self._characters:
+            return self._characters[element.tokens[0]]
         (start, _), (_, end) = self._words[low], self._words[high - 1]
         first, last = visible_edges(self._markup.plain[element.start : element.end])
         whole = element.words == self._markup.root.words
-        if not opens(first) and (element.before or not whole):
-            start += leading(self._word(low))
-        if not closes(last) and (element.behind or not whole):
-            end -= trailing(self._word(high - 1), high == len(self._words) or "." in element.behind)
+        if element.before or not whole:
+            start += leading_beyond(self._word(low), first)
+        if element.behind or not whole:
+            end -= trailing_beyond(self._word(high - 1), high == len(self._words) or "." in element.behind, last)
         return start, end
 
     def _word(self, k: int) -> str:
@@ -111,6 +138,10 @@ class _Writer:
     def _write_whole(self, item: _Item, limit: int) -> None:
         """Write tags without words in one piece: next to the word they touch, or between spaces."""
         element, k = item.element, item.window[0]
+        if element.tokens[0] in self._characters:
+            self._copy(min(self._characters[element.tokens[0]][0], limit))
+            self._done.append(self._markup.tags(element))
+            return
         wordless = element.words[0] == element.words[1]
         free = not element.before and not element.behind
         left_alone = not element.before or (is_punctuation(element.before) and has_letters(element.behind))
@@ -120,7 +151,9 @@ class _Writer:
         tags = self._markup.tags(element)
         around = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
         left, right = (part in ("", " ", "\t") for part in around)
-        if free and wordless and left != right:  # at the edge of a word, not in one
+        if free and wordless and left and around[1] and closes(around[1]):  # at a mark whose word is missing
+            pass
+        elif free and wordless and left != right:  # at the edge of a word, not in one
             tags = tags + " " if left else " " + tags
         elif wordless and not free and (left or right or not self._markup.escaped):
             # the punctuation that it touched may be missing; only tags that become text may split a word
