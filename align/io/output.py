@@ -233,9 +233,24 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         with io.BufferedWriter(NamedFile(path, path)) as out:
             yield out
         return
-    target = link_target(path)
+    with replace_file(link_target(path), path, mode) as out:
+        yield out
+
+
+@contextmanager
+def replace_file(target: str, shown: str | None = None, mode: int | None = None) -> Iterator[BinaryIO]:
+    """Open a file that replaces whatever has its name, also a symbolic link or a pipe, once it is complete.
+
+    Args:
+        target: its name.
+        shown: its name in errors, if different.
+        mode: see `existing_mode`.
+
+    Raises:
+        OSError: the file cannot be written, or another run is writing it.
+    """
     part = beside(target, ".", ".part")
-    file = NamedFile(open_locked(part, path), path)
+    file = NamedFile(open_locked(part, shown or target), shown or target)
     unfinished.add(part)
     try:
         with whole(file, part, target, mode) as out:

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 from align.core.text import LinePair
 from align.core.types import Choice, Pair
 from align.io.manifest import MAX_RECORD, Record, Run, Stamp, differences, digest_of, dump_json, load_json
-from align.io.output import beside, link_target, open_output
+from align.io.output import beside, link_target, open_output, replace_file
 
 BUFFERS = 5
 """Buffers in a block."""
@@ -114,8 +114,8 @@ class Blocks:
         self._files = ExitStack()
         with suppress(FileExistsError):
             os.mkdir(self.folder)
-        self._run = _read_run(self.folder)
         own = not os.path.islink(self.folder) and os.path.isdir(self.folder)
+        self._run = _read_run(self.folder) if own else None
         if not own or (self._run is None and not all(map(_TEMPORARY.fullmatch, os.listdir(self.folder)))):
             raise OSError(errno.EEXIST, "is in the way: remove it", self.folder)
 
@@ -205,14 +205,14 @@ class Blocks:
     def _start(self) -> None:
         number = len(self._records) + 1
         self._files = ExitStack()
-        self.out, *listing = (self._files.enter_context(open_output(self._path(name))) for name in self._names(number))
+        self.out, *listing = (self._files.enter_context(replace_file(self._path(name))) for name in self._names(number))
         self.listing = listing[0] if listing else None
 
     def _write_run(self, choices: Sequence[Choice]) -> None:
         self._write(RUN, asdict(Run(self._settings, choices)))
 
     def _write(self, name: str, content: Any) -> None:
-        with open_output(self._path(name)) as out:
+        with replace_file(self._path(name)) as out:
             out.write(dump_json(content))
 
     def _read_block(self, number: int) -> Record | None:
@@ -257,17 +257,14 @@ class Blocks:
     def _copy(self, number: int, name: str, file: BinaryIO | None) -> None:
         """Copy a file of a block, or only read it, and compare it with the record if the block is finished."""
         path, digest, size = self._path(name), blake2b(digest_size=32), 0
-        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
-            raise ValueError(f"{path} is not a regular file: {self.anew}")
-        try:
-            with open(path, "rb") as stream:
-                while data := stream.read(COPIED):
-                    digest.update(data)
-                    size += len(data)
-                    if file:
-                        file.write(data)
-        except FileNotFoundError:
-            raise ValueError(f"{path} is missing: {self.anew}") from None
+        if _size_of(path) is None:
+            raise ValueError(f"{path} is missing, or not a regular file: {self.anew}")
+        with open(path, "rb") as stream:
+            while data := stream.read(COPIED):
+                digest.update(data)
+                size += len(data)
+                if file:
+                    file.write(data)
         if number > len(self._records):
             return
         recorded = self._records[number - 1].outputs[self._names(number).index(name)]
@@ -299,7 +296,7 @@ def open_blocks(path: str, inputs: Sequence[Stamp], listing: str | None = None) 
         except BaseException as error:
             blocks.close(error)
             raise
-    with open_output(record_of(path)) as out:
+    with replace_file(record_of(path)) as out:
         out.write(dump_json(asdict(record) | {"outputs": [_describe(link_target(path))]}))
     _remove_parts(blocks.folder)
 
@@ -312,12 +309,22 @@ def _read_run(folder: str) -> Run | None:
         return None
 
 
+def _size_of(path: str) -> int | None:
+    """Return the size of a regular file; None for anything else, such as a symbolic link, which is not followed."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
 def _read_start(path: str) -> bytes:
     """Read a regular file that is not larger than a record; return no bytes for others."""
-    if not os.path.isfile(path) or os.path.getsize(path) > MAX_RECORD:
+    size = _size_of(path)
+    if size is None or size > MAX_RECORD:
         return b""
     with open(path, "rb") as stream:
-        return stream.read()
+        return stream.read(MAX_RECORD)
 
 
 def _describe(path: str) -> list[Any]:
@@ -333,7 +340,7 @@ def _remove_parts(folder: str) -> None:
     """Remove blocks; `run.json` goes first, because blocks do not count without it."""
     names = [name for name in os.listdir(folder) if _FINISHED.fullmatch(name) or _TEMPORARY.fullmatch(name)]
     for name in (RUN, *names):
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # e.g. a folder of that name
             os.unlink(os.path.join(folder, name))
     with suppress(OSError):  # other files are in it
         os.rmdir(folder)

@@ -473,14 +473,57 @@ def test_a_block_with_another_content(run: Callable[..., Result], tmp_path: Path
         failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
         assert block.read_bytes() == content
     block.unlink()
-    os.mkfifo(block)
-    failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), "links.parts/00002 is not a regular file")
-    block.unlink()
-    failed(
-        run("-q", "text", "-o", "links", "-f", format, "--resume"), "links.parts/00002 is missing: remove links.parts"
-    )
+    message = "links.parts/00002 is missing, or not a regular file: remove links.parts to begin anew"
+    failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
+    for make in (os.mkfifo, lambda path: path.symlink_to("../copy"), Path.mkdir):
+        (tmp_path / "copy").write_bytes(output)
+        make(block)
+        failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
+        block.rmdir() if block.is_dir() else block.unlink()
     block.write_bytes(output)
     assert run("-q", "text", "-o", "links", "-f", format, "--resume").code == 0
+
+
+PLACES: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "link": lambda path: path.symlink_to("../mine"),
+    "dangling link": lambda path: path.symlink_to("../nowhere"),
+    "hard link": lambda path: os.link("mine", path),
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_nothing_outside_the_folder_of_blocks_is_written(run: Callable[..., Result], tmp_path: Path, kind: str) -> None:
+    arguments = ("-q", "text", "-o", "links", "--resume", "--bad-lines", "blank", "--bad-lines-file", "bad")
+    assert run("-q", "text", "-o", "plain").code == 0
+    mine = json.dumps({"settings": {}, "choices": [], "signature": ""}).encode()
+    (tmp_path / "mine").write_bytes(mine)
+    parts = tmp_path / "links.parts"
+    parts.mkdir()
+    (parts / "run.json").write_bytes(mine)
+    for name in ("00001", "00001.bad", "00002", "00003.json"):
+        PLACES[kind](parts / name)
+    assert run(*arguments).code == 0
+    assert (tmp_path / "mine").read_bytes() == mine
+    assert not (tmp_path / "nowhere").exists()
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+    assert not parts.exists()
+
+
+def test_a_record_that_is_a_link_is_refused(run: Callable[..., Result], tmp_path: Path) -> None:
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    os.unlink("links")
+    os.rename("links.run.json", "mine")
+    mine = (tmp_path / "mine").read_bytes()
+    (tmp_path / "links.run.json").symlink_to("mine")
+    failed(run("-q", "text", "-o", "links", "--resume"), "error: links.run.json: is in the way: remove it")
+    os.unlink("links.run.json")
+    break_off(run, 95, "text", "-o", "links")
+    os.rename("links.parts/run.json", "mine")
+    mine = (tmp_path / "mine").read_bytes()
+    (tmp_path / "links.parts" / "run.json").symlink_to("../mine")
+    failed(run("-q", "text", "-o", "links", "--resume"), "error: links.parts: is in the way: remove it")
+    assert (tmp_path / "mine").read_bytes() == mine
 
 
 def test_a_block_that_is_changed_meanwhile(
