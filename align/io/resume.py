@@ -256,19 +256,20 @@ class Blocks:
 
     def _copy(self, number: int, name: str, file: BinaryIO | None) -> None:
         """Copy a file of a block, or only read it, and compare it with the record if the block is finished."""
-        path, digest, size = self._path(name), blake2b(digest_size=32), 0
-        if _size_of(path) is None:
+        path, digest = self._path(name), blake2b(digest_size=32)
+        size = _size_of(path)
+        if size is None:
             raise ValueError(f"{path} is missing, or not a regular file: {self.anew}")
-        with open(path, "rb") as stream:
-            while data := stream.read(COPIED):
-                digest.update(data)
-                size += len(data)
-                if file:
-                    file.write(data)
-        if number > len(self._records):
-            return
-        recorded = self._records[number - 1].outputs[self._names(number).index(name)]
-        if [*recorded] != [name, size, digest.hexdigest()]:
+        recorded = None
+        if number <= len(self._records):
+            recorded = self._records[number - 1].outputs[self._names(number).index(name)]
+        if recorded is None or size == recorded[1]:  # a sparse file may be of any size
+            with open(path, "rb") as stream:
+                while data := stream.read(COPIED):
+                    digest.update(data)
+                    if file:
+                        file.write(data)
+        if recorded is not None and [*recorded] != [name, size, digest.hexdigest()]:
             raise ValueError(f"{path} is not what {_record_name(number)} says: {self.anew}")
 
 

@@ -484,6 +484,15 @@ def test_a_block_with_another_content(run: Callable[..., Result], tmp_path: Path
     assert run("-q", "text", "-o", "links", "-f", format, "--resume").code == 0
 
 
+def test_a_sparse_block_is_not_read(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    os.truncate("links.parts/00001", 1 << 30)
+    monkeypatch.setattr(resume, "COPIED", "none of it")
+    failed(run("-q", "text", "-o", "links", "--resume"), "links.parts/00001 is not what 00001.json says")
+
+
 PLACES: dict[str, Callable[[Path], object]] = {
     "pipe": os.mkfifo,
     "link": lambda path: path.symlink_to("../mine"),
