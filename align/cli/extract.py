@@ -49,7 +49,7 @@ from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
 from align.io.manifest import Record, Stamp
 from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, open_text
-from align.io.resume import Blocks, check_input, check_run, finished, open_blocks, stamp
+from align.io.resume import Blocks, check_input, check_run, finished, open_blocks, remove_joined, stamp
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -414,6 +414,7 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
     assert options.output
     check_run(record, options.output, what_is_run(load_aligner(PROGRAM, options), options))
     check_input(record, options.output, inputs, text, text.name)
+    remove_joined(options.output, record)
     if not options.quiet:
         say(f"{PROGRAM}: {options.output} is there already: nothing to do")
 

@@ -1,8 +1,8 @@
 """Resume a run with one result: finished blocks of lines are stored in a folder next to it until they are joined.
 
 `FILE.parts` holds `run.json`, which describes the run, and for each finished block its lines, `00001`, its list of bad
-lines, `00001.bad`, and its record, `00001.json`, which is written last. `FILE.run.json` is the record of the result: by
-it the same command, when repeated, recognises that nothing is left to do.
+lines, `00001.bad`, and its record, `00001.json`, which is written last. `FILE.run.json` is the record of the result and
+is written before it: by it the same command, when repeated, recognises that nothing is left to do.
 """
 
 from __future__ import annotations
@@ -288,8 +288,19 @@ def open_blocks(path: str, inputs: Sequence[Stamp], listing: str | None = None) 
         OSError: a file cannot be written, another run is writing it, or another file has the name of one of ours.
     """
     read_record(path)  # another file may have its name
+    record: Record | None = None
+
+    def write_record(part: str) -> None:
+        """Write the record of the result, which has a temporary name still."""
+        assert record
+        name = os.path.basename(link_target(path))
+        content = asdict(record) | {"outputs": [[name, *_describe(part)[1:]]]}
+        with replace_file(record_of(path)) as out:
+            out.write(dump_json(content))
+
     with ExitStack() as stack:
-        files = [stack.enter_context(open_output(name)) for name in (path, listing) if name]
+        files = [stack.enter_context(open_output(path, write_record))]
+        files += [stack.enter_context(open_output(name)) for name in (listing,) if name]
         blocks = Blocks(path, listing is not None)
         try:
             yield blocks
@@ -297,8 +308,6 @@ def open_blocks(path: str, inputs: Sequence[Stamp], listing: str | None = None) 
         except BaseException as error:
             blocks.close(error)
             raise
-    with replace_file(record_of(path)) as out:
-        out.write(dump_json(asdict(record) | {"outputs": [_describe(link_target(path))]}))
     _remove_parts(blocks.folder)
 
 
@@ -338,9 +347,9 @@ def _record_name(number: int) -> str:
 
 
 def _remove_parts(folder: str) -> None:
-    """Remove blocks; `run.json` goes first, because blocks do not count without it."""
+    """Remove blocks, the last one first, and then `run.json`: what is left at any time can be resumed."""
     names = [name for name in os.listdir(folder) if _FINISHED.fullmatch(name) or _TEMPORARY.fullmatch(name)]
-    for name in (RUN, *names):
+    for name in (*sorted(names, reverse=True), RUN):
         with suppress(OSError):  # e.g. a folder of that name
             os.unlink(os.path.join(folder, name))
     with suppress(OSError):  # other files are in it
@@ -348,7 +357,7 @@ def _remove_parts(folder: str) -> None:
 
 
 def finished(path: str, listing: str | None = None) -> Record | None:
-    """Return the record of the run that made a result; None without a result, or with blocks to join.
+    """Return the record of the run that made a result; None without a result.
 
     Args:
         path: the result.
@@ -358,8 +367,7 @@ def finished(path: str, listing: str | None = None) -> Record | None:
         ValueError: the result has no record, or has been changed since, or its list is missing.
         OSError: the result or its record cannot be read.
     """
-    folder = parts_of(path)
-    if not os.path.exists(path) or os.path.lexists(os.path.join(folder, RUN)):
+    if not os.path.exists(path):
         return None
     record = read_record(path)
     if record is None:
@@ -367,9 +375,16 @@ def finished(path: str, listing: str | None = None) -> Record | None:
     check_result(record, path)
     if listing and not os.path.exists(listing):
         raise ValueError(f"{path} is there, and {listing} is not: {anew(path)}")
-    if os.path.isdir(folder) and not os.path.islink(folder):  # left by a run that was killed at its very end
-        _remove_parts(folder)
     return record
+
+
+def remove_joined(path: str, record: Record) -> None:
+    """Remove the blocks of a result, which a run that was killed at its very end has left."""
+    folder = parts_of(path)
+    if not os.path.islink(folder) and (run := _read_run(folder)) and run.settings == record.run:
+        _remove_parts(folder)
+    with suppress(OSError):  # there is none, or other files are in it
+        os.rmdir(folder)
 
 
 def parts_of(path: str) -> str:

@@ -251,14 +251,14 @@ def test_after_success_there_is_nothing_to_do(run: Callable[..., Result], tmp_pa
     assert run("-q", "text", "-o", name, "--resume").code == 0
     files = {file.name: file.read_bytes() for file in tmp_path.glob("links*")}
     assert set(files) == {name, f"{name}.run.json"}
-    shutil.copytree(copy, parts)  # killed before the blocks were removed
-    assert "80 lines are done in" in run("text", "-o", name, "--resume").err
-    assert {file.name: file.read_bytes() for file in tmp_path.glob("links*")} == files
-    os.unlink(copy / "run.json")
-    shutil.copytree(copy, parts)  # killed while they were removed
-    result = run("text", "-o", name, "--resume")
-    assert (result.code, result.out) == (0, b"")
-    assert result.err.endswith(f"extract-align: {name} is there already: nothing to do\n")
+    for gone in ((), ("00004.json", "00004"), ("run.json", *sorted(os.listdir(copy)))):  # killed as blocks were removed
+        shutil.copytree(copy, parts)
+        for part in gone:
+            (parts / part).unlink(missing_ok=True)
+        result = run("text", "-o", name, "--resume")
+        assert (result.code, result.out) == (0, b"")
+        assert result.err.endswith(f"extract-align: {name} is there already: nothing to do\n")
+        assert not parts.exists()
     os.utime("text", (time.time() + 100,) * 2)
     assert run("-q", "text", "-o", name, "--resume") == (0, b"", "")
     assert run("-q", "-o", name, "--resume", stdin=(tmp_path / "text").read_bytes()) == (0, b"", "")
@@ -287,6 +287,57 @@ def test_a_result_of_which_nothing_is_known_is_left_alone(run: Callable[..., Res
         "error: links is there, and no record of the run that made it: remove links to begin anew",
     )
     assert (tmp_path / "links").read_bytes() == b"other"
+
+
+def test_a_file_that_appeared_next_to_blocks_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    os.unlink("links")  # its record stays
+    break_off(run, 95, "text", "-o", "links", "--scores")
+    before = tree(tmp_path / "links.parts")
+    for content in (b"my own", b""):
+        (tmp_path / "links").write_bytes(content)
+        for options in (("--scores",), ()):
+            result = run("-q", "text", "-o", "links", "--resume", *options)
+            failed(result, f"error: links has {len(content)} bytes, and links.run.json says ")
+            assert (tmp_path / "links").read_bytes() == content
+    os.unlink("links.run.json")
+    failed(run("-q", "text", "-o", "links", "--resume"), "error: links is there, and no record of the run that made it")
+    assert tree(tmp_path / "links.parts") == before
+
+
+def test_killed_as_the_result_is_put_in_place(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("-q", "text", "-o", "plain").code == 0
+    replace = os.replace
+    for after in (False, True):
+
+        def killed(source: str, target: str, after: bool = after) -> None:
+            if target != "links" or after:
+                replace(source, target)
+            if target == "links":
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", killed)
+            patch.setattr(resume, "_remove_parts", lambda folder: None)
+            assert run("-q", "text", "-o", "links", "--resume").code == 130
+        assert (tmp_path / "links").exists() == after
+        assert {"links.parts", "links.run.json"} <= set(os.listdir(tmp_path))
+        assert run("-q", "text", "-o", "links", "--resume") == (0, b"", "")
+        assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+        assert not (tmp_path / "links.parts").exists()
+        os.unlink("links")
+
+
+def test_blocks_of_another_run_stay_next_to_a_result(run: Callable[..., Result], tmp_path: Path) -> None:
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    os.rename("links", "aside")
+    break_off(run, 95, "text", "-o", "links", "--scores")
+    before = tree(tmp_path / "links.parts")
+    os.rename("aside", "links")
+    assert run("-q", "text", "-o", "links", "--resume") == (0, b"", "")
+    assert tree(tmp_path / "links.parts") == before
 
 
 def test_a_result_that_was_changed_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
