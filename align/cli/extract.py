@@ -49,7 +49,7 @@ from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
 from align.io.manifest import Record, Stamp
 from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, open_text
-from align.io.resume import Blocks, check_input, check_run, finished, open_blocks, remove_joined, stamp
+from align.io.resume import Blocks, DigestedPairs, check_input, check_run, finished, open_blocks, remove_joined, stamp
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -413,7 +413,7 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
     """
     assert options.output
     check_run(record, options.output, what_is_run(load_aligner(PROGRAM, options), options))
-    check_input(record, options.output, inputs, text, text.name)
+    check_input(record, options.output, inputs, digested(text), text.name)
     remove_joined(options.output, record)
     if not options.quiet:
         say(f"{PROGRAM}: {options.output} is there already: nothing to do")
@@ -434,9 +434,19 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     }
 
 
+def digested(text: Text) -> DigestedPairs:
+    """Return the pairs of the input with a digest of all that the output depends on."""
+
+    def describe(number: int) -> str:
+        error = text.bad.errors.get(number)
+        return error.what if error else ""
+
+    return DigestedPairs(text, describe)
+
+
 def resume(blocks: Blocks, aligner: Aligner, text: Text, options: Options) -> tuple[Aligner, Iterator[Pair]]:
     """Return an aligner that reads where the interrupted run did, and the pairs that are left to align."""
-    pairs = blocks.begin(what_is_run(aligner, options), text, text.name, options.models.buffer)
+    pairs = blocks.begin(what_is_run(aligner, options), digested(text), text.name, options.models.buffer)
     text.bad.errors.clear()  # of the lines that are done
     if not blocks.lines:
         return aligner, pairs

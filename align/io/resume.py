@@ -14,12 +14,12 @@ import re
 import stat
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 from align.core.text import LinePair
 from align.core.types import Choice, Pair
@@ -38,19 +38,23 @@ _FINISHED = re.compile(r"[0-9]{5,}(\.bad|\.json)?")
 _TEMPORARY = re.compile(r"\.(run\.json|[0-9]{5,}(\.bad|\.json)?)\.part")
 
 
+Describe: TypeAlias = Callable[[int], str]
+
+
 class DigestedPairs:
     """Pairs as they are read, with a digest of those read so far.
 
     Args:
         pairs: all of the input.
+        describe: returns what the output says of a line besides its links, such as why it is bad, given its number.
 
     Attributes:
         lines: number of lines read so far.
         every: number of lines after which a digest is stored, until a later one is requested.
     """
 
-    def __init__(self, pairs: Iterator[Pair]) -> None:
-        self._pairs, self.lines, self._digest = pairs, 0, blake2b(digest_size=32)
+    def __init__(self, pairs: Iterator[Pair], describe: Describe) -> None:
+        self._pairs, self._describe, self.lines, self._digest = pairs, describe, 0, blake2b(digest_size=32)
         self.every, self._digests = sys.maxsize, deque[tuple[int, str]]()
 
     def __iter__(self) -> DigestedPairs:
@@ -62,7 +66,8 @@ class DigestedPairs:
         source, target = " ".join(pair.source), " ".join(pair.target)
         if isinstance(pair, LinePair):
             source, target = pair.source_line, pair.target_line
-        self._digest.update(f"{len(source)} {source}\t{target}\n".encode())  # a line may hold TABs itself
+        texts = source, target, self._describe(pair.id)
+        self._digest.update("".join(f"{len(text)} {text}\n" for text in texts).encode())
         if self.lines % self.every == 0:
             self._digests.append((self.lines, self.digest))
         return pair
@@ -110,7 +115,7 @@ class Blocks:
         self._settings: Mapping[str, Any] = {}
         self._records: list[Record] = []
         self._saved_counts: Counter[str] = Counter()
-        self._read = DigestedPairs(iter(()))
+        self._read = DigestedPairs(iter(()), str)
         self._files = ExitStack()
         with suppress(FileExistsError):
             os.mkdir(self.folder)
@@ -124,7 +129,7 @@ class Blocks:
         """Advice for messages if the blocks are unusable."""
         return anew(self.folder)
 
-    def begin(self, settings: Mapping[str, Any], pairs: Iterator[Pair], name: str, buffer: int) -> Iterator[Pair]:
+    def begin(self, settings: Mapping[str, Any], pairs: DigestedPairs, name: str, buffer: int) -> Iterator[Pair]:
         """Find the finished blocks, and start the next one.
 
         Args:
@@ -139,7 +144,7 @@ class Blocks:
         Raises:
             ValueError: the blocks are damaged, or of another run or another input; the message says how to start over.
         """
-        self.size, self._settings, self._read = BUFFERS * buffer, settings, DigestedPairs(pairs)
+        self.size, self._settings, self._read = BUFFERS * buffer, settings, pairs
         if self._run and self._has_blocks():
             self._check(self._run, name)
         else:
@@ -416,7 +421,7 @@ def check_run(record: Record, path: str, run: Mapping[str, Any]) -> None:
         raise ValueError(f"{path} is of another run ({changes}): {anew(path)}")
 
 
-def check_input(record: Record, path: str, inputs: Sequence[Stamp], pairs: Iterator[Pair], name: str) -> None:
+def check_input(record: Record, path: str, inputs: Sequence[Stamp], read: DigestedPairs, name: str) -> None:
     """Check that the input is the same, by the stamps of its files if they suffice, else by all of its lines.
 
     Raises:
@@ -424,7 +429,6 @@ def check_input(record: Record, path: str, inputs: Sequence[Stamp], pairs: Itera
     """
     if None not in inputs and list(inputs) == list(record.inputs):
         return
-    read = DigestedPairs(pairs)
     for _ in read:
         pass
     if read.lines != record.rows:

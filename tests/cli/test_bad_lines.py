@@ -226,6 +226,20 @@ def test_a_list_that_does_not_go_with_its_block(
     assert Path("bad").read_text(encoding="utf-8").count("\n") == 2
 
 
+def test_a_bad_line_that_changed_is_another_input(
+    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "BUFFERS", 1)
+    lines = [BAD[0][0] + b"\n" if n % 3 else GOOD for n in range(12)]
+    arguments = ("-q", "-o", "links", "--resume", "--buffer", 2, *BLANK, "-f", "jsonl")
+    for end, message in ((-6, "the first 12 lines are not those that links.parts is of"), (None, "the lines are not")):
+        write(**{"text.gz": gzip.compress(b"".join(lines[:6])) + gzip.compress(b"".join(lines[6:]))[:end]})
+        assert run("text.gz", *arguments).code == (1 if end else 0)
+        for other in (b"\n", b"a ||| b ||| c\n"):
+            write(**{"text.gz": gzip.compress(b"".join([lines[0], other, *lines[2:]]))})
+            failed(run("text.gz", *arguments), message)
+
+
 # Columns
 
 

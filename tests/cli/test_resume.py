@@ -704,7 +704,7 @@ def test_a_plain_run_and_one_to_resume_do_not_mix(run: Callable[..., Result], tm
     os.unlink("links")
     with resume.open_blocks("links", []) as blocks:
         failed(run("-q", "text", "-o", "links"), "error: links: another run is still writing it")
-        blocks.begin({}, iter(()), "text", 20)
+        blocks.begin({}, resume.DigestedPairs(iter(()), str), "text", 20)
     assert (tmp_path / "links").read_bytes() == b""
 
 
