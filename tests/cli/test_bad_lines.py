@@ -202,7 +202,7 @@ def test_a_run_that_goes_on_lists_the_same(
     assert run("-q", *some) == (0, b"", "")
     os.unlink("bad.tsv")
     failed(run("-q", *some), "links is there, and bad.tsv is not: remove links to begin anew")
-    failed(run("-q", *some[:-2]), "links is of another run (bad-lines-file was bad.tsv, and is None)")
+    failed(run("-q", *some[:-2]), "links is of another run (bad-lines-file was bad.tsv, and is None; ")
 
 
 def test_a_list_that_does_not_go_with_its_block(
@@ -238,6 +238,29 @@ def test_a_bad_line_that_changed_is_another_input(
         for other in (b"\n", b"a ||| b ||| c\n"):
             write(**{"text.gz": gzip.compress(b"".join([lines[0], other, *lines[2:]]))})
             failed(run("text.gz", *arguments), message)
+
+
+def test_a_list_names_the_files_of_one_run(
+    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "BUFFERS", 1)
+    lines = GOOD + b"das " * 40 + b"||| the\n" + b"bad\n" + GOOD
+    write(a=lines, b=GOOD, same=lines)
+    arguments = ("-q", "-o", "links", "--resume", "--buffer", 2, *BLANK)
+    listed = (*arguments, "--bad-lines-file", "bad")
+    assert run("a", "b", *listed).code == 0
+    before = Path("bad").read_bytes()
+    for files, named in ((("same", "b"), "same, b"), (("./a", "b"), "./a, b")):
+        failed(run(*files, *listed), f"links is of another run (files was a, b, and is {named}): remove links")
+    write(b=lines[-len(GOOD) :] + GOOD, a=lines[: -len(GOOD)])  # the same lines, and one is in the other file
+    failed(run("a", "b", *listed), "the input: the lines are not those that links is of: remove links")
+    assert Path("bad").read_bytes() == before
+    os.unlink("links")
+    for end in (b"", b"\n"):  # without a list no name matters
+        write(a=lines + end)
+        assert run("a", *arguments).code == 0
+        assert run(*arguments, stdin=lines + end).code == 0
+        os.unlink("links")
 
 
 # Columns
