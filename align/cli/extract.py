@@ -421,6 +421,7 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
 
 def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     """Return what the output depends on besides the input."""
+    source = options.input
     return {
         "settings": sign(aligner, options, words=options.words),
         "device": aligner.forward.recorder.device,
@@ -428,10 +429,11 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
         "scores": options.scores,
         "buffer": options.models.buffer,
         "batch-tokens": aligner.batch_tokens,
-        "columns": ",".join(map(str, options.input.columns)) or "all",
+        "sides": "source" if source.one_side else "files" if source.parallel else "lines",
+        "columns": ",".join(map(str, source.columns)) or "all",
         "bad-lines": options.models.too_long,
         "bad-lines-file": options.bad_list,
-        "files": ", ".join(map(name_shown, options.input.files)) if options.bad_list else None,  # the list names them
+        "files": ", ".join(map(name_shown, source.files)) if options.bad_list else None,  # the list names them
     }
 
 

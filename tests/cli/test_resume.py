@@ -369,6 +369,19 @@ def test_a_result_of_other_settings_is_left_alone(run: Callable[..., Result], tm
     assert (tmp_path / "links").read_bytes() == before
 
 
+def test_two_sides_are_not_two_texts(run: Callable[..., Result], tmp_path: Path) -> None:
+    texts, sides = ("text", "de"), ("-s", "text", "-t", "de")
+    for name in texts:
+        (tmp_path / name).write_bytes(b"das\tthe\n" * 50)
+    for first, then, message in ((texts, sides, "lines, and is files"), (sides, texts, "files, and is lines")):
+        assert run("-q", *first, "-o", "links", "--resume").code == 0
+        before = (tmp_path / "links").read_bytes()
+        message = f"links is of another run (sides was {message}): remove links to begin anew"
+        failed(run("-q", *then, "-o", "links", "--resume"), message)
+        assert (tmp_path / "links").read_bytes() == before
+        os.unlink("links")
+
+
 @pytest.mark.parametrize("stdin", [False, True])
 def test_a_result_of_another_input_is_left_alone(run: Callable[..., Result], tmp_path: Path, stdin: bool) -> None:
     put(LINES)
