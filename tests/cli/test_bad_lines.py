@@ -346,6 +346,11 @@ def test_two_sides_as_two_files_are_told_apart(run: Callable[..., Result], write
         (("a", "--bad-lines-file", "x"), "--bad-lines-file requires --bad-lines blank"),
         (("a", *BLANK, "--bad-lines-file", "-"), "--bad-lines-file needs the name of a file"),
         (("a", *BLANK, "-o", "x", "--bad-lines-file", "x"), "another than that of -o"),
+        (("a", *BLANK, "-o", "x", "--bad-lines-file", "./x"), "another than that of -o"),
+        *(
+            (("a", *BLANK, "-o", "x", "--resume", "--bad-lines-file", name), f"--resume writes {name} itself")
+            for name in ("x.run.json", "./x.run.json", "x.parts", "x.parts/00001", "x.parts/list")
+        ),
         (("a", *BLANK, "--bad-lines-file", "a"), "--bad-lines-file would replace the input a"),
         (("a", "--columns", "0,1"), "'0,1' is not two numbers from 1, such as 2,3"),
         (("a", "--columns", "1,2,3"), "is not two numbers from 1"),
