@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from align.core.text import LinePair
 from align.core.types import Choice, Pair
-from align.io.manifest import MAX_RECORD, Record, Run, Stamp, differences, digest_of, dump_json, load_json
+from align.io.manifest import MAX_RECORD, Output, Record, Run, Stamp, differences, digest_of, dump_json, load_json
 from align.io.output import beside, link_target, open_output, replace_file
 
 BUFFERS = 5
@@ -296,12 +296,13 @@ def open_blocks(path: str, inputs: Sequence[Stamp], listing: str | None = None) 
     record: Record | None = None
 
     def write_record(part: str) -> None:
-        """Write the record of the result, which has a temporary name still."""
+        """Write the record of the result, which has a temporary name still, and of the list, which is in place."""
         assert record
-        name = os.path.basename(link_target(path))
-        content = asdict(record) | {"outputs": [[name, *_describe(part)[1:]]]}
+        outputs = [[os.path.basename(link_target(path)), *_describe(part)[1:]]]
+        if listing and os.path.isfile(listing):  # not a device
+            outputs.append(_describe(listing))
         with replace_file(record_of(path)) as out:
-            out.write(dump_json(content))
+            out.write(dump_json(asdict(record) | {"outputs": outputs}))
 
     with ExitStack() as stack:
         files = [stack.enter_context(open_output(path, write_record))]
@@ -369,7 +370,7 @@ def finished(path: str, listing: str | None = None) -> Record | None:
         listing: its list of bad lines, if requested.
 
     Raises:
-        ValueError: the result has no record, or has been changed since, or its list is missing.
+        ValueError: the result has no record, it or its list has been changed since, or its list is missing.
         OSError: the result or its record cannot be read.
     """
     if not os.path.exists(path):
@@ -377,9 +378,10 @@ def finished(path: str, listing: str | None = None) -> Record | None:
     record = read_record(path)
     if record is None:
         raise ValueError(f"{path} is there, and no record of the run that made it: {anew(path)}")
-    check_result(record, path)
     if listing and not os.path.exists(listing):
         raise ValueError(f"{path} is there, and {listing} is not: {anew(path)}")
+    for name, output in zip((path, *filter(None, [listing])), record.outputs, strict=False):
+        _check_output(name, output, path)
     return record
 
 
@@ -397,18 +399,18 @@ def parts_of(path: str) -> str:
     return beside(link_target(path), "", ".parts")
 
 
-def check_result(record: Record, path: str) -> None:
-    """Check that a result is unchanged.
+def _check_output(name: str, output: Output, path: str) -> None:
+    """Check that a file is as the record of a result says.
 
     Raises:
         ValueError: the file has been changed since.
     """
-    size, name = os.path.getsize(path), record_of(path)
-    ((_, recorded_size, recorded_digest),) = record.outputs
+    size, record = os.path.getsize(name), record_of(path)
+    _, recorded_size, recorded_digest = output
     if size != recorded_size:
-        raise ValueError(f"{path} has {size:,} bytes, and {name} says {recorded_size:,}: {anew(path)}")
-    if digest_of(path) != recorded_digest:
-        raise ValueError(f"{path} is not what it was when {name} was written: {anew(path)}")
+        raise ValueError(f"{name} has {size:,} bytes, and {record} says {recorded_size:,}: {anew(path)}")
+    if digest_of(name) != recorded_digest:
+        raise ValueError(f"{name} is not what it was when {record} was written: {anew(path)}")
 
 
 def check_run(record: Record, path: str, run: Mapping[str, Any]) -> None:
@@ -458,7 +460,7 @@ def read_record(path: str) -> Record | None:
         return None
     try:
         record = Record.of(load_json(_read_start(name)))
-        if len(record.outputs) == 1:
+        if len(record.outputs) in (1, 2):  # the result, and the list of bad lines
             return record
     except ValueError:
         pass

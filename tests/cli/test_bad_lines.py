@@ -200,9 +200,24 @@ def test_a_run_that_goes_on_lists_the_same(
     assert Path("links").read_bytes() == Path("plain").read_bytes()
     assert Path("bad.tsv").read_bytes() == Path("plain.bad").read_bytes()
     assert run("-q", *some) == (0, b"", "")
+    listed = Path("bad.tsv").read_bytes()
+    for other, message in (
+        (listed[1:] + b"\n", "bad.tsv is not what it was when links.run.json was written: remove links to begin anew"),
+        (b"mine", f"bad.tsv has 4 bytes, and links.run.json says {len(listed):,}: remove links to begin anew"),
+    ):
+        Path("bad.tsv").write_bytes(other)
+        failed(run("-q", *some), message)
+        assert Path("bad.tsv").read_bytes() == other
     os.unlink("bad.tsv")
     failed(run("-q", *some), "links is there, and bad.tsv is not: remove links to begin anew")
     failed(run("-q", *some[:-2]), "links is of another run (bad-lines-file was bad.tsv, and is None; ")
+
+
+def test_a_list_that_is_a_device_is_not_recorded(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(text=GOOD + b"bad\n")
+    for _ in range(2):
+        assert run("-q", "text", *BLANK, "-o", "links", "--resume", "--bad-lines-file", "/dev/null").code == 0
+    assert [name for name, *_ in json.loads(Path("links.run.json").read_bytes())["outputs"]] == ["links"]
 
 
 def test_a_list_that_does_not_go_with_its_block(
