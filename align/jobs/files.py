@@ -6,6 +6,7 @@ All access uses the file systems of Apache Arrow. What only a local disk can do 
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -215,14 +216,17 @@ def make_folder(place: str) -> None:
     """Make a folder and its parents; a store without folders needs none.
 
     Raises:
-        OSError: the folder cannot be made.
+        OSError: the folder cannot be made, or is a symbolic link.
     """
     filesystem, path = locate(place)
-    with cannot_write(place):
-        if is_local(place):
-            os.makedirs(path, exist_ok=True)
-        else:
+    if not is_local(place):
+        with cannot_write(place):
             filesystem.create_dir(path, recursive=True)
+        return
+    if os.path.islink(path):  # files elsewhere would be replaced
+        raise OSError(errno.EEXIST, "is in the way: remove it", place)
+    with cannot_write(place):
+        os.makedirs(path, exist_ok=True)
 
 
 def remove(place: str) -> None:

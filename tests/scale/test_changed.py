@@ -262,6 +262,19 @@ def test_folders_that_cannot_be_made(run: Callable[..., Result], folder: str) ->
     assert (result.code, f"{folder}/_run: cannot write: " in result.err) == (1, True)
 
 
+@pytest.mark.parametrize("target", ["victim", "nowhere"])
+def test_a_link_in_the_place_of_the_jobs_own_folder_is_refused(run: Callable[..., Result], target: str) -> None:
+    Path("in/a.tsv").write_bytes(b"one side\n")
+    Path("victim").mkdir()
+    Path("victim/a.tsv.bad.jsonl").write_bytes(b"mine")
+    Path("out").mkdir()
+    Path("out/_run").symlink_to(f"../{target}")
+    result = run(*JOB, "--bad-lines", "blank")
+    assert (result.code, "out/_run: is in the way: remove it" in result.err) == (1, True)
+    assert tree("victim") == {"a.tsv.bad.jsonl": b"mine"}
+    assert not Path("nowhere").exists()
+
+
 def test_all_that_is_blank_is_read_where_the_model_says(run: Callable[..., Result]) -> None:
     Path("in/a.tsv").write_bytes(b"\t\n" * 3)
     result = run(*JOB, "--layer", "auto", "--head", "auto")
