@@ -120,6 +120,11 @@ def exists(place: str) -> bool:
         return bool(filesystem.get_file_info(path).type == fs.FileType.File)
 
 
+def is_taken(place: str) -> bool:
+    """Check that anything has this name: a file, and on this machine also a folder, a pipe or a dangling link."""
+    return os.path.lexists(locate(place)[1]) if is_local(place) else exists(place)
+
+
 def find(patterns: Sequence[str]) -> list[InputFile]:
     """Return the files that match patterns, sorted by name, without duplicates.
 

@@ -14,7 +14,7 @@ from align.core.formats import to_json
 from align.core.types import Pair
 from align.io.manifest import Record
 from align.jobs.arrow import status_of
-from align.jobs.files import InputFile, digest_of, exists, join, remove, stat, whole_file
+from align.jobs.files import InputFile, digest_of, exists, is_taken, join, remove, stat, whole_file
 from align.jobs.readers import Columns, Rows, kind_of, open_rows, table_head
 from align.jobs.records import bad_rows_name, begun_name, check_record, read_record, write_record
 from align.jobs.writers import WRITERS, Head, Result
@@ -73,7 +73,7 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
     """
     file = stat(file.place)
     output, begun = join(job.output, file.name), join(job.output, begun_name(file.name))
-    if exists(output) and not exists(begun):
+    if is_taken(output) and not exists(begun):
         raise DataError("is there already, and not of this job", file=output, remedy=Remedy("move or remove it"))
     digest = digest_of(file.place)
     head = _head(job, file, digest)

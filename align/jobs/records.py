@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from align.core.errors import DataError, Remedy
 from align.core.types import Choice
 from align.io.manifest import MAX_RECORD, Record, Run, differences, dump_json, load_json
-from align.jobs.files import RUN, InputFile, digest_of, exists, join, read_small, stat, whole_file
+from align.jobs.files import RUN, InputFile, digest_of, exists, is_taken, join, read_small, stat, whole_file
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ def open_run(
     """
     run = _read(folder, NOTE, Run.of, f"remove {folder} to begin anew")
     if run is None:
-        if there := next((name for name in names if exists(join(folder, name))), None):
+        if there := next((name for name in names if is_taken(join(folder, name))), None):
             remedy = Remedy("take another folder, or remove it")
             raise DataError("is there already, and not of a job like this", file=join(folder, there), remedy=remedy)
         choices = choose()

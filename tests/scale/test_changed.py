@@ -116,6 +116,21 @@ def test_results_that_are_none_of_a_job_stay(run: Callable[..., Result]) -> None
     assert Path("out/a.tsv").read_text() == "mine"
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_what_is_no_file_in_the_place_of_a_result_stays(
+    run: Callable[..., Result], done: dict[str, bytes], make: Callable[[Path], object]
+) -> None:
+    Path("other").mkdir()
+    shutil.copy("in/b.tsv", "in/new.tsv")
+    for output, why in (("out", "not of this job"), ("other", "not of a job like this")):
+        own = Path(output, "new.tsv")
+        make(own)
+        before = own.lstat()
+        result = run(*JOB[:-1], output)
+        assert (result.code, f"{output}/new.tsv: is there already, and {why}" in result.err) == (1, True)
+        assert (own.lstat().st_ino, own.lstat().st_mode) == (before.st_ino, before.st_mode)
+
+
 def test_results_that_are_none_of_this_job_stay(run: Callable[..., Result], done: dict[str, bytes]) -> None:
     shutil.copy("in/b.tsv", "in/new.tsv")
     Path("out/new.tsv").write_text("mine")
