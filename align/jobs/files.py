@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import pyarrow as pa
 from pyarrow import fs
 
 from align.core.errors import DataError, Remedy, one_line
 from align.io import manifest
-from align.io.output import NamedFile, beside, cannot_write, open_locked, packed, whole
+from align.io.output import NamedFile, OnWhole, beside, cannot_write, open_locked, packed, whole
 
 RUN = "_run"
 """The folder of a job's own files. Spark, Hadoop and Arrow skip names that begin with an underscore."""
@@ -243,7 +243,7 @@ def remove(place: str) -> None:
 
 
 @contextmanager
-def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
+def whole_file(folder: str, name: str, on_whole: OnWhole | None = None) -> Iterator[BinaryIO]:
     """Open a file in the folder of a job that appears only when it is complete, and replaces an earlier one.
 
     On this machine it is written under another name in `_run`, and renamed at the end. Names of results end in a
@@ -253,6 +253,7 @@ def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
     Args:
         folder: folder of the job.
         name: name in it, whose suffix sets the compression.
+        on_whole: callback before it appears, with the name of a local file.
 
     Raises:
         OSError: the file cannot be written, or another run is writing it.
@@ -260,16 +261,18 @@ def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
     place = join(folder, name)
     filesystem, path = locate(place)
     if not is_local(place):
-        with tempfile.TemporaryFile() as local:
-            with _packed(name, local) as out:
+        with tempfile.NamedTemporaryFile() as local:
+            with _packed(name, cast(BinaryIO, local)) as out:
                 yield out
             local.seek(0)
+            if on_whole:
+                on_whole(local.name)
             with cannot_write(place), filesystem.open_output_stream(path) as remote:
                 shutil.copyfileobj(local, remote, 1 << 20)
         return
     suffix = ".own.part" if name.startswith(f"{RUN}/") else ".part"
     part = beside(os.path.join(locate(folder)[1], RUN, os.path.basename(name)), "", suffix)
-    with whole(NamedFile(open_locked(part, place), place), part, path, None, _packed) as out:
+    with whole(NamedFile(open_locked(part, place), place), part, path, None, _packed, on_whole) as out:
         yield out
 
 
