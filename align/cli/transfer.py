@@ -26,6 +26,7 @@ from align.cli.args import (
     add_translate_options,
     add_workers_option,
     check_files,
+    check_second_output,
     new_parser,
     requested_search,
     requested_settings,
@@ -216,9 +217,7 @@ def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
     files = (args.input or "-",) if args.source is None else (args.source, *filter(None, [args.target]))
     check_files(parser, (*files, args.links), args.output)
     if args.report is not None:
-        if args.report in ("", "-") or args.report == args.output:
-            parser.error("--report needs the name of a file, another than that of -o")
-        check_files(parser, (*files, args.links), args.report, "--report")
+        check_second_output(parser, (*files, args.links), args.report, args.output, "--report")
     return files
 
 

@@ -207,6 +207,7 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
         ("--tags xml a --beam 3", "--beam requires --translate"),
         ("--tags xml a --reverse-layer 1", "--reverse-layer requires --reverse-model"),
         ("--tags xml a --report -", "--report needs the name of a file, another than that of -o"),
+        ("--tags xml a -o x --report ./x", "--report needs the name of a file, another than that of -o"),
         ("--tags xml a --links -", "only one of the files can be stdin"),
     ],
 )
