@@ -265,7 +265,12 @@ def test_a_version_among_the_weights(tmp_path: Path, kind: str) -> None:
 
 
 REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
-LONG = base64.b64encode(b"\0\0\0\0" + b"a" * 5000 + b"\0").decode()
+LONG = base64.b64encode(b"\0\0\0\0" + b"a" * 11_000 + b"\0").decode()
+METASPACE = {"type": "Metaspace", "replacement": "x", "prepend_scheme": "always", "split": False}
+SPLIT = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}
+ALL_CHANGED = {"type": "Replace", "pattern": {"Regex": "."}, "content": "\ufdfa"}  # 18 letters in form NFKD
+BERT = {"clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+LONG_UNKNOWN = {"type": "BPE", "vocab": {"<unk>": 0, "u" * 10_001: 1}, "merges": [], "unk_token": "u" * 10_001}
 DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, r"not a tokenizer \(.*UNK"),
     ({"model": {"type": "Unigram", "vocab": [], "unk_id": 0}}, r"not a tokenizer \(.*EmptyVocabulary"),
@@ -275,8 +280,14 @@ DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": LONG}}, "texts thousands of times as long"),
     ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**6}}, "texts thousands of times as long"),
     ({"decoder": {"type": "Sequence", "decoders": [REPLACE] * 4}}, "its decoder would make texts thousands of times"),
-    ({"decoder": {"type": "Sequence", "decoders": [{"suffix": ""}] * 13}}, "its decoder would"),
+    ({"decoder": {"type": "Sequence", "decoders": [{"suffix": ""}] * 14}}, "its decoder would"),
     ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "ByteLevel"}] * 13}}, "its normalizer would"),
+    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [METASPACE, SPLIT] * 14}}, "its normalizer would"),
+    ({"normalizer": {"type": "Sequence", "normalizers": [ALL_CHANGED, {"type": "NFKC"}] * 4}}, "its normalizer would"),
+    ({"normalizer": {"type": "Sequence", "normalizers": [ALL_CHANGED, {"type": "NFKD"}] * 4}}, "its normalizer would"),
+    ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFD"}] * 7}}, "its normalizer would"),
+    ({"normalizer": {"type": "Sequence", "normalizers": [BERT] * 9}}, "its normalizer would"),
+    ({"model": LONG_UNKNOWN}, "its normalizer would"),
     ({"decoder": {"type": "Strip", "content": "a", "start": 0, "stop": 2}}, r"not a tokenizer \("),
     ({"model": []}, r"not a tokenizer \("),
 ]

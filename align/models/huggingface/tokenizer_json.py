@@ -14,13 +14,21 @@ from align.models.charsmap import longest_replacement
 from align.models.detokenize import JOINS, Join
 from align.models.huggingface.config import lacks, read_json
 
-MOST_GROWTH = 4096
-"""Maximum factor by which a text may grow before it is cut into pieces or after: a dozen replaced letters, each by
-two.
+MOST_GROWTH = 10_000
+"""Maximum factor by which a text may grow before it is cut into pieces, in the pieces, or after."""
+
+GROWTH = {
+    **{"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "ByteLevel": 5},
+    **{"handle_chinese_chars": 3, "replacement": 2, "trim_offsets": 5, "suffix": 2, "cleanup": 2},
+}
+"""Factors by which steps may lengthen a text although they insert no string of the file.
+
+They are known by their type, or by a setting that they require where the type may be missing. `replacement` is that of
+Metaspace, which begins each part of a text with this character.
 """
 
-DOUBLING = frozenset({"suffix", "cleanup", "trim_offsets"})
-"""Settings of steps that may double a text although they insert no string; their type may be missing."""
+INSERTED = ("content", "prepend", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")
+"""Strings that steps insert, and pieces of which a model may make one of each character."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +63,14 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
     except ModuleNotFoundError as error:
         raise lacks(error) from None
     content = read_json(path)
-    for names in (("normalizer", "pre_tokenizer"), ("decoder",)):
-        if _growth([content.get(name) for name in names]) > MOST_GROWTH:
-            raise ModelError(f"its {names[0]} would make texts thousands of times as long", file=str(path))
+    model = content.get("model")
+    marks = {name: model.get(name) for name in INSERTED} if isinstance(model, dict) else {}
+    for name, steps in (
+        ("normalizer", [content.get("normalizer"), content.get("pre_tokenizer"), marks]),
+        ("decoder", [content.get("decoder")]),
+    ):
+        if _growth(steps) > MOST_GROWTH:
+            raise ModelError(f"its {name} would make texts thousands of times as long", file=str(path))
 
     def cut(text: str) -> list[str]:
         return list(tokenizer.encode(text, add_special_tokens=False).tokens)
@@ -108,15 +121,13 @@ def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[in
 
 
 def _growth(parts: list[Any]) -> int:
-    """Return an upper bound of the factor by which the steps of a normalizer or a decoder lengthen a text."""
+    """Return an upper bound of the factor by which the steps of a tokenizer lengthen a text, in characters."""
     growth = 1
     while parts and growth <= MOST_GROWTH:
         part = parts.pop()
         if isinstance(part, dict):
-            inserted = (part.get(name) for name in ("content", "prepend"))
-            growth *= 1 + sum(len(text) for text in inserted if isinstance(text, str))
-            if part.get("type") == "ByteLevel" or not DOUBLING.isdisjoint(part):
-                growth *= 2
+            growth *= 1 + sum(len(part[name]) for name in INSERTED if isinstance(part.get(name), str))
+            growth *= max(GROWTH.get(name, 1) for name in (*part, str(part.get("type"))))
             if part.get("type") == "Precompiled":
                 with suppress(TypeError, ValueError):  # the tokenizer refuses these itself
                     table = base64.b64decode(part["precompiled_charsmap"])
