@@ -271,6 +271,17 @@ SPLIT = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "in
 ALL_CHANGED = {"type": "Replace", "pattern": {"Regex": "."}, "content": "\ufdfa"}  # 18 letters in form NFKD
 BERT = {"clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
 LONG_UNKNOWN = {"type": "BPE", "vocab": {"<unk>": 0, "u" * 10_001: 1}, "merges": [], "unk_token": "u" * 10_001}
+SEQUENCES = [{"Sequence": {"id": name, "type_id": 0}} for name in "AB"]
+
+
+def around(single: list[Any], pair: list[Any], ids: int) -> dict[str, Any]:
+    """A post-processor inside another, with a token of so many ids."""
+    special = {"x": {"id": "x", "ids": [1] * ids, "tokens": ["x"] * ids}}
+    template = {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": special}
+    return {"type": "Sequence", "processors": [template]}
+
+
+TOKEN = {"SpecialToken": {"id": "x", "type_id": 0}}
 DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, r"not a tokenizer \(.*UNK"),
     ({"model": {"type": "Unigram", "vocab": [], "unk_id": 0}}, r"not a tokenizer \(.*EmptyVocabulary"),
@@ -288,6 +299,10 @@ DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFD"}] * 7}}, "its normalizer would"),
     ({"normalizer": {"type": "Sequence", "normalizers": [BERT] * 9}}, "its normalizer would"),
     ({"model": LONG_UNKNOWN}, "its normalizer would"),
+    ({"post_processor": around([SEQUENCES[0], TOKEN], SEQUENCES, 21)}, "its post_processor has a list of more than 20"),
+    ({"post_processor": around([SEQUENCES[0], *[TOKEN] * 20], SEQUENCES, 1)}, "its post_processor has a list of more"),
+    ({"post_processor": around([SEQUENCES[0]] * 21, SEQUENCES, 1)}, "its post_processor has a list of more than 20"),
+    ({"post_processor": around(SEQUENCES[:1], SEQUENCES * 11, 1)}, "its post_processor has a list of more than 20"),
     ({"decoder": {"type": "Strip", "content": "a", "start": 0, "stop": 2}}, r"not a tokenizer \("),
     ({"model": []}, r"not a tokenizer \("),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,9 @@ Metaspace, which begins each part of a text with this character.
 
 INSERTED = ("content", "prepend", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")
 """Strings that steps insert, and pieces of which a model may make one of each character."""
+
+MOST_AROUND = 20
+"""Maximum length of a list in a post-processor: it puts a few tokens around a text, and each has one id."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
     """Read a tokenizer.json.
 
     Raises:
-        ModelError: the file is damaged, or would make texts far longer than they are.
+        ModelError: the file is damaged, or would make texts far longer than they are, or add many tokens to them.
     """
     try:
         from tokenizers import Tokenizer
@@ -71,6 +74,8 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
     ):
         if _growth(steps) > MOST_GROWTH:
             raise ModelError(f"its {name} would make texts thousands of times as long", file=str(path))
+    if any(isinstance(part, list) and len(part) > MOST_AROUND for part in _parts(content.get("post_processor"))):
+        raise ModelError(f"its post_processor has a list of more than {MOST_AROUND} items", file=str(path))
 
     def cut(text: str) -> list[str]:
         return list(tokenizer.encode(text, add_special_tokens=False).tokens)
@@ -120,19 +125,26 @@ def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[in
     return None if start is None else (whole[:start], whole[start + len(inner) :])
 
 
-def _growth(parts: list[Any]) -> int:
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield a value of JSON and all values in it."""
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        yield part
+        parts.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
+
+
+def _growth(steps: list[Any]) -> int:
     """Return an upper bound of the factor by which the steps of a tokenizer lengthen a text, in characters."""
     growth = 1
-    while parts and growth <= MOST_GROWTH:
-        part = parts.pop()
-        if isinstance(part, dict):
-            growth *= 1 + sum(len(part[name]) for name in INSERTED if isinstance(part.get(name), str))
-            growth *= max(GROWTH.get(name, 1) for name in (*part, str(part.get("type"))))
-            if part.get("type") == "Precompiled":
-                with suppress(TypeError, ValueError):  # the tokenizer refuses these itself
-                    table = base64.b64decode(part["precompiled_charsmap"])
-                    growth *= max(1, longest_replacement(table))
-            parts.extend(part.values())
-        elif isinstance(part, list):
-            parts.extend(part)
+    for step in _parts(steps):
+        if not isinstance(step, dict):
+            continue
+        growth *= 1 + sum(len(step[name]) for name in INSERTED if isinstance(step.get(name), str))
+        growth *= max(GROWTH.get(name, 1) for name in (*step, str(step.get("type"))))
+        if step.get("type") == "Precompiled":
+            with suppress(TypeError, ValueError):  # the tokenizer refuses these itself
+                growth *= max(1, longest_replacement(base64.b64decode(step["precompiled_charsmap"])))
+        if growth > MOST_GROWTH:
+            break
     return growth
