@@ -18,7 +18,9 @@ from safetensors.torch import load_file, save_file
 
 from align import Aligner, Pair, Search, load, read_text, translate
 from align.core.errors import ModelError
+from align.models.detokenize import UNKNOWN
 from align.models.huggingface.tokenizer_json import read_tokenizer
+from align.models.huggingface.vocabulary import read_vocabulary
 from align.models.model_toml import ModelOptions
 from examples.to_hugging_face import convert
 from tests import hugging
@@ -347,6 +349,12 @@ def test_pieces_over_which_the_decoder_fails_are_unknown(tmp_path: Path) -> None
     change(tmp_path, "tokenizer.json", decoder={"type": "Strip", "content": "x", "start": 0, "stop": 2})
     join = read_tokenizer(tmp_path / "tokenizer.json").join
     assert (join(["\u2581das"]), join(["x"])) == ("\u2581das", "<unk>")
+
+
+def test_an_unknown_piece_among_bytes(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
+    join = read_vocabulary(tmp_path, "t5").join
+    assert join(["f", "\xc3", "\xbc", "r", " ", UNKNOWN, "\xc3"]) == f"für {UNKNOWN}"
 
 
 def test_no_more_pieces_than_there_are_positions(tmp_path: Path) -> None:
