@@ -231,6 +231,15 @@ def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("name", ["model_type", "activation_function", "tokenizer_class"])
+def test_control_characters_in_settings_are_escaped(tmp_path: Path, name: str) -> None:
+    hugging.save_model("bart", tmp_path)
+    change(tmp_path, "config.json", **{name: "\x1b[31m\u202e\nx"})
+    with pytest.raises(ModelError, match=r" \\x1b\[31m\\u202e\\nx") as caught:
+        load(tmp_path)
+    assert str(caught.value).isprintable()
+
+
 def test_languages_of_the_tokenizer(tmp_path: Path) -> None:
     hugging.save_model("fsmt", tmp_path)
     assert load(tmp_path).forward.recorder.languages == ("de", "en")
