@@ -96,9 +96,9 @@ class Remedy:
 def compose(
     what: str, file: str, line: int, remedy: Remedy | None, spell: Callable[[Argument], str] = as_argument
 ) -> str:
-    """Return `FILE, line N: WHAT: REMEDY`, without the parts that are empty."""
+    """Return `FILE, line N: WHAT: REMEDY`, without the parts that are empty, and with control characters escaped."""
     place = ", ".join(part for part in (file, f"line {line}" if line else "") if part)
-    return ": ".join(part for part in (place, what, remedy.told(spell) if remedy else "") if part)
+    return printable(": ".join(part for part in (place, what, remedy.told(spell) if remedy else "") if part))
 
 
 class DataError(ValueError):

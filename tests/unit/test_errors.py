@@ -7,12 +7,15 @@ import re
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import align
 from align.cli.common import as_flag
-from align.core.errors import Argument, DataError, LinksError, ModelError, PairError, Remedy, show_value
+from align.core.errors import Argument, DataError, LineError, LinksError, ModelError, PairError, Remedy, show_value
+from align.core.types import TextWarning
+from align.evaluation.gold import LinksWarning
 
 ALIGN = Path(align.__file__).parent
 
@@ -33,6 +36,15 @@ def test_the_parts_of_a_message() -> None:
     assert str(error.in_file("text").in_file("a.de")).startswith("a.de, line 3: too long: ")
     assert (type(error.in_file("text")), error.file) == (PairError, "")
     assert str(copy(error)) == str(error)
+
+
+@pytest.mark.parametrize("kind", [DataError, LineError, PairError, ModelError, LinksError, LinksWarning])
+def test_control_characters_are_escaped(kind: Any) -> None:
+    acting, escaped = "a\x1b[31m\u202e\n\x85é", r"a\x1b[31m\u202e\n\x85é"
+    message = kind(acting, file=acting, remedy=Remedy(f"{acting}{{}}", (Argument(acting),)))
+    assert str(message) == f"{escaped}: {escaped}: {escaped}{escaped}"
+    assert message.told(lambda argument: argument.name) == str(message)
+    assert str(TextWarning(acting)) == escaped
 
 
 @pytest.mark.parametrize("kind", [PairError, ModelError, LinksError])
