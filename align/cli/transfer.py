@@ -170,8 +170,9 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="KIND",
         help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
-        "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; conll: labels NER= in the last column of CoNLL-U; "
-        'spans: JSON lines {"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
+        "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; conll: "
+        "labels NER= in the last column of CoNLL-U; spans: JSON lines "
+        '{"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
     )
     group.add_argument(
         "--split",
