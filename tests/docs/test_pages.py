@@ -62,7 +62,7 @@ def test_a_page_shows_what_comes(
     monkeypatch.chdir(tmp_path)
     session = Session(tmp_path, forked_programs)
     for block in blocks(page):
-        assert session.today(block) == block.text, "python -m tests.docs.update writes it anew"
+        assert session.today(block) == block.text, "python -m tests.docs.update writes what comes today"
 
 
 @pages
@@ -85,65 +85,11 @@ def test_the_readme_is_short_and_installs_as_the_site_says() -> None:
     assert blocks(readme)[1].text == blocks(site)[0].text
 
 
-@pytest.mark.parametrize("page", figures.MARKED, ids=lambda page: page.name)
+@pages
 def test_figures_are_those_of_the_results(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert all(len(figures.between(name).findall(text)) == 1 for name in figures.MARKED[page])
-    assert figures.current(page) == text, "python -m tests.docs.update writes it anew"
-
-
-PEERS = """# python eval/run.py benchmark-peers; 2 threads
-system\tpairs\tseconds\trate\tname
-eflomal\t2000\t4.10\t487.8\teflomal
-one-int8\t2000\t1.50\t1333\tours, int8
-one-int8\t20000\t9.87\t2026\tours, int8
-encoder-8\t300\t5.00\t60\t8 layers
-"""
-AGAINST = """# python eval/run.py benchmark --against abc
-directions\trevision\tdtype\tstart_up\trate\trate_ratio\trate_spread\tother
-one direction\tabc\tfloat32\t3.21\t700\t1\t1 to 1\t0
-one direction\tdef\tint8\t1.2\t2800\t4.0\t3.9 to 4.25\t12
-"""
-WAITING = """# python eval/run.py benchmark-waiting
-what\twaiting\tdtype\tload\trate\tratio\tratio_spread
-one process with 2 threads\tunset\tfloat32\t2\t123\t0.4\t0.3 to 0.5
-"""
-HUGGING_FACE = """# python eval/run.py benchmark-huggingface
-part\twhat\tvalue\tunit
-marian\tlinks by norm\t0.51\tx
-nllb\tlinks by norm\t0.42\tx
-nllb\tforward pass\t1.25\tpairs/s
-"""
-VIEW = """# python eval/run.py screenshots
-sentences\tmegabytes\tseconds\tslowest
-2000\t3.6\t0.47\t0.50
-"""
-
-
-def test_tables_of_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "RESULTS", tmp_path)
-    assert {make() for made in figures.MARKED.values() for make in made.values()} == {""}  # nothing is measured yet
-    (tmp_path / "benchmark_peers.tsv").write_text(PEERS, encoding="utf-8")
-    (tmp_path / "benchmark_against.tsv").write_text(AGAINST, encoding="utf-8")
-    peers = figures.peers_table().split("\n")
-    assert peers[:5] == [
-        "| seconds for | 2,000 pairs | 20,000 pairs | lines/s |",
-        "|---|---|---|---|",
-        "| eflomal | 4.1 |  | 488 |",
-        "| ours, int8 | 1.5 | 9.87 | 2,026 |",
-        "| 8 layers |  |  | 60 |",
-    ]
-    assert "`python eval/run.py benchmark-peers; 2 threads`" in peers
-    assert "| one direction | def | int8 | 1.2 s | 2,800 | 4.00 (3.9–4.25) | 12 |\n" in figures.against_table()
-    (tmp_path / "benchmark_waiting.tsv").write_text(WAITING, encoding="utf-8")
-    (tmp_path / "benchmark_huggingface.tsv").write_text(HUGGING_FACE, encoding="utf-8")
-    assert "| one process with 2 threads | unset | float32 | 2 | 123 | 0.40 (0.3–0.5) |\n" in figures.waiting_table()
-    assert figures.huggingface_table().split("\n")[2:4] == [
-        "| links by norm | 0.51 × | 0.42 × |",
-        "| forward pass |  | 1.25 pairs/s |",
-    ]
-    (tmp_path / "view.tsv").write_text(VIEW, encoding="utf-8")
-    assert "| 2,000 | 3.6 | 0.47 (0.50) |\n" in figures.view_table()
+    assert len(figures.MARK.findall(text)) == text.count("<!-- end -->")
+    assert figures.current(page) == text, "python -m tests.docs.update writes what the files have today"
 
 
 def test_every_public_name_has_an_entry_in_the_api_pages() -> None:

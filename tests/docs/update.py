@@ -1,4 +1,4 @@
-"""Writes what README and docs/ show anew: `python -m tests.docs.update [PAGE ...]`.
+"""Write what README and docs/ show today: `python -m tests.docs.update [PAGE ...]`.
 
 Prints the pages that it changed; look at the difference before you commit it.
 """
@@ -31,7 +31,7 @@ def update(page: Path) -> bool:
 
 
 if __name__ == "__main__":
-    for page in figures.MARKED:
+    for page in PAGES:
         page.write_text(figures.current(page), encoding="utf-8")
     for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         if update(page):
