@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import builtins
 import io
 import os
@@ -24,7 +23,7 @@ from typing import Any
 import torch
 
 from align.models.fairseq.checkpoint import load_checkpoint
-from tests.hostile.command import print_table
+from tests.hostile import driver
 
 FOLDERS = "user_dir"
 """What a folder is called that some variants name as code of the user's."""
@@ -222,7 +221,7 @@ def variants(folder: Path, mark: Path) -> Iterator[tuple[str, Callable[[], objec
 
 
 def prepare(sound: Path, folder: Path, mark: Path) -> None:
-    """Lay a sound model folder anew, with a folder of code beside its files."""
+    """Lay a sound model folder there again, with a folder of code beside its files."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(sound, folder)
     (folder / FOLDERS).mkdir()
@@ -265,26 +264,21 @@ def main() -> int:
     from tests import toy
     from tests.hostile.fuzz_models import load_folder
 
-    parser = argparse.ArgumentParser(prog="scripts/fuzz code")
-    parser.parse_args()
     torch.set_num_threads(1)
     counts: Counter[str] = Counter()
     with TemporaryDirectory() as temporary:
         sound, folder, mark = (Path(temporary) / name for name in ("sound", "folder", "mark"))
         toy.save_model(sound)
-        unguarded = run_unguarded(sound, folder, mark)
+        counts["of them run by fairseq as it is (settings)"] = len(run_unguarded(sound, folder, mark))
         for name, damage in list(variants(folder, mark)):
             prepare(sound, folder, mark)
             damage()
             outcome = load_folder(folder, Path(temporary))
-            wrong = mark.exists() or outcome.what not in ("links", "refused")
-            counts["ran" if mark.exists() else outcome.what if not wrong else "other"] += 1
-            if wrong:
+            counts[outcome.what] += 1
+            if mark.exists() or outcome.what not in ("links", "refused"):
+                counts["wrong"] += 1
                 print(f"{name}: {outcome}", file=sys.stderr)
-    rows = [("tried", sum(counts.values())), ("of them run by fairseq as it is (settings)", len(unguarded))]
-    rows += [(what, counts[what]) for what in ("ran", "links", "refused", "other")]
-    print_table(parser, rows)
-    return int(counts["ran"] + counts["other"] > 0)
+    return driver.print_counts("code", counts)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import pickle
 import random
-import shutil
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,10 +18,9 @@ from typing import Any
 import torch
 
 from tests import hugging
-from tests.hostile import fuzz_models
+from tests.hostile import driver, fuzz_models
 from tests.hostile.code import repacked
-from tests.hostile.command import options
-from tests.hostile.fuzz_models import Outcome
+from tests.hostile.driver import Case
 
 LANGUAGES = {
     "added": ("deu_Latn", "eng_Latn"),
@@ -187,38 +185,15 @@ def damage(folder: Path, rng: random.Random) -> str:
     return way
 
 
-def run(
-    count: int, seed: int, sound: Mapping[str, Path], scratch: Path, keep: Path | None = None
-) -> Iterator[tuple[int, str, Outcome]]:
-    """Damage and load folders, one after another; see `fuzz_models.run`."""
-    import align.models.load  # noqa: F401  (once, before any fork)
-
-    torch.set_num_threads(1)
-    folder = scratch / "folder"
-    for number in range(seed, seed + count):
-        rng = random.Random(number)
-        kind = rng.choice(sorted(sound))
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(sound[kind], folder)
-        way = damage(folder, rng)
-        outcome = fuzz_models.load_folder(folder, scratch, LANGUAGES.get(kind, ("de", "en")))
-        named = (str(folder), "stdin, line 1: ")  # the line itself, where a model is left with few positions
-        if outcome.what == "refused" and not any(name in outcome.said for name in named):
-            outcome = outcome._replace(what="no file named")
-        if keep and outcome.what not in ("links", "refused"):
-            shutil.rmtree(keep / str(number), ignore_errors=True)
-            shutil.copytree(folder, keep / str(number), symlinks=True)
-        yield number, f"{kind}, {way}", outcome
+def hugging_case(root: Path) -> Case:
+    """Return what damages one of these folders and loads it; works below a folder."""
+    return fuzz_models.folder_case(save_sound(root / "sound"), root, damage, LANGUAGES)
 
 
 def main() -> int:
-    """Run from the command line; exit code 1 where something went wrong."""
-    parser = options("hugging", 1000)
-    args = parser.parse_args()
+    """Run from the command line."""
     with TemporaryDirectory() as temporary:
-        found = run(args.count, args.seed, save_sound(Path(temporary) / "sound"), Path(temporary), args.keep)
-        by_kind = ((number, way.partition(", ")[2], outcome) for number, way, outcome in found)
-        return fuzz_models.report(parser, args.seconds, by_kind)
+        return driver.main("hugging", hugging_case(Path(temporary)), 1000)
 
 
 if __name__ == "__main__":

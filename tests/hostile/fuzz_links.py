@@ -1,18 +1,15 @@
 """Damaged files of links, tags and labels in every format, through the commands that read them.
 
-python -m tests.hostile.fuzz_links --count 2000 --seed 1 --keep DIR
-
 Whatever is in the files, a command ends with exit code 0, 1 or 2; 1 says what is wrong in one line that names a file;
-there is no traceback, nothing on stdout that acts on a terminal, and a line out for each line in. A case depends on the
-seed and its number alone. What fails is kept in DIR, and is run again from there by `replay`.
+there is no traceback, nothing on stdout that acts on a terminal, and a line out for each line in.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -20,15 +17,16 @@ import time
 import traceback
 import unicodedata
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from align.cli import combine, evaluate, transfer
 from align.core.errors import printable
-from tests.hostile.link_cases import Case, load, make
+from tests.hostile import driver
+from tests.hostile.driver import Tried
+from tests.hostile.link_cases import Case, make
 
 PROGRAMS: dict[str, Callable[[], int]] = {
     "extract-align eval": evaluate.main,
@@ -115,56 +113,17 @@ def judge(case: Case, outcome: Outcome) -> str:
     return ""
 
 
-def replay(path: Path) -> str:
-    """Run a kept case again: what is wrong, if anything is."""
-    case = load(path)
-    return judge(case, execute(case))
+def try_case(case: Case) -> Tried:
+    """Run a case and judge what comes of it."""
+    outcome = execute(case)
+    case.why = judge(case, outcome)
+    return Tried(f"{case.program} {outcome.code}", case.why, lambda folder: case.save(folder / "case.json"))
 
 
-def run(
-    count: int, seed: int, seconds: float = float("inf"), say: Callable[[str], None] = print, keep: Path | None = None
-) -> Counter[str]:
-    """Run cases, keep those that fail, and count them by command and exit code.
-
-    Args:
-        count: of cases.
-        seed: of all of them.
-        seconds: after which no further case is begun.
-        say: is told of failures, and at the end of the slowest case.
-        keep: a folder for what fails.
-    """
-    counts: Counter[str] = Counter()
-    start, slowest = time.monotonic(), (0.0, 0)
-    for n in range(count):
-        if time.monotonic() - start > seconds:
-            break
-        case = make(seed, n)
-        outcome = execute(case)
-        case.why = judge(case, outcome)
-        slowest = max(slowest, (outcome.seconds, n))
-        counts["cases"] += 1
-        counts[f"{case.program} {outcome.code}"] += 1
-        if case.why:
-            counts["failed"] += 1
-            say(f"seed {seed}, case {n}: {case.why}")
-            if keep is not None:
-                keep.mkdir(parents=True, exist_ok=True)
-                case.save(keep / f"seed{seed}-case{n}.json")
-    say(f"slowest: case {slowest[1]} of seed {seed}, {slowest[0]:.2f} s")
-    return counts
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--keep", type=Path)
-    args: Any = parser.parse_args()
-    counts = run(args.count, args.seed, args.seconds, keep=args.keep and args.keep.absolute())
-    print(*(f"{name}: {counts[name]:,}" for name in sorted(counts)), sep="\n")
-    return int(bool(counts["failed"]))
+def try_links(rng: random.Random) -> Tried:
+    """Draw a case and try it."""
+    return try_case(make(rng))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(driver.main("links", try_links, 2000))

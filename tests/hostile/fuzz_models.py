@@ -15,9 +15,8 @@ import struct
 import sys
 import time
 import zipfile
-from argparse import ArgumentParser, Namespace
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -25,23 +24,16 @@ from typing import Any, NamedTuple
 import torch
 
 from align.models.fairseq.checkpoint import load_checkpoint
+from tests.hostile import driver
 from tests.hostile.code import repacked
-from tests.hostile.command import Deadline, options, print_table
+from tests.hostile.driver import Case, Tried
 
 SECONDS, MEGABYTES = 20, 2000
 ALLOWED = (
     *("collections OrderedDict", "collections Counter", "argparse Namespace", "numpy ndarray", "numpy dtype"),
     *("numpy.core.multiarray _reconstruct", "numpy._core.multiarray scalar", "fairseq.meters AverageMeter"),
-    *(
-        "builtins set",
-        "builtins bytearray",
-        "builtins complex",
-        "_codecs encode",
-        "torch Size",
-        "torch device",
-        "torch Tensor",
-        "torch.nn.parameter Parameter",
-    ),
+    *("builtins set", "builtins bytearray", "builtins complex", "_codecs encode", "torch Size", "torch device"),
+    *("torch Tensor", "torch.nn.parameter Parameter"),
     *("torch per_tensor_affine", "torch float32", "torch int64", "torch strided", "torch FloatStorage"),
     *("torch.storage UntypedStorage", "torch HalfStorage", "torch._tensor _rebuild_from_type_v2"),
     *(f"torch._utils _rebuild_{what}" for what in ("tensor", "tensor_v2", "tensor_v3", "parameter", "sparse_tensor")),
@@ -288,9 +280,9 @@ WAYS = ("value",) * 4 + ("weight",) * 2 + ("bytes",) * 2 + ("pickle", "toml", "s
 """The ways in which folders are damaged, some more often than others."""
 
 
-def damage(folder: Path, rng: random.Random, ways: Sequence[str] = WAYS) -> str:
-    """Damage a sound model folder in one of these ways; returns in which."""
-    way = rng.choice(ways)
+def damage(folder: Path, rng: random.Random) -> str:
+    """Damage a sound model folder in one of these ways, and return in which."""
+    way = rng.choice(WAYS)
     checkpoint = folder / "checkpoint.pt"
     if way in ("value", "weight"):
         state = load_checkpoint(checkpoint)
@@ -380,21 +372,19 @@ def _align_in_child(folder: Path, scratch: Path, languages: tuple[str, str]) -> 
         os._exit(code)
 
 
-def run(
-    count: int, seed: int, sound: Path, scratch: Path, keep: Path | None = None, ways: Sequence[str] = WAYS
-) -> Iterator[tuple[int, str, Outcome]]:
-    """Damage and load folders, one after another; those that go wrong are kept.
+def folder_case(
+    sound: Mapping[str, Path],
+    scratch: Path,
+    damaged: Callable[[Path, random.Random], str] = damage,
+    languages: Mapping[str, tuple[str, str]] | None = None,
+) -> Case:
+    """Return what damages one of the sound folders and loads it.
 
     Args:
-        count: folders.
-        seed: of the first; the next ones have the next numbers.
-        sound: a small model folder.
+        sound: small model folders, by what they are called.
         scratch: an empty folder to work in.
-        keep: where to put folders that went wrong, by their seed.
-        ways: to damage them in.
-
-    Yields:
-        The seed of each, the way it was damaged in, and the result.
+        damaged: damages a folder, and returns how.
+        languages: by the name of a folder, those that it needs, if not German and English.
     """
     import fairseq.models  # noqa: F401  (once, before any fork)
 
@@ -402,54 +392,32 @@ def run(
 
     torch.set_num_threads(1)
     folder = scratch / "folder"
-    for number in range(seed, seed + count):
+
+    def keep(place: Path) -> None:
+        shutil.copytree(folder, place, symlinks=True, dirs_exist_ok=True)
+
+    def case(rng: random.Random) -> Tried:
+        kind = rng.choice(sorted(sound))
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(sound, folder)
-        way = damage(folder, random.Random(number), ways)
-        outcome = load_folder(folder, scratch)
-        if keep and outcome.what not in ("links", "refused"):
-            shutil.rmtree(keep / str(number), ignore_errors=True)
-            shutil.copytree(folder, keep / str(number), symlinks=True)
-        yield number, way, outcome
+        shutil.copytree(sound[kind], folder)
+        way = damaged(folder, rng)
+        outcome = load_folder(folder, scratch, (languages or {}).get(kind, ("de", "en")))
+        named = (str(folder), "stdin, line 1: ")  # the line itself, where a model is left with few positions
+        if outcome.what == "refused" and not any(name in outcome.said for name in named):
+            outcome = outcome._replace(what="no file named")
+        wrong = "" if outcome.what in ("links", "refused") else f"{kind}, {way}: {outcome}"
+        return Tried(f"{way} {outcome.what}", wrong, keep)
 
-
-def report(parser: ArgumentParser, seconds: float, outcomes: Iterable[tuple[int, str, Outcome]]) -> int:
-    """Count what came of spoilt folders until the time is over, and print it; 1 where something went wrong.
-
-    Args:
-        parser: of the program.
-        seconds: to go on for.
-        outcomes: seed, way of spoiling it, and outcome of each folder.
-    """
-    counts: Counter[tuple[str, str]] = Counter()
-    deadline = Deadline(seconds)
-    slowest = largest = 0.0
-    for number, way, outcome in outcomes:
-        counts[way, outcome.what] += 1
-        slowest, largest = max(slowest, outcome.seconds), max(largest, outcome.megabytes)
-        if outcome.what not in ("links", "refused"):
-            print(f"seed {number} ({way}): {outcome}"[:2000], file=sys.stderr)
-        if deadline.over:
-            break
-    wrong = sum(cases for (_, what), cases in counts.items() if what not in ("links", "refused"))
-    rows: list[tuple[str, str, float]] = [(way, what, cases) for (way, what), cases in sorted(counts.items())]
-    rows += [("all", "wrong", wrong), ("slowest", "CPU seconds", round(slowest, 1)), ("largest", "MB", round(largest))]
-    print_table(parser, [("spoilt", "came of it", "folders"), *rows])
-    return int(wrong > 0)
+    return case
 
 
 def main() -> int:
-    """Run from the command line; exit code 1 where something went wrong."""
+    """Run from the command line."""
     from tests import toy
 
-    parser = options("models", 1000)
-    parser.add_argument("--way", choices=sorted(set(WAYS)), help="damage in this way only, such as spm: sentencepiece")
-    args = parser.parse_args()
-    ways = [args.way] if args.way else WAYS
     with TemporaryDirectory() as temporary:
-        sound = Path(temporary) / "sound"
-        toy.save_model(sound)
-        return report(parser, args.seconds, run(args.count, args.seed, sound, Path(temporary), args.keep, ways))
+        sound = toy.save_model(Path(temporary) / "sound").parent
+        return driver.main("models", folder_case({"toy": sound}, Path(temporary)), 1000)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 import sys
-from collections import Counter
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from align.training.options import OPTIONS
 from align.training.recipe import read_recipe
 from tests.conftest import ROOT
-from tests.hostile.command import Deadline, options, print_table
+from tests.hostile import driver
+from tests.hostile.driver import Tried
 
 CODE = "__import__('os').system('touch mark')"
 LINES = (
@@ -51,35 +52,20 @@ def judge(path: Path) -> str:
     return "read"
 
 
-def run(count: int, seed: int, seconds: float, folder: Path, keep: Path | None = None) -> Counter[str]:
-    """Damage and read recipes; counts the results. Those that go wrong are kept by their number."""
+def try_recipe(rng: random.Random) -> Tried:
+    """Read a damaged recipe."""
     content = (ROOT / "align" / "training" / "recipes" / "small.toml").read_bytes()
-    counts: Counter[str] = Counter()
-    deadline = Deadline(seconds)
-    for number in range(count):
-        if deadline.over:
-            break
-        path = folder / "recipe.toml"
-        path.write_bytes(damage(content, random.Random(f"{seed}/{number}")))
-        what = judge(path)
-        counts[what.partition(":")[0]] += 1
-        if what not in ("read", "refused"):
-            print(f"seed {seed}, case {number}: {what[:300]}", file=sys.stderr)
-            if keep:
-                keep.mkdir(parents=True, exist_ok=True)
-                path.replace(keep / f"{seed}-{number}.toml")
-    return counts
-
-
-def main() -> int:
-    """Run from the command line; exit code 1 where something is wrong."""
-    parser = options("recipes", 20_000)
-    args = parser.parse_args()
     with TemporaryDirectory() as folder:
-        counts = run(args.count, args.seed, args.seconds, Path(folder), args.keep)
-    print_table(parser, [("came of it", "recipes"), *((what, counts[what]) for what in ("read", "refused", "wrong"))])
-    return int(counts["wrong"] > 0)
+        path = Path(folder) / "recipe.toml"
+        path.write_bytes(damage(content, rng))
+        what = judge(path)
+        kept = partial(_keep_recipe, path.read_bytes())
+    return Tried(what) if what in ("read", "refused") else Tried("other", what, kept)
+
+
+def _keep_recipe(content: bytes, folder: Path) -> None:
+    (folder / "recipe.toml").write_bytes(content)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(driver.main("recipes", try_recipe, 20_000))

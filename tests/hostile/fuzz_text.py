@@ -5,115 +5,39 @@ And bytes of anything through the reader, held against one that is written from 
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import random
 import subprocess
 import sys
-import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from align.io.reader import read_bitext, read_lines
 from tests import toy
-from tests.hostile.command import Deadline, options, print_table
+from tests.hostile import driver
+from tests.hostile.driver import Tried
 
 REAL = (
-    *("das", "Haus", "ist", "alt", ".", ",", "the", "house", "is", "old", "und", "and", "z.B.", "U.S.", "Mr.", "it's"),
-    *(
-        "l'",
-        "100.000",
-        "3,5",
-        "EU-Kommission",
-        "don't",
-        "...",
-        "?!",
-        "(",
-        ")",
-        '"',
-        "&amp;",
-        "&",
-        "<s>",
-        "</s>",
-        "<unk>",
-    ),
-    *("<pad>", "@@", "a@@", "\u2581", "\u2581das", "@-@", "#", "%s", "{0}", "$(x)", "`", "\\", "--", "-", "'", "''"),
+    *("das", "Haus", "ist", "alt", ".", ",", "the", "house", "is", "old", "und", "and", "z.B.", "U.S.", "Mr."),
+    *("it's", "l'", "100.000", "3,5", "EU-Kommission", "don't", "...", "?!", "(", ")", '"', "&amp;", "&"),
+    *("<s>", "</s>", "<unk>", "<pad>", "@@", "a@@", "▁", "▁das", "@-@", "#", "%s", "{0}", "$(x)", "`", "\\"),
+    *("--", "-", "'", "''"),
 )
 ODD = (
-    *(
-        "\0",
-        "\x01",
-        "\x07",
-        "\x1b[31m",
-        "\x7f",
-        "\x85",
-        "\xa0",
-        "\u2028",
-        "\u2029",
-        "\u200b",
-        "\u200f",
-        "\u202e",
-        "\u2066",
-    ),
-    *(
-        "\ufeff",
-        "\ufffe",
-        "\uffff",
-        "\U0010ffff",
-        "\ue000",
-        "\U000e0001",
-        "e\u0301",
-        "\u0301",
-        "n\u0303" * 20,
-        "\r",
-        "a\rb",
-    ),
-    *(
-        "\x0b",
-        "\x0c",
-        "\x1c",
-        "\u3000",
-        "日本語",
-        "עברית",
-        "العربية",
-        "हिन्दी",
-        "ไทย",
-        "👩\u200d👩\u200d👧",
-        "🇩🇪",
-        "ß",
-        "İ",
-        "ǆ",
-        "ﬁ",
-        "𝔘",
-    ),
-    *(
-        "|",
-        "||",
-        "|a",
-        "a||",
-        "\u01c0" * 3,
-        "\\n",
-        "\\t",
-        "0-0",
-        "1p1",
-        "{}",
-        "[]",
-        '{"a":1}',
-        "-",
-        "--help",
-        "%",
-        "\x00" * 9,
-    ),
+    *("\x00", "\x01", "\x07", "\x1b[31m", "\x7f", "\x85", "\xa0", "\u2028", "\u2029", "\u200b", "\u200f"),
+    *("\u202e", "\u2066", "\ufeff", "\ufffe", "\uffff", "\U0010ffff", "\ue000", "\U000e0001", "é", "́"),
+    *("ññññññññññññññññññññ", "\r", "a\rb", "\x0b", "\x0c", "\x1c", "\u3000", "日本語"),
+    *("עברית", "العربية", "हिन्दी", "ไทย", "👩\u200d👩\u200d👧", "🇩🇪", "ß", "İ", "ǆ", "ﬁ", "𝔘", "|", "||", "|a"),
+    *("a||", "ǀǀǀ", "\\n", "\\t", "0-0", "1p1", "{}", "[]", '{"a":1}', "-", "--help"),
+    *("%", "\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
 )
-
-
-REPORTED = 10
-"""As many wrong lines are shown."""
 
 
 class Line(NamedTuple):
@@ -199,7 +123,7 @@ def check(line: Line, number: int, output: bytes, soft: bool) -> str:
 
 
 def run(count: int, seed: int, arguments: Sequence[str] = (), keep: Path | None = None) -> Counter[str]:
-    """Send lines through `extract-align -f jsonl`; counts lines and links, and what is lost or wrong.
+    """Send lines through `extract-align -f jsonl`; count lines and links, and lines that are wrong or lost.
 
     Args:
         count: lines.
@@ -208,33 +132,20 @@ def run(count: int, seed: int, arguments: Sequence[str] = (), keep: Path | None 
         keep: where to put lines that went wrong, by their seed and number.
     """
     command = [sys.executable, "-m", "align", "-q", "-f", "jsonl", "--bad-lines", "blank", *arguments]
-    soft = "none" not in arguments
-    counts: Counter[str] = Counter()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
-        stdin, stdout = program.stdin, program.stdout
-        assert stdin
-        assert stdout
-
-        def write() -> None:
-            with stdin, suppress(BrokenPipeError):
-                for line in lines(count, seed):
-                    stdin.write(line.raw)
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        for number, line in enumerate(lines(count, seed), 1):
-            output = stdout.readline()
-            fault = check(line, number, output, soft) if output else "lost"
-            counts["lost" if fault == "lost" else "wrong"] += bool(fault)
-            counts["lines"] += 1
-            counts["links"] += 0 if fault else len(json.loads(output)["links"])
-            if fault and counts["wrong"] + counts["lost"] <= REPORTED:
-                print(f"seed {seed}, line {number}: {fault}: {ascii(line.raw)[:200]}", file=sys.stderr)
-                if keep:
-                    keep.mkdir(parents=True, exist_ok=True)
-                    (keep / f"{seed}-{number}").write_bytes(line.raw)
-        counts["wrong"] += bool(stdout.read()) + bool(program.wait())
-        writer.join()
+    done = subprocess.run(command, input=b"".join(line.raw for line in lines(count, seed)), stdout=subprocess.PIPE)
+    counts = Counter(wrong=int(done.returncode != 0))
+    for number, (line, output) in enumerate(zip_longest(lines(count, seed), done.stdout.splitlines()), 1):
+        fault = (
+            check(line, number, output, "none" not in arguments) if line and output else "a line too few or too many"
+        )
+        counts["wrong"] += bool(fault)
+        counts["lines"] += 1
+        counts["links"] += 0 if fault else len(json.loads(output)["links"])
+        if fault and counts["wrong"] <= 10:
+            print(f"seed {seed}, line {number}: {fault}: {ascii(line)[:200]}", file=sys.stderr)
+            if keep and line:
+                keep.mkdir(parents=True, exist_ok=True)
+                (keep / f"{seed}-{number}").write_bytes(line.raw)
     return counts
 
 
@@ -309,35 +220,13 @@ def read(content: bytes) -> str:
 
 
 PARTS = (
-    *(
-        b"|||",
-        b"|||",
-        b"||",
-        b"\t",
-        b"\n",
-        b"\n",
-        b"\r\n",
-        b" ",
-        b" ",
-        b"a",
-        b"\xc3\xbc",
-        b"haus",
-        b"\xc2\xa0",
-        b"\x0c",
-    ),
-    *(b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\0", b"\r", b"a ||| b\n", b"c\td\n", b"\xc2\x85", b"1\t", b"2\t"),
+    *(b"|||", b"|||", b"||", b"\t", b"\n", b"\n", b"\r\n", b" ", b" ", b"a", b"\xc3\xbc", b"haus", b"\xc2\xa0"),
+    *(b"\x0c", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\x00", b"\r", b"a ||| b\n", b"c\td\n", b"\xc2\x85", b"1\t"),
+    *(b"2\t",),
 )
 NO_TEXT = (
-    b"\xff",
-    b"\xfe",
-    b"PK\x03\x04",
-    b"a\0 \0" * 5,
-    b"\xed\xa0\x80",
-    b"\x1f\x8b",
-    b"\xc0\xaf",
-    b"\xf4\x90\x80\x80",
-    b"\x85",
-    b"\xe2\x80",
+    *(b"\xff", b"\xfe", b"PK\x03\x04", b"a\x00 \x00a\x00 \x00a\x00 \x00a\x00 \x00a\x00 \x00", b"\xed\xa0\x80"),
+    *(b"\x1f\x8b", b"\xc0\xaf", b"\xf4\x90\x80\x80", b"\x85", b"\xe2\x80"),
 )
 
 
@@ -348,52 +237,36 @@ def some_bytes(rng: random.Random) -> bytes:
     return content + (rng.randbytes(rng.randrange(20)) if rng.random() < 0.1 else b"")
 
 
-def read_bytes(count: int, seed: int, seconds: float = float("inf"), keep: Path | None = None) -> Counter[str]:
-    """Compare the reader with the plain one on random bytes; counts the results."""
-    counts: Counter[str] = Counter()
-    deadline = Deadline(seconds)
-    for number in range(count):
-        if deadline.over:
-            break
-        content = some_bytes(random.Random(f"{seed}/{number}"))
-        what = read(content)
-        counts[what.partition(":")[0]] += 1
-        if what.startswith("wrong") and counts["wrong"] <= REPORTED:
-            print(f"seed {seed}, case {number}: {content!r}: {what}", file=sys.stderr)
-            if keep:
-                keep.mkdir(parents=True, exist_ok=True)
-                (keep / f"{seed}-{number}").write_bytes(content)
-    return counts
+def try_bytes(rng: random.Random) -> Tried:
+    """Compare the reader with the plain one on random bytes."""
+    content = some_bytes(rng)
+    what = read(content)
+    kept = partial(_keep_bytes, content)
+    return Tried(what) if what in ("read", "refused") else Tried("other", f"{content!r}: {what}", kept)
+
+
+def _keep_bytes(content: bytes, folder: Path) -> None:
+    (folder / "bytes").write_bytes(content)
 
 
 def main() -> int:
-    """Run from the command line; exit code 1 where something is lost or wrong."""
+    """Run from the command line."""
     what = sys.argv.pop(1)
-    parser = options(what, 100_000)
-    if what == "lines":
-        parser.add_argument("--block", type=int, default=50_000, help="lines to send through one run of the program")
-        parser.add_argument("--toy", action="store_true", help="through a tiny model of words: more lines in the time")
-        parser.add_argument("arguments", nargs="*", metavar="OPTION", help="of extract-align, behind --")
-    args = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        if what == "lines" and args.toy:
-            args.arguments += ["-m", str(toy.save_model(Path(folder)))]
-        counts, seconds = search(what, args)
-    names = ("read", "refused", "wrong") if what == "bytes" else ("lines", "links", "lost", "wrong")
-    print_table(parser, [*((name, counts[name]) for name in names), ("seconds", round(seconds))])
-    return int(counts["lost"] + counts["wrong"] > 0)
-
-
-def search(what: str, args: argparse.Namespace) -> tuple[Counter[str], float]:
-    """Do what the options ask for; returns counts of the results, and the seconds that it took."""
-    deadline = Deadline(args.seconds)
-    counts: Counter[str] = Counter()
     if what == "bytes":
-        counts = read_bytes(args.count, args.seed, args.seconds, args.keep)
-    while what == "lines" and counts["lines"] < args.count and not deadline.over:
-        size = min(args.block, args.count - counts["lines"])
-        counts += run(size, args.seed + counts["lines"] // args.block, args.arguments, args.keep)
-    return counts, deadline.spent
+        return driver.main(what, try_bytes, 100_000)
+    parser = driver.parser_of(what, 100_000)
+    parser.add_argument("--block", type=int, default=50_000, help="lines to send through one run of the program")
+    parser.add_argument("--toy", action="store_true", help="through a tiny model of words: more lines in the time")
+    parser.add_argument("arguments", nargs="*", metavar="OPTION", help="of extract-align, behind --")
+    args = parser.parse_args()
+    counts: Counter[str] = Counter()
+    end = time.monotonic() + args.seconds
+    with TemporaryDirectory() as folder:
+        model = ["-m", str(toy.save_model(Path(folder)))] if args.toy else []
+        while counts["lines"] < args.count and time.monotonic() < end:
+            size = min(args.block, args.count - counts["lines"])
+            counts += run(size, args.seed + counts["lines"] // args.block, [*args.arguments, *model], args.keep)
+    return driver.print_counts(what, counts)
 
 
 if __name__ == "__main__":

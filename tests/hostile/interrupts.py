@@ -1,11 +1,7 @@
-"""Ctrl-C at random moments after the start: how often it is lost, prints a traceback, or leaves something behind.
-
-python -m tests.hostile.interrupts --count 50 --seed 1
-"""
+"""Ctrl-C at random moments after the start: how often it is lost, prints a traceback, or leaves something behind."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
@@ -13,33 +9,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.conftest import EXAMPLES, ROOT
+from tests.hostile import driver
+from tests.hostile.driver import Case, Tried
 
 BIN = Path(sys.executable).parent
-COMMANDS: dict[str, list[str]] = {
-    "align": ["text", "-o", "links"],
-    "align --resume": ["text", "-o", "resumed", "--resume"],
-    "align to stdout": ["text"],
-    "sweep": ["sweep", "text", "-o", "counts.tsv"],
-    "eval": ["eval", "-g", "gold", "gold", "--samples", "100000000"],
-    "train": [
-        "train",
-        "model",
-        "-s",
-        "de",
-        "-t",
-        "en",
-        "--source-lang",
-        "de",
-        "--target-lang",
-        "en",
-        "--device",
-        "cpu",
-    ],
+COMMANDS = {
+    "align": "text -o links",
+    "align --resume": "text -o resumed --resume",
+    "align to stdout": "text",
+    "sweep": "sweep text -o counts.tsv",
+    "eval": "eval -g gold gold --samples 100000000",
+    "train": "train model -s de -t en --source-lang de --target-lang en --device cpu",
 }
 ALLOWED = {"model", "resumed.parts", "resumed.run.json"}
 """What is to stay for the next start."""
@@ -60,7 +43,7 @@ def interrupt(command: str, folder: Path, after: float) -> str:
     before = set(os.listdir(folder))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [str(BIN / "extract-align"), *COMMANDS[command]],
+        [str(BIN / "extract-align"), *COMMANDS[command].split()],
         cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         time.sleep(after)
@@ -81,32 +64,20 @@ def interrupt(command: str, folder: Path, after: float) -> str:
     return f"left {sorted(left)}" if left else "quiet"
 
 
-def run(
-    count: int, seed: int, longest: float, say: Callable[[str], None], commands: Iterable[str] = COMMANDS
-) -> Counter[str]:
-    """Interrupt each command `count` times, within so many seconds, and count what happened."""
+def interrupt_case(folder: Path, longest: float = 3.0) -> Case:
+    """Return what interrupts a command in a folder within these seconds after its start."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would theirs
-    numbers = random.Random(seed)
-    outcomes: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        prepare(Path(folder))
-        for command in commands:
-            found = Counter(interrupt(command, Path(folder), numbers.uniform(0, longest)) for _ in range(count))
-            say(f"{command}: {dict(found)}")
-            outcomes += found
-    return outcomes
+    prepare(folder)
 
+    def case(rng: random.Random) -> Tried:
+        command = rng.choice(list(COMMANDS))
+        how = interrupt(command, folder, rng.uniform(0, longest))
+        fine = how.startswith("quiet") or how == "traceback of Python's own start"
+        return Tried(f"{command}: {how}", "" if fine else f"{command}: {how}")
 
-def main() -> None:
-    """Print what happened."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--longest", type=float, default=3.0)
-    parser.add_argument("--only", choices=tuple(COMMANDS), nargs="+", default=tuple(COMMANDS))
-    args = parser.parse_args()
-    print("all:", dict(run(args.count, args.seed, args.longest, lambda line: print(line, flush=True), args.only)))
+    return case
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as temporary:
+        sys.exit(driver.main("interrupts", interrupt_case(Path(temporary)), 50))

@@ -1,11 +1,7 @@
-"""`extract-align --resume` after kill -9 at random moments: the same bytes as without a stop, and nothing left over.
-
-python -m tests.hostile.kill_resume --count 20 --seed 1 -o eval/results/kills_resume.tsv
-"""
+"""`extract-align --resume` after kill -9 at random moments: the same bytes as without a stop, and nothing left over."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -14,13 +10,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.conftest import EXAMPLES, ROOT, SHARED
+from tests.hostile import driver
+from tests.hostile.driver import Tried
 
 COMMAND = [sys.executable, "-m", "align", "-q", "--resume", "--threads", "1", "--device", "cpu"]
 
@@ -44,17 +42,6 @@ CASES = [
     Case("naacl, stdin, xz", 1500, 16, ("-f", "naacl", "--scores"), "links.xz", True),
     Case("giza", 1500, 16, ("text", "-f", "giza")),
 ]
-
-
-class Outcome(NamedTuple):
-    """One run: how often it was killed, lines that were saved each time, whether the bytes are right, what is left."""
-
-    case: str
-    kills: int
-    saved: list[int]
-    lines: int
-    same: bool
-    left: list[str]
 
 
 def real_lines(count: int) -> list[str]:
@@ -96,7 +83,7 @@ def saved_lines(folder: Path, case: Case) -> int:
     return sum(int(json.loads(record.read_bytes())["rows"]) for record in records)
 
 
-def kill_and_resume(case: Case, folder: Path, expected: bytes, seconds: float, draw: random.Random) -> Outcome:
+def kill_and_resume(case: Case, folder: Path, expected: bytes, seconds: float, draw: random.Random) -> Tried:
     """Kill a run a few times, anywhere from its start to its end, and then let it go on to the end.
 
     A start that ends before its time is no kill; it ends the run, or where that had none yet, is taken back.
@@ -117,22 +104,19 @@ def kill_and_resume(case: Case, folder: Path, expected: bytes, seconds: float, d
         else:
             (folder / "out" / case.output).unlink()
     output = finish(case, folder)
-    left = sorted(os.listdir(folder / "out"))
-    return Outcome(case.name, len(saved), saved, case.lines, output == expected, left)
+    left = os.listdir(folder / "out")
+    wrong = f"{case.name}: killed with {saved} lines saved: same bytes {output == expected}, left {left}"
+    return Tried(f"killed {len(saved)} times", "" if output == expected and not left else wrong)
 
 
-def run(
-    count: int, seed: int, folder: Path, say: Callable[[str], None], cases: Iterable[Case] = CASES
-) -> list[Outcome]:
-    """Kill and resume `count` runs, one case after the other."""
-    draw = random.Random(seed)
+def kill_case(folder: Path, cases: Sequence[Case] = CASES) -> driver.Case:
+    """Return what kills and resumes one of the runs, below a folder."""
     known: dict[str, tuple[Path, bytes, float]] = {}
-    outcomes = []
-    some = list(cases)
-    for n in range(count):
-        case = some[n % len(some)]
+
+    def try_one(rng: random.Random) -> Tried:
+        case = rng.choice(cases)
         if case.name not in known:
-            place = folder / f"case{n}"
+            place = folder / f"case{len(known)}"
             place.mkdir()
             lines = real_lines(case.lines)
             (place / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -142,33 +126,11 @@ def run(
             begun = time.monotonic()
             expected = finish(case, place)
             known[case.name] = place, expected, time.monotonic() - begun
-        outcomes.append(kill_and_resume(case, *known[case.name], draw))
-        say(str(outcomes[-1]))
-    return outcomes
+        return kill_and_resume(case, *known[case.name], rng)
 
-
-def main() -> None:
-    """Print a row for each run, and write them to a file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("-o", "--output", type=Path)
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        outcomes = run(args.count, args.seed, Path(folder), lambda line: print(line, flush=True))
-    bad = [one for one in outcomes if not one.same or one.left]
-    kills = sum(one.kills for one in outcomes)
-    command = f"python -m tests.hostile.kill_resume --count {args.count} --seed {args.seed}"
-    rows = [f"# {command}; {len(outcomes)} runs, {kills} kills, {len(bad)} with other bytes or something left over"]
-    rows.append("case\tlines\tkills\tlines saved at each kill\tsame bytes\tleft over")
-    for one in outcomes:
-        saved = " ".join(map(str, one.saved))
-        rows.append(f"{one.case}\t{one.lines}\t{one.kills}\t{saved}\t{one.same}\t{' '.join(one.left) or 'nothing'}")
-    if args.output:
-        args.output.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    print(rows[0])
-    sys.exit(1 if bad else 0)
+    return try_one
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as temporary:
+        sys.exit(driver.main("kill-resume", kill_case(Path(temporary)), 20))

@@ -1,16 +1,12 @@
 """Kills trainings at random moments, starts them again, and compares the models with one that nobody killed.
 
-    python -m tests.hostile.kill_training --count 20 --seed 1
-
-Every fourth time the whole process group is killed, else only the program itself, so that fairseq has to notice. What
+Now and then the whole process group is killed, else only the program itself, so that fairseq has to notice. What
 may differ between two models are the speeds in training.tsv and README.md.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import platform
 import random
 import re
 import shutil
@@ -19,16 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-import torch
-
-from align import __version__
 from align.io.process import module
 from tests.conftest import example_pairs
+from tests.hostile import driver
+from tests.hostile.driver import Case, Tried
 from tests.training_recipe import steady_recipe
 
 SELECTIONS = ("best", "average")
@@ -42,30 +36,15 @@ GONE = 60.0
 """Seconds within which a child must notice that its parent is dead."""
 
 
-@dataclass(frozen=True)
-class Kill:
-    """One kill and its result.
+class Kill(NamedTuple):
+    """One kill and its result."""
 
-    Attributes:
-        select: which checkpoints the recipe takes.
-        whom: "parent" or "group".
-        after: seconds from the start to the kill.
-        during: what the program had said last.
-        gone: seconds from the kill to the end of the last of its processes.
-        differing: the files of the finished model that differ from those of an uninterrupted run.
-    """
-
-    select: str
-    whom: str
-    after: float
     during: str
+    """What the program had said last."""
     gone: float
-    differing: tuple[str, ...]
-
-    @property
-    def identical(self) -> bool:
-        """Whether the finished model is that of an uninterrupted run, byte for byte."""
-        return not self.differing
+    """Seconds from the kill to the end of the last of its processes."""
+    differing: list[str]
+    """The files of the finished model that differ from those of an uninterrupted run."""
 
 
 def write_text(folder: Path) -> None:
@@ -138,95 +117,50 @@ def attack(
     """Start a training, kill it once at the moment, finish it, and compare; None if it ended before the moment came.
 
     Args:
-        folder: to work in; the text is beside it.
+        folder: to work in; the text lies next to it.
         whole: the files of an uninterrupted run.
-        select: see `Kill`.
-        whom: see `Kill`.
+        select: which checkpoints the recipe takes.
+        whom: "parent" or "group".
         updates: to train for.
         moment: asked repeatedly whether it is time to kill it.
     """
-    begun = time.monotonic()
     process = start(folder, select, updates)
     while process.poll() is None and not moment():
         time.sleep(0.002)
-    after = time.monotonic() - begun
     during = last_line(folder).removeprefix("extract-align train: ").partition(" of ")[0] or "starting"
     if process.poll() is not None:
         return None
     gone = kill(process, whom)
     finish(folder, select, updates)
     files = model_of(folder)
-    names = sorted(name for name in files.keys() | whole.keys() if files.get(name) != whole.get(name))
-    return Kill(select, whom, after, during, gone, tuple(names))
+    return Kill(
+        during, gone, sorted(name for name in files.keys() | whole.keys() if files.get(name) != whole.get(name))
+    )
 
 
-def _is_past(moment: float) -> bool:
-    return time.monotonic() >= moment
-
-
-def run(count: int, seed: int, folder: Path, say: Callable[[str], None], updates: int = UPDATES) -> list[Kill]:
-    """Kill trainings, each once, at moments drawn evenly from the time that a whole one takes.
-
-    Args:
-        count: number of kills.
-        seed: of what is drawn.
-        folder: to work in; must be there.
-        say: called with every result.
-        updates: of each training.
-    """
-    draw = random.Random(seed)
-    say(f"{count} kills, seed {seed}")
+def training_case(folder: Path) -> Case:
+    """Return what kills a training below a folder, at a moment drawn evenly from the time that a whole one takes."""
     write_text(folder)
-    whole: dict[str, dict[str, bytes]] = {}
-    seconds: dict[str, float] = {}
-    kills: list[Kill] = []
-    while (done := len(kills)) < count:
-        select, whom = SELECTIONS[done % len(SELECTIONS)], "group" if done % 4 == 3 else "parent"
-        if select not in whole:
+    known: dict[str, tuple[dict[str, bytes], float]] = {}
+
+    def case(rng: random.Random) -> Tried:
+        select, whom = rng.choice(SELECTIONS), rng.choice(("parent", "parent", "parent", "group"))
+        if select not in known:
             begun = time.monotonic()
-            finish(folder / select, select, updates)
-            whole[select], seconds[select] = model_of(folder / select), time.monotonic() - begun
-            say(f"uninterrupted, {select}: {seconds[select]:.1f} s")
+            finish(folder / select, select, UPDATES)
+            known[select] = model_of(folder / select), time.monotonic() - begun
+        whole, seconds = known[select]
         shutil.rmtree(folder / "run", ignore_errors=True)
-        when = time.monotonic() + draw.uniform(0, seconds[select])
-        is_time = partial(_is_past, when)
-        result = attack(folder / "run", whole[select], select, whom, updates, is_time)
+        when = time.monotonic() + rng.uniform(0, seconds)
+        result = attack(folder / "run", whole, select, whom, UPDATES, lambda: time.monotonic() >= when)
         if result is None:
-            say("it had ended before: drawn again")
-            continue
-        kills.append(result)
-        outcome = "identical" if result.identical else f"DIFFERS in {', '.join(result.differing)}"
-        say(f"{done + 1}: {select}, {whom} killed after {result.after:.1f} s ({result.during}): {outcome}")
-    return kills
+            return Tried("ended before")
+        wrong = f"{select}, {whom} killed during {result.during}: {result.differing}" if result.differing else ""
+        return Tried(f"{whom} killed", wrong)
 
-
-def as_rows(kills: Sequence[Kill]) -> list[str]:
-    """The kills as lines of TSV, with a header."""
-    rows = ["kill\tselect\tkilled\tafter_s\tduring\tall_gone_s\tmodel"]
-    for number, k in enumerate(kills, 1):
-        model = "identical" if k.identical else f"differs: {', '.join(k.differing)}"
-        rows.append(f"{number}\t{k.select}\t{k.whom}\t{k.after:.1f}\t{k.during}\t{k.gone:.2f}\t{model}")
-    return rows
-
-
-def main() -> int:
-    """Run, and write the results; exit code 1 where a model differs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--updates", type=int, default=UPDATES)
-    parser.add_argument("-o", "--output", type=Path, help="write the rows there too")
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        kills = run(args.count, args.seed, Path(folder), lambda message: print(message, flush=True), args.updates)
-    command = f"python -m tests.hostile.kill_training --count {args.count} --seed {args.seed} --updates {args.updates}"
-    versions = f"v:{__version__}; Python {platform.python_version()}, torch {torch.__version__}"
-    if args.output:
-        args.output.write_text("\n".join([f"# {command}; {versions}", *as_rows(kills)]) + "\n", encoding="utf-8")
-    lost = sum(not kill.identical for kill in kills)
-    print(f"{len(kills)} kills, {len(kills) - lost} models identical with an uninterrupted run's, {lost} not")
-    return 1 if lost else 0
+    return case
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with tempfile.TemporaryDirectory() as temporary:
+        sys.exit(driver.main("kill-training", training_case(Path(temporary)), 20))

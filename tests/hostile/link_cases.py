@@ -18,20 +18,8 @@ from align.evaluation.link_formats import NaaclLink, make_gold, number
 from tests.corpora import format_marked, format_naacl
 
 WORDS = (
-    "das",
-    "Haus",
-    "({",
-    "})",
-    "NULL",
-    "|||",
-    "\u2028",
-    "\x1b[31m",
-    "\u202erot",
-    "漢字",
-    "3-4",
-    '"',
-    "\\",
-    "\u00a0",
+    *("das", "Haus", "({", "})", "NULL", "|||", "\u2028", "\x1b[31m", "\u202erot", "漢字", "3-4", '"'),
+    *("\\", "\xa0"),
 )
 NAMES = ("gold", "hyp", "a b", "\u202ehyp", "\x1b[31mred", "x\ny", "ü.talp", "-0")
 TOKENS = (
@@ -43,19 +31,8 @@ TOKENS = (
     *(b'"links"', b"null", b"[[0, 0]]", b"\xef\xbb\xbf", b"\xff\xfe", b"\xed\xa0\x80", b"\x00", b"\x1b[2J", b"\r"),
     *(b"\xe2\x80\xa8", b"\xe2\x80\xae", b"\xc2\xa0", b"\xd9\xa3-\xd9\xa3", b"\t", b" ", b"\n", b"\n\n\n"),
     *(b"100000 1 1 S", b"999999999 1 1", b"0 1 1 S"),
-    *(
-        b"0-0/S",
-        b"1-1[P]",
-        b"2-2:P",
-        b"A-0\t",
-        b"0\t",
-        b" ||| -1.5",
-        b"0 ||| a ||| ",
-        b"(0, 0), ",
-        b"0 0 1 1",
-        b"NULL-0",
-    ),
-    *(b"0-0,1-1", b"S 1 1", b"<wa>", b"<0.1 0.9>", b"0-0/0.5"),
+    *(b"0-0/S", b"1-1[P]", b"2-2:P", b"A-0\t", b"0\t", b" ||| -1.5", b"0 ||| a ||| ", b"(0, 0), ", b"0 0 1 1"),
+    *(b"NULL-0", b"0-0,1-1", b"S 1 1", b"<wa>", b"<0.1 0.9>", b"0-0/0.5"),
 )
 
 
@@ -215,9 +192,8 @@ def _transfer(draw: random.Random, pairs: list[Pair]) -> Case:
     return Case("extract-align transfer", arguments, kept, lines if whole else None, 0 if whole else None)
 
 
-def make(seed: int, count: int) -> Case:
-    """The case of a seed with a number."""
-    draw = random.Random(f"{seed}-{count}")
+def make(draw: random.Random) -> Case:
+    """Draw a case."""
 
     def words() -> tuple[str, ...]:
         return tuple(draw.choices(WORDS, k=draw.randint(0, 5)))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.hostile.command import Deadline, options, print_table
+from tests.hostile import driver
 
 PAIRS = [
     ("das haus ist gut .", "the house is good ."),
@@ -67,17 +68,11 @@ def main() -> int:
     from align import load
 
     warnings.simplefilter("ignore")
-    parser = options("threads", 10_000)
+    parser = driver.parser_of("threads", 10_000)
     parser.add_argument("--threads", type=int, default=8)
     args = parser.parse_args()
-    align = load(layer=1, head=3, device="cpu").align
-    rates = []
-    for threads in (1, args.threads):
-        deadline = Deadline(args.seconds)
-        wrong, errors = run(align, args.count, threads, args.seed)
-        rates.append((f"calls/s of {threads} threads", round(args.count / deadline.spent)))
-    print_table(parser, [("calls", args.count), ("wrong", wrong), ("exceptions", len(errors)), *rates])
-    return int(wrong + len(errors) > 0)
+    wrong, errors = run(load(layer=1, head=3, device="cpu").align, args.count, args.threads, args.seed)
+    return driver.print_counts("threads", Counter(calls=args.count, exceptions=len(errors), wrong=wrong + len(errors)))
 
 
 if __name__ == "__main__":

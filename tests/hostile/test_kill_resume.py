@@ -1,17 +1,14 @@
-"""One run that is killed and gone on with, on every way to run the tests; many with `tests.hostile.kill_resume`."""
+"""One run that is killed and goes on; `scripts/fuzz kill-resume` does many."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.hostile.kill_resume import CASES, run
+from tests.hostile.driver import search
+from tests.hostile.kill_resume import CASES, kill_case
 
 
 def test_killed_it_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    said: list[str] = []
-    case = CASES[0]._replace(lines=300)
-    (outcome,) = run(1, 3, tmp_path, said.append, [case])
-    assert outcome.same
-    assert outcome.left == []
-    assert outcome.kills == len(outcome.saved) > 0
-    assert len(said) == 1
+    counts = search(kill_case(tmp_path, [CASES[0]._replace(lines=300)]), 1, 3)
+    assert counts["wrong"] == 0
+    assert sum(counts.values()) == 1

@@ -15,7 +15,7 @@ from align.cli.train import main
 from tests.cli.conftest import Result, run_main
 from tests.cli.test_current_folder import ALL, plant
 from tests.conftest import example_pairs
-from tests.hostile.kill_training import ARGUMENTS, as_rows, attack, finish, model_of, start, write_text
+from tests.hostile.kill_training import ARGUMENTS, attack, finish, model_of, start, write_text
 
 __all__ = ["run_main"]
 
@@ -70,10 +70,9 @@ def test_a_training_that_is_stopped_and_whose_parent_is_killed_ends_as_the_same_
     )
     assert result is not None
     assert result.during.startswith("update ")
-    assert result.differing == ()
+    assert result.differing == []
     assert result.gone < 30  # or else fairseq trained on by itself
     assert "going on from" in said(killed)
-    assert as_rows([result])[1].endswith("\tidentical")
     log = (killed / "model" / "work" / "seed1" / "log").read_text(encoding="utf-8")
     assert log.count("done training") == 1
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import shutil
 import struct
 import sys
 from argparse import Namespace
@@ -18,8 +16,7 @@ import torch
 
 from align.models.fairseq.checkpoint import load_checkpoint
 from tests import toy
-from tests.conftest import ROOT
-from tests.hostile import fuzz_hugging, fuzz_models
+from tests.hostile import fuzz_models
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory of child processes is measured as Linux does")
 
@@ -362,39 +359,3 @@ def test_codes_that_subword_nmt_fails_at_later_are_refused_first(folder: Path, c
     for language in ("de", "en"):
         (folder / f"codes.{language}").write_text(codes, encoding="utf-8")
     assert "codes.de: not a file of BPE codes" in answer(folder)
-
-
-def test_folders_damaged_at_random_are_answered(tmp_path: Path) -> None:
-    sound = tmp_path / "sound"
-    toy.save_model(sound)
-    for seed, way, outcome in fuzz_models.run(60, 1, sound, tmp_path):
-        assert outcome.what in ("links", "refused"), (seed, way, outcome)
-
-
-def test_hugging_face_folders_damaged_at_random_are_answered(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    sound = fuzz_hugging.save_sound(tmp_path / "sound")
-    for seed, way, outcome in fuzz_hugging.run(40, 1, sound, tmp_path):
-        assert outcome.what in ("links", "refused"), (seed, way, outcome)
-
-
-def test_folders_that_once_went_wrong_are_answered(tmp_path: Path) -> None:
-    import fairseq.models  # noqa: F401
-
-    folders = sorted((ROOT / "tests" / "hostile" / "found" / "models").iterdir())
-    assert folders
-    for folder in folders:
-        shutil.rmtree(tmp_path / "folder", ignore_errors=True)
-        toy.save_model(tmp_path / "folder")
-        shutil.copytree(folder, tmp_path / "folder", dirs_exist_ok=True)
-        outcome = fuzz_models.load_folder(tmp_path / "folder", tmp_path)
-        assert outcome.what in ("links", "refused"), (folder.name, outcome)
-
-
-def test_damage_is_the_same_for_the_same_seed(folder: Path, tmp_path: Path) -> None:
-    copies = []
-    for name in ("first", "second"):
-        shutil.copytree(folder, tmp_path / name)
-        fuzz_models.damage(tmp_path / name, random.Random(34))
-        copies.append({path.name: os.path.getsize(path) for path in (tmp_path / name).iterdir()})
-    assert copies[0] == copies[1]
