@@ -1,0 +1,257 @@
+"""Every command of `eval/run.py` on toy models: its table says how it was made, and adds up."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from align.core.types import DTYPES
+from tests import corpora
+from tests.conftest import ROOT, example_pairs, needs_fast_align
+from tests.eval.conftest import Result, read_table
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+Command = Callable[..., Result]
+Rows = list[dict[str, str]]
+
+TEXT = "-s gold.de -t gold.en -m models/one"
+EXPERIMENT = "--data . --config experiments.toml --experiment toy"
+SMALL = "--lines 40 --rounds 1"
+RUNS = {
+    f"benchmark {TEXT} {SMALL} --threads 1 --naive-lines 10 --reverse-model models/back": (
+        "benchmark",
+        "# python eval/run.py benchmark -s gold.de -t gold.en --lines 40 --rounds 1; fairseq:de-en@",
+    ),
+    f"benchmark-memory {TEXT} {SMALL} --whole-lines 20": (
+        "benchmark_memory",
+        "# python eval/run.py benchmark-memory -s gold.de -t gold.en --lines 40 --rounds 1 --whole-lines 20; ",
+    ),
+    "benchmark-loading --shapes opus-mt nllb-600M --dtypes bfloat16 --rounds 1 --pieces 1200": (
+        "benchmark_loading",
+        "# python eval/run.py benchmark-loading --shapes opus-mt nllb-600M --dtypes bfloat16 --rounds 1",
+    ),
+    f"benchmark-shards {TEXT} {SMALL} --files 3 --memory-files 2 3 --workers 2": (
+        "benchmark_shards",
+        "# python eval/run.py benchmark-shards -s gold.de -t gold.en --files 3 --lines 40 ",
+    ),
+    f"serve-load {TEXT} --lines 40 --clients 3 --seconds 2": (
+        "serve_load",
+        "# python eval/run.py serve-load -s gold.de -t gold.en -m one --lines 40 --clients 3 --seconds 2; ",
+    ),
+    f"dtypes {EXPERIMENT} --lines 60": ("toy.dtypes", "# dtypes|"),
+    f"worth {EXPERIMENT}": ("toy.worth", "# worth|"),
+    f"markup {EXPERIMENT}": ("toy.markup", "# markup|fairseq:de-en@"),
+    "quality text de-en --threads 1": ("quality", "# quality|text|beam:5|v:"),
+}
+"""Arguments of a command, the name of its table, and how the table begins."""
+
+
+def by_what(rows: Rows) -> dict[str, float]:
+    return {row["what"]: float(row["value"]) for row in rows}
+
+
+def check_benchmark(rows: Rows, data: Path) -> None:
+    found = by_what(rows)
+    stages = [value for what, value in found.items() if what.startswith("share of wall time")]
+    assert sum(stages) == pytest.approx(100, abs=0.1)
+    assert all(value > 0 for value in found.values())
+
+
+def check_memory(rows: Rows, data: Path) -> None:
+    found = by_what(rows)
+    assert all(100 < peak < 2000 for what, peak in found.items() if " above " not in what and " / " not in what)
+    base, naive = (found[f"word scores, all heads, {how}"] for how in ("attention weights", "norms, naive vectors"))
+    assert found["norms, naive vectors, above attention weights"] == pytest.approx(naive - base, abs=0.2)
+
+
+def check_loading(rows: Rows, data: Path) -> None:
+    budget = 1.3 * 2 * 1e6 * float(rows[0]["millions_of_parameters"]) + 1e9
+    assert float(rows[0]["percent_of_budget"]) == pytest.approx(100e6 * float(rows[0]["peak_mb"]) / budget, abs=1)
+
+
+def check_shards(rows: Rows, data: Path) -> None:
+    found = by_what(rows)
+    assert found["3 files / one file"] == pytest.approx(found["3 files"] / found["one file"], rel=0.2)
+
+
+def check_serve(rows: Rows, data: Path) -> None:
+    assert [(row["clients"], row["wrong"], row["refused"]) for row in rows] == [("1", "0", "0"), ("3", "0", "0")]
+    assert all(int(row["requests"]) > 0 and 0 < int(row["p50"]) <= int(row["p99"]) for row in rows)
+
+
+def check_dtypes(rows: Rows, data: Path) -> None:
+    expected = [(models, dtype) for dtype in DTYPES for models in ("one", "two")]
+    assert [(row["models"], row["products"]) for row in rows] == expected
+    assert all(float(row["lines changed"]) == 0 for row in rows[:2])
+
+
+def check_worth(rows: Rows, data: Path) -> None:
+    assert [row["system"] for row in rows] == ["one model"] * 2 + ["two models"] * 2
+    counted = [row for row in read_table(data / "results" / "toy.worth.parts.tsv")[1] if row["system"] == "eflomal"]
+    links = (data / "gold.talp").read_text(encoding="utf-8").split()
+    assert sum(int(row["sure"]) for row in counted if row["kind"] == "words of the source") == len(links)
+
+
+def check_markup(rows: Rows, data: Path) -> None:
+    assert len({(row["system"], row["rule"]) for row in rows}) == 8
+    spans = next(row for row in rows if row["system"].startswith("eflomal") and row["kind"] == "spans")
+    assert float(spans["exact"]) > 80  # words are translated one by one, in order
+    assert read_table(data / "results" / "toy.markup_rule.tsv")[1]
+
+
+def check_quality(rows: Rows, data: Path) -> None:
+    assert [row["model"] for row in rows] == ["de-en"]
+    assert float(rows[0]["bleu"]) > 5
+    assert float(rows[0]["per_word"]) > float(rows[0]["per_piece"])
+
+
+CHECKS = (
+    *(check_benchmark, check_memory, check_loading, check_shards, check_serve, check_dtypes, check_worth),
+    *(check_markup, check_quality),
+)
+
+
+@pytest.mark.parametrize(("arguments", "check"), zip(RUNS, CHECKS, strict=True), ids=[name.split()[0] for name in RUNS])
+def test_a_table_says_how_it_was_made_and_adds_up(
+    arguments: str, check: Callable[[Rows, Path], None], data: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data)
+    for side in ("source", "target"):
+        text = corpora.as_text([getattr(pair, side) for pair in example_pairs()[:6]])
+        Path(f"text.{'de' if side == 'source' else 'en'}").write_text(text, encoding="utf-8")
+    loading, small = importlib.import_module("benchmark_loading"), {"layers": 2, "heads": 2, "width": 16, "hidden": 24}
+    monkeypatch.setattr(loading, "SHAPES", {name: one._replace(**small) for name, one in loading.SHAPES.items()})
+    monkeypatch.setattr(importlib.import_module("benchmark_shards"), "PAUSE", 0.001)
+    result = command(*arguments.split())
+    assert result.code == 0, result.err
+    name, begin = RUNS[arguments]
+    sign, rows = read_table(data / "results" / f"{name}.tsv")
+    assert sign.startswith(begin)
+    assert sign[2:] in result.out
+    check(rows, data)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (f"benchmark-memory {TEXT} --only magic", "one of weight, gram, naive; not 'magic'"),
+        ("benchmark-loading --shapes huge", "shapes are opus-mt, nllb-600M, nllb-3.3B; not 'huge'"),
+        (f"benchmark-peers {TEXT} --systems magic", "not 'magic'"),
+        ("reproduce absent --data . --config experiments.toml", "absent: missing models/none"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    arguments: str, message: str, data: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data)
+    result = command(*arguments.split())
+    assert (result.code, result.out) == (1, "")
+    assert message in result.err
+
+
+@needs_fast_align
+def test_reproduce(data: Path, command: Command) -> None:
+    result = command("reproduce", "--data", data, "--config", data / "experiments.toml", "-f", "tsv")
+    assert result.code == 0, result.err
+    assert "absent: missing" in result.err
+    assert "without giza (toy text): GIZA++ is not installed" in result.err
+    tables = {}
+    for name in ("layers", "rules", "comparisons", "systems", "seeds"):
+        sign, tables[name] = read_table(data / "results" / f"toy.{name}.tsv")
+        assert sign.startswith("# reproduce|toy|gold:toy|fairseq:de-en@")
+        assert "|trained:train+test|ci:percentile-1000|test:permutation-10000|seed:12345|v:" in sign
+        assert f"\n{next(iter(tables[name][0].values()))}\t" in result.out
+    assert all("(" in row["layer_1"] for row in tables["layers"])  # a deviation over the two models
+    rates = {row["system"]: float(row["aer_toy"]) for row in tables["systems"]}
+    # one direction, also with a threshold and both positions; the reverse and three methods by two scores; these three
+    # as they are by default; aligners, on words and on pieces
+    assert len(rates) == 2 * (4 + 3) + 2 * (2 * 4 + 3) + 2 * 2 * 5
+    for row in tables["comparisons"]:
+        assert float(row["difference"]) == pytest.approx(float(row["first_aer"]) - float(row["second_aer"]), abs=0.11)
+    assert rates["fast_align (toy text): grow-diag-final-and"] < 20
+    assert rates["eflomal (toy text): grow-diag-final-and"] < 20
+    # each of the toy model's pieces is a word
+    assert rates["fast_align (toy text, pieces): grow-diag"] == rates["fast_align (toy text): grow-diag"]
+    both = next(row for row in tables["seeds"] if row["system"] == "two models: norm, both, soft")
+    one, two = (rate for name, rate in rates.items() if "norm, both, soft" in name)
+    assert both["each"] == f"{one:.1f} {two:.1f}"
+    assert float(both["mean"]) == pytest.approx((one + two) / 2, abs=0.11)
+    assert float(both["sd"]) == pytest.approx(abs(one - two) / 2**0.5, abs=0.11)
+
+
+def test_benchmark_against_another_commit(
+    data: Path, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    against, programs = (importlib.import_module(name) for name in ("benchmark_against", "programs"))
+
+    def run_program(name: str, *options: object, tree: Path) -> Any:
+        """Half as long for this tree; other links in int8, for the last line."""
+        words, new = [*map(str, options)], tree == ROOT
+        if "-o" in words:
+            last = "1-1" if "int8" in words else "0-0"
+            Path(words[words.index("-o") + 1]).write_text("0-0\n" * 19 + f"{last}\n")
+        return programs.Timed(1.0 if new else 2.0, 6.0 if new else 12.0, 0)
+
+    @contextmanager
+    def checkout(commit: str) -> Iterator[Path]:
+        yield tmp_path
+
+    monkeypatch.setattr(against, "run_program", run_program)
+    monkeypatch.setattr(against, "checkout", checkout)
+    monkeypatch.setattr(against, "revision", lambda tree=ROOT: "new" if tree == ROOT else "old")
+    monkeypatch.chdir(data)
+    size = "--lines 20 --rounds 2 --threads 1 --dtypes float32 int8"
+    result = command(*f"benchmark --against abc {TEXT} --reverse-model models/back {size}".split())
+    assert result.code == 0, result.err
+    rows = read_table(data / "results" / "benchmark_against.tsv")[1]
+    assert [(row["revision"], row["dtype"], row["other"], float(row["rate"])) for row in rows] == 2 * [
+        *(("old", "float32", "0", 2), ("new", "float32", "0", 4), ("new", "int8", "1", 4))
+    ]
+    assert [(float(row["rate_ratio"]), float(row["seconds"])) for row in rows] == 2 * [(1, 12), (2, 6), (2, 6)]
+
+
+def test_another_commit_runs_by_its_own_modules(door: Any, tmp_path: Path) -> None:
+    programs = importlib.import_module("programs")
+    if not (ROOT / ".git").exists():
+        pytest.skip("needs a git checkout")
+    script = f"import align; open({str(tmp_path / 'out')!r}, 'w').write(align.__file__)"
+    with programs.checkout("HEAD") as tree:
+        programs.run_python(["-c", script], tree)
+        assert (tmp_path / "out").read_text() == str(tree / "align" / "__init__.py")
+    assert not tree.exists()
+    with pytest.raises(ValueError, match=r"git worktree: .*no-such-commit"), programs.checkout("no-such-commit"):
+        pass
+
+
+def test_benchmark_peers_goes_on_where_it_was(data: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("eflomal")
+    peers, encoder = importlib.import_module("benchmark_peers"), importlib.import_module("encoder")
+    tiny = partial(encoder.forward_seconds, shape=encoder.Shape(50, 16, 2, 32))
+    monkeypatch.setattr(peers, "forward_seconds", tiny)
+    monkeypatch.setattr(peers, "revision", lambda: "abc")
+    monkeypatch.chdir(data)
+    common = f"benchmark-peers {TEXT} --reverse-model models/back --threads 1 --sample 7 --pairs 20".split()
+    assert command(*common, "--systems", "eflomal", "encoder-8", "--rounds", 1).code == 0
+    path = data / "results" / "benchmark_peers.tsv"
+    rows = read_table(path)[1]
+    assert [(row["system"], row["pairs"]) for row in rows] == [("eflomal", "20"), ("encoder-8", "7")]
+    first = rows[0]["runs"]
+    assert float(rows[0]["rate"]) == pytest.approx(20 / float(first), rel=0.01)
+    more = ("--systems", "eflomal", "one-float32", "--resume", "--rounds", 2)
+    result = command(*common, *more)
+    assert result.code == 0, result.err
+    rows = read_table(path)[1]
+    expected = [("eflomal", 2), ("one-float32", 2), ("encoder-8", 1)]
+    assert [(row["system"], len(row["runs"].split())) for row in rows] == expected
+    assert rows[0]["runs"].split()[0] == first
+    assert path.with_suffix(".png").stat().st_size > 1000
+    again = command(*common, *more)
+    assert (again.code, again.err) == (0, "")  # nothing is left to do
+    assert "benchmark_peers.tsv was measured otherwise" in command(*common, *more, "-s", "gold.en").err
