@@ -1,0 +1,500 @@
+"""Every command of `extract-align analyse` from the outside: a run, wrong usage, files that are something else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import align
+from align.analysis.commands.program import COMMANDS, build_command, main
+from align.analysis.patterns.rule import PATTERNS
+from align.cli import extract, sweep
+from align.evaluation.tables import WIDTH
+from tests import hugging, toy
+from tests.analysis.keyphrase_files import made_documents, write_documents
+from tests.analysis.test_tagger import TEST, TRAIN
+from tests.cli.conftest import Result, failed, printed
+from tests.conftest import ROOT
+from tests.corpora import as_text, word_by_word
+from tests.hugging_encoders import save_encoder
+
+for module in ("matplotlib", "sklearn", "transformers"):
+    pytest.importorskip(module)
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+EXAMPLES = str(ROOT / "examples" / "de-en.txt")
+PRONOUNS = ROOT / "examples" / "analysis" / "pronouns.en.tsv"
+BANK = ROOT / "examples" / "analysis" / "trees.de.conllu"
+ENCODER_WORDS = (("the", "DET", 2, "det"), ("old", "ADJ", 3, "amod"), ("house", "NOUN", 0, "root"))
+CHUNKS = "the DT B-NP\nold JJ I-NP\nhouse NN I-NP\n. . O\n\n"
+Run = Callable[..., Result]
+
+
+def conll(sentences: Iterable[Any]) -> str:
+    """Write sentences as CoNLL-2000 has them."""
+    return "\n".join("".join(f"{' '.join(row)}\n" for row in zip(*one, strict=True)) for one in sentences)
+
+
+def conllu(words: Iterable[tuple[str, str, int, str]]) -> str:
+    """Write a sentence as CoNLL-U has it."""
+    rows = (
+        f"{n}\t{word}\t_\t{tag}\t_\t_\t{head}\t{name}\t_\t_\n" for n, (word, tag, head, name) in enumerate(words, 1)
+    )
+    return "".join(rows) + "\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with toy models and all that the commands read."""
+    folder = tmp_path_factory.mktemp("analysis")
+    toy.save_model(folder / "toy")
+    toy.save_trained_model(folder / "trained")
+    hugging.save_model("marian", folder / "marian")
+    hugging.save_model("t5", folder / "t5")
+    save_encoder(folder / "bert")
+    pairs = word_by_word(60)
+    gold = "".join(" ".join(f"{n}-{n}" for n in range(len(pair.source))) + "\n" for pair in pairs[:5])
+    long = [("house", "NOUN", n, "dep" if n else "root") for n in range(59)]  # too long for the encoder
+    texts = {
+        "source": "das haus ist alt\nwir sehen\n\n",
+        "target": "the house is old\nwe see it\n\n",
+        "gold": "0-0 1-1 2p2 3-3\n0-0 1-1\n\n",
+        "other": "0-0\n",
+        "blank": "\n\n\n",
+        "blank60": "\n" * 60,
+        "none5": "\n" * 5,
+        "short": "das Haus\n",
+        "raw": "das \udcff Haus\n",
+        "first": "the old house .\nwe see\n\n",
+        "second": "it is big now\nthe house .\nwe\n",
+        "chunks.train": conll(TRAIN),
+        "chunks.test": conll(TEST),
+        "chunks.short": "a b O\nc d\n",
+        "chunks.tag": "a b O\nc d NOUN\n",
+        "tune.de": as_text(pair.source for pair in pairs),
+        "tune.en": as_text(pair.target for pair in pairs),
+        "de": as_text(pair.source for pair in pairs[:5]),
+        "en": as_text(pair.target for pair in pairs[:5]),
+        "gold5": gold,
+        "trees": conllu((*ENCODER_WORDS, (".", "PUNCT", 3, "punct"))) * 4 + conllu(long),
+        "train.txt": CHUNKS * 3,
+        "test.txt": CHUNKS,
+        "vectors": "die 1 0\nder 1 0\nhaus 0 1\n",
+        "pronouns.none": PRONOUNS.read_text(encoding="utf-8").replace("TRUE", "FALSE"),
+        "pronouns.cut": PRONOUNS.read_text(encoding="utf-8")[:-60],
+        "bank.cut": BANK.read_text(encoding="utf-8")[:-1],
+        "keys.cut": '{"split": "tra',
+        "keys.bytes": "\udcff\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    write_documents(folder / "keys", made_documents())
+    write_documents(folder / "keys.none", [{**one, "keyphrases": []} for one in made_documents(each=1)])
+    write_documents(folder / "keys.half", [{**one, "keyphrases": ["a\udc00"]} for one in made_documents(each=1)])
+    return folder
+
+
+@pytest.fixture
+def run(run_main: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the program in that folder, with the words of its arguments."""
+    monkeypatch.chdir(folder)
+    return lambda arguments, *more, **named: run_main(main, *arguments.split(), *more, **named)
+
+
+ADVERSARY = "adversary --train chunks.train --test chunks.test"
+TUNED = "adversary-translation --tune-source tune.de --tune-target tune.en -s de -t en -g gold5"
+LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("mixin", "argument COMMAND: invalid choice: 'mixin'"),
+        ("mixing", "give FILEs of both sides, or -s, and -t where there is another side"),
+        ("mixing -t a", "-t/--target requires -s/--source"),
+        ("mixing a -s b", "either FILEs of both sides, or -s and -t"),
+        ("mixing a --parts head", "argument --parts: 'head' is none of encoder, decoder, cross"),
+        ("mixing a --wide -f tsv", "--wide is for text: other formats have all columns"),
+        ("mixing a --lines 0", "argument --lines: '0' is not a number from 1"),
+        ("mixing a --plots figures/", "argument --plots: 'figures/' is a folder"),
+        ("mixing a --plots .", "argument --plots: '.' is a folder"),
+        ("ablate -s a -t b --gold-base 1", "--gold-base requires -g"),
+        ("ablate -s a -t b --bleu-lines 0 --beam 2", "--beam has no effect without sentences to translate"),
+        ("ablate -s a -t b --samples 0 --seed 4", "--seed has no effect without samples"),
+        ("prune -s a -t b", "the following arguments are required"),
+        ("prune -s a -t b --heads 1 -o x --parts cross", "--parts has no effect here"),
+        ("prune -s a -t b --heads 1 -o x --plots p", "--plots has no effect here"),
+        ("adversary", "the following arguments are required: --train, --test"),
+        ("adversary --train a --test b -m de-en", "--model has no effect: taggers are trained here, on the CPU"),
+        ("adversary --train a --test b --case lower", "--case has no effect"),
+        ("adversary --train a --test b --seeds 1,2", "--seeds takes others than --seed"),
+        ("adversary --train a --test b --lambdas 1,x", "argument --lambdas: 'x' is not a number from 0 to 1000"),
+        ("adversary --train a --test b --threshold 2", "--threshold: '2' is not a number from 0 to 1 or seeds"),
+        ("adversary --train - --test -", "only one of the files can be stdin"),
+        ("adversary-translation -s a -t b -g c", "arguments are required: --tune-source, --tune-target"),
+        ("adversary-translation --tune-source a --tune-target b -s a -t b", "arguments are required: -g/--gold"),
+        ("coreference", "the following arguments are required: FILE"),
+        ("patterns a --threshold 2", "argument --threshold: '2' is not a number from 0 to 1"),
+        ("keywords", "the following arguments are required: --keyphrases"),
+        ("keywords --keyphrases a --epochs 0 --rate 0.1", "--rate has no effect without epochs"),
+        ("keywords --keyphrases a --epochs 0 --orders 5", "--orders has no effect without epochs"),
+        ("keywords --keyphrases a --epochs 0 --samples 0 --seed 5", "--seed has no effect without epochs and samples"),
+        (f"keywords --keyphrases a --seed {'9' * 5000}", f"--seed: '{'9' * 39}…' is not a number from 0 to 4,294,967,"),
+        ("keywords --keyphrases a --rate nan", "argument --rate: 'nan' is not a number above 0, and at most 1"),
+        ("syntax", "the following arguments are required: TREEBANK"),
+        ("syntax trees --no-probes --vectors v.txt", "--vectors are for probes: leave out --no-probes"),
+        ("syntax - --vectors -", "only one of the files can be stdin"),
+        (LAYERS, "give --treebank, or --train and --test, or all of them"),
+        (f"{LAYERS} --train a", "--train and --test go together"),
+        (f"{LAYERS} --treebank - --train - --test b", "only one of the files can be stdin"),
+        (f"{LAYERS} --treebank a --parts 1", "'1' is not a number from 2"),
+        (f"{LAYERS} --train a --test b --parts 2", "--parts has no effect without --treebank"),
+        (f"{LAYERS} --treebank a --examples -", "--examples needs the name of a file: stdout gets the tables"),
+        (f"{LAYERS} --treebank trees --examples trees", "--examples would replace the input "),
+    ],
+)
+def test_wrong_usage(run: Run, command: str, error: str) -> None:
+    result = run(command)
+    assert (result.code, result.out) == (2, b"")
+    assert error in result.err.partition("error: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("mixing -s short --parts cross", "cross-attention needs a text's other side: give -t"),
+        ("mixing -s blank", "there is no line that the model can read"),
+        ("mixing -s raw", "line 1: not UTF-8"),
+        ("patterns -s short", "no line of 8 pieces or more"),
+        ("similarity -s blank", "no line that the model can read"),
+        ("ablate -m toy -s source", "a loss needs a text's other side: give -t"),
+        ("ablate -m toy -s source -t target -g other", "other has 1 sentence pair, the text 3"),
+        ("ablate -m toy -s source -t blank", "source and blank: there is no line that the model can read"),
+        ("prune -m toy -s source -t target --heads 19 -o x", "19 heads cannot go: the model can spare 18, for each"),
+        ("prune -m toy -s source -t target --heads 1 -o toy", "toy: there is such a file or folder: name a new one"),
+        ("prune -m marian -s source -t target --heads 1 -o x", "heads can be taken out of fairseq models only"),
+        ("adversary --train chunks.short --test chunks.test", "chunks.short, line 2: 2 fields, not 3"),
+        ("adversary --train chunks.train --test chunks.tag", "chunks.tag, line 2: 'NOUN' is no tag"),
+        ("adversary --train blank --test chunks.test", "blank: no sentence in it"),
+        ("adversary --train chunks.train --test none", "none: No such file"),
+        (f"{TUNED} --pairs 60", "tune.de: 60 lines: none is left to measure on"),
+        (
+            f"{TUNED} --tune-target blank60 --pairs 50",
+            "tune.de and blank60: there is no pair that the model can read: ",
+        ),
+        (f"{TUNED} -g none5 --pairs 50", "none5: no sentence has a link"),
+        (f"{TUNED} -t other --pairs 50", "de has 5 lines, other has 1"),
+        (f"{TUNED} --pairs 50 -m marian", "only models of fairseq can be trained here"),
+        ("coreference -m en-de blank", "blank, line 1: GAP's first line is ID Text"),
+        ("coreference -m en-de pronouns.cut", "pronouns.cut, line 9: "),
+        ("coreference -m en-de pronouns.none", "no paragraph that the model can read and where one of both candidates"),
+        ("keywords -m toy --keyphrases keys.cut", "keys.cut, line 1: not JSON"),
+        ("keywords -m toy --keyphrases keys.half", "keys.half, line 1: half a character, \\ud800 to \\udfff without"),
+        ("keywords -m toy --keyphrases keys.bytes", "keys.bytes, line 1: not UTF-8"),
+        ("keywords -m toy --keyphrases keys.none", "keys.none: a part of the data has no sentence with key words"),
+        ("syntax bank.cut", "the file ends within a sentence"),
+        ("syntax short", "short, line 1: 1 columns between TABs"),
+        ("syntax blank", "blank: no sentence"),
+        (f"syntax {BANK} --sentences 2", "probes need 5 sentences: the model can read 2: --no-probes does without"),
+        (f"{LAYERS} --train trees --test test.txt", "trees, line 1: 2 fields, not 3"),
+        (f"{LAYERS} --treebank trees --lines 1", "trees: 5 parts need 5 sentences: the model can read 1"),
+        (f"{LAYERS} --treebank trees --lines 3", "5 sentences: the model can read 3: lower --parts"),
+        ("mixing -m bert -s first --parts cross", "has no cross-attention: there is attention of the encoder"),
+        ("mixing -m bert -s first --source-lang de", "an encoder alone, whose tokenizer says all of its text: leave"),
+        (
+            "ablate -m bert -s first -t second --bleu-lines 0",
+            "an encoder alone: this command needs a translation model",
+        ),
+        ("prune -m bert -s first -t second --heads 1 -o new", "an encoder alone: this command needs a translation mod"),
+    ],
+)
+def test_files_that_are_something_else(run: Run, command: str, error: str) -> None:
+    failed(run(command, "-q"), error)
+    assert not os.path.exists("x")
+
+
+@pytest.mark.parametrize("kind", ["gpt2", None, "bert"])
+def test_other_models(run: Run, tmp_path: Path, kind: str | None) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    result = run("mixing -q -s first -m", tmp_path)
+    if kind == "bert":
+        failed(result, "no model.safetensors in this folder")
+        return
+    shutil.copy("bert/model.safetensors", tmp_path)
+    result = run("mixing -q -s first -m", tmp_path)
+    failed(result, f"a model of type {kind or 'unknown'}: attention is read off these: bart, bert")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command(run: Run, command: str) -> None:
+    result = run(command, "--help")
+    assert result.code == 0
+    assert result.out.decode().startswith(f"usage: extract-align analyse {command} ")
+    assert str(build_command(command).epilog) in result.out.decode()
+
+
+def test_help_has_no_option_that_is_refused(run: Run) -> None:
+    said = run("adversary --help").out.decode()
+    assert "--threads" in said
+    assert not {"--model", "--device", "--case"} & set(said.replace(",", " ").split())
+
+
+def json_of(result: Result, sign: str) -> Any:
+    """The tables of a command that went well, whose signature has this in it."""
+    assert (result.code, result.err) == (0, "")
+    found = json.loads(result.out)
+    assert sign in found["signature"]
+    return found
+
+
+def plots(prefix: Path) -> list[str]:
+    """The figures that begin with this."""
+    return sorted(path.name for path in prefix.parent.glob(f"{prefix.name}.*.png") if path.with_suffix(".pdf").exists())
+
+
+def test_mixing(run: Run, tmp_path: Path) -> None:
+    result = run("mixing -q -f json", EXAMPLES, "--plots", tmp_path / "a")
+    found = json_of(result, "analysis|mixing|fairseq:de-en@f9bf75b|n:20|seed:1|v:")
+    assert len(found["heads"]) == 3 * 3 * 3 * 4
+    for part in ("encoder", "decoder", "cross"):
+        rows = [row for row in found["categories"] if row["part"] == part]
+        assert {row["category"] for row in rows} == {"rest", ". and ,", "</s>"}
+        assert sum(row["norm_share"] for row in rows) == pytest.approx(100, abs=0.3)
+    assert plots(tmp_path / "a") == [f"a.{part}.points.png" for part in ("cross", "decoder", "encoder")]
+
+
+def test_mixing_of_one_side_and_of_too_little(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("hello\n\n" + "haus " * 3000 + "\nnot read\n")
+    result = run("mixing -f json --lines 3 -s", tmp_path / "a")
+    found = json.loads(result.out)
+    assert {row["rank"] for row in found["dispersion"]} <= {None, -1, 1}  # one word has no correlations
+    assert {row["part"] for row in found["dispersion"]} == {"encoder"}
+    assert b"NaN" not in result.out
+    assert b"|n:1|" in result.out  # of three lines
+    assert result.err.endswith("warning: too long for the model, and left out: 1 line\n")
+
+
+def test_mixing_of_segments(run: Run) -> None:
+    result = run("mixing -m bert --threads 1 -f json -s first -t second")
+    assert result.err.startswith("extract-align analyse: huggingface:bert@")
+    assert result.err.endswith(" on cpu (1 thread)\n")
+    pieces = {row["category"]: row["pieces"] for row in json.loads(result.out)["categories"]}
+    assert pieces == {"[CLS]": 11 + 8, "rest": 11 * 7 + 8 * 4, ". and ,": 11 + 8, "[SEP]": 2 * 11 + 2 * 8}
+
+
+def test_figures_that_cannot_be_written_leave_stdout_empty(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.encoder.points.png").mkdir()
+    result = run("mixing -q --parts encoder", EXAMPLES, "--plots", tmp_path / "a")
+    assert (result.code, result.out) == (1, b"")
+    assert "a.encoder.points.png" in result.err
+
+
+def test_patterns(run: Run, tmp_path: Path) -> None:
+    rest = {}
+    for threshold in ("0.2", "0.8"):
+        arguments = ("-f", "json", "--parts", "cross", "--threshold", threshold, "--plots", tmp_path / "p")
+        found = json_of(run("patterns -q", EXAMPLES, *arguments), f"@f9bf75b|n:20|threshold:{threshold}|seed:1|v:")
+        for table in ("parts", "layers", "heads"):
+            assert all(abs(sum(row[key] for key in PATTERNS) - 100) < 0.3 for row in found[table])
+        rest[threshold] = found["parts"][0]["heterogeneous"]
+    assert rest["0.2"] < rest["0.8"]
+    assert plots(tmp_path / "p") == ["p.cross.examples.png", "p.cross.shares.png"]
+
+
+def test_patterns_of_long_sentences_have_no_maps_to_draw(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("haus " * 29 + "haus\n")
+    result = run("patterns -q -s", tmp_path / "a", "--plots", tmp_path / "b")
+    assert result.code == 0
+    assert b"no map is drawn of texts of more than 25 pieces" in result.out
+    assert plots(tmp_path / "b") == ["b.encoder.shares.png"]
+
+
+def test_similarity(run: Run, tmp_path: Path) -> None:
+    result = run("similarity -q -f json --parts encoder", EXAMPLES, "--plots", tmp_path / "s")
+    found = json_of(result, "analysis|similarity|fairseq:de-en@f9bf75b|n:20|seed:1|v:")
+    assert len(found["heads"]) == 2 * 3 * 4
+    (row,) = (row for row in found["heads"] if (row["part"], row["measure"], row["head"]) == ("encoder", "a", "2-3"))
+    assert (row["nearest"], row["distance"]) == ("3-3", pytest.approx(0.416, abs=0.002))
+    assert plots(tmp_path / "s") == ["s.encoder.norm.png", "s.encoder.weight.png"]
+
+
+def test_ablate(run: Run, tmp_path: Path) -> None:
+    arguments = "-t target -g gold --bleu-lines 2 --beam 1 --samples 20 -f json"
+    sign = f"|text:source+target|n:3|gold:talp-0|bleu:2-beam1|ci:percentile-20|seed:12345|v:{align.__version__}"
+    found = json_of(run(f"ablate -q -m trained -s source {arguments} --plots", tmp_path / "new" / "a"), sign)
+    assert list(found) == ["signature", "model", "heads", "layers", "pruning", "agreement"]
+    assert [(row["sentences"], row["pieces"]) for row in found["model"]] == [(2, 9)]
+    heads = [(part, n) for part in ("encoder", "decoder", "cross") for n in range(1, 5)]
+    assert [(row["part"], row["head"]) for row in found["heads"]] == heads
+    assert len(found["pruning"]) == 2 * 9 + 3 * 3
+    assert plots(tmp_path / "new" / "a") == ["a.aer.png", "a.heads.png", "a.loss.png"]
+
+
+@pytest.mark.parametrize(("model", "rows"), [("trained", (4, 1, 1)), ("t5", (12, 3, 2))])
+def test_ablate_as_text_of_a_part(run: Run, model: str, rows: tuple[int, ...]) -> None:
+    command = f"ablate -q -m {model} -s source -t target --samples 10 --bleu-lines 1 --parts cross"
+    result = run(command)
+    assert run(command) == result
+    assert result.out.decode().count("\ncross ") == sum(rows)
+    lines = [line for line in result.out.decode().splitlines() if "; " not in line and ": " not in line]
+    assert max(len(line) for line in lines if not line.startswith("analysis|")) <= WIDTH
+
+
+@pytest.mark.parametrize("order", ["importance", "effect"])
+def test_prune(order: str, run: Run, run_main: Run, tmp_path: Path) -> None:
+    small, text = tmp_path / "new" / "small", ("-s", "source", "-t", "target")
+    result = run(f"prune -q -m toy -s source -t target --heads 18 --order {order} -o", small)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.decode().split("\n")
+    assert [line.split()[:2] for line in lines[2:4]] == [["whole", "24"], ["pruned", "6"]]
+    assert f"|n:3|order:{order}|pruned:fairseq:de-en@" in lines[-2]
+    names = {path.name for path in small.iterdir()}
+    assert names == {"checkpoint.pt", "dict.de.txt", "dict.en.txt", "model.toml"}
+    links = run_main(extract.main, "-q", "-m", small, *text)
+    assert (links.code, links.out.count(b"\n")) == (0, 3)
+    assert run_main(sweep.main, "-q", "-m", small, *text).code == 0
+    for command in (
+        "ablate -s source -t target --bleu-lines 0 --lines 1",
+        f"prune -s source -t target --heads 1 -o {tmp_path}/smaller",
+        f"{TUNED} --pairs 1",
+        "keywords --keyphrases keys",
+    ):
+        again = run(f"{command} -q -m", small)
+        failed(again, "small: heads have been pruned from this model: questions about attention need all of them")
+
+
+def test_adversary(run: Run, tmp_path: Path) -> None:
+    command = f"{ADVERSARY} --lambdas 0.5 --seeds 2,2 --epochs 2 -f json --threads 1"
+    result = run(f"{command} --plots", tmp_path / "plot")
+    found = json.loads(result.out)
+    sign = (
+        "train:chunks.train(250)|test:chunks.test(60)|lambda:0.5|divergence:js|threshold:seeds|epochs:2|seed:1|seeds:2"
+    )
+    assert found["signature"].startswith(f"analysis|adversary|{sign}|v:")
+    assert [row["model"] for row in found["models"]] == ["original", "seed 2", "uniform", "adversary 0.5"]
+    assert "uniform" in [row["attention"] for row in found["probes"]]
+    assert "extract-align analyse: adversary 0.5: F1 " in result.err
+    assert plots(tmp_path / "plot") == ["plot.curve.png", "plot.ranks.png"]
+    again = run(f"{command} -q")
+    assert (again.code, again.err, again.out) == (0, "", result.out)
+
+
+def test_adversary_translation(run: Run) -> None:
+    arguments = "-m toy --pairs 40 --held-out 10 --updates 3 --lambdas 1 --move norm --threads 1 -f json"
+    sign = "|tuned:tune.de(40)|held-out:10|text:de|n:5|gold:pharaoh-0|lambda:1|divergence:js|move:norm|"
+    found = json_of(run(f"{TUNED} -q {arguments}"), sign)
+    assert [row["model"] for row in found["models"]] == ["original", "adversary 1"]
+    assert len(found["layers"]) == 4
+
+
+def test_coreference(run: Run, tmp_path: Path) -> None:
+    printed(
+        run("coreference -q -m en-de", PRONOUNS, "--plots", tmp_path / "c"),
+        "taken is             best             right, %    interval   gain  its interval",
+        "-------------------  ---------------  --------  ----------  -----  ------------",
+        "the first                                 57.1  14.3–100.0   14.3   -71.4–100.0",
+        "the nearest                               42.9    0.0–85.7    n/a           n/a",
+        "most often named                          71.4  28.6–100.0   28.6   -42.9–100.0",
+        "in the page's title                       71.4  42.9–100.0   28.6   -42.9–100.0",
+        "most attended, a     3-4 p>c 2-1 p>c      28.6    0.0–57.1  -14.3    -57.1–28.6",
+        "most attended, ‖af‖  3-4 p>c 2-1 p>c      28.6    0.0–57.1  -14.3    -57.1–28.6",
+        "best: layer-head, and who attends (p: the pronoun, c: a candidate); two where halves chose differently",
+        "each half is scored by what is best on the other; gain: over the nearest",
+        "intervals: 95 %, bootstrap over paragraphs",
+        "7 paragraphs, of which 0 cut; left out: 1 where neither candidate is meant, 0 too long",
+        f"analysis|coreference|fairseq:en-de@b8330f6|gap:pronouns.en.tsv|n:8|seed:1|v:{align.__version__}",
+    )
+    assert plots(tmp_path / "c") == ["c.heads.png"]
+
+
+def test_keywords_without_fine_tuning(run: Run) -> None:
+    result = run("keywords -q -m toy --keyphrases keys --epochs 0 --documents 3")
+    assert (result.code, result.err) == (0, "")
+    data, heads, found = result.out.decode().split("\n\n")
+    assert data.splitlines() == [
+        "part   documents  sentences  words  unread  key words, %  phrases  found, %",
+        "-----  ---------  ---------  -----  ------  ------------  -------  --------",
+        "train          3          9     90       0          30.0       12      75.0",
+        "dev            3          9     90       0          30.0       12      75.0",
+        "test           3          9     90       0          30.0       12      75.0",
+        "found: phrases whose words stand side by side in a sentence, whatever their case",
+    ]
+    assert len(heads.splitlines()) == 2 + 8 + 2
+    assert max(map(len, heads.splitlines()[:-2])) <= 80
+    gold = "gold words              100.0  100.0  100.0  100.0–100.0     69.2"  # key words that touch are one run
+    assert found.splitlines()[2].startswith(gold)
+    assert "|data:keys|train:3|dev:3|test:3|epochs:0|samples:1000|seed:1|v:" in found.splitlines()[-1]
+
+
+def test_keywords_with_fine_tuning(run: Run, tmp_path: Path) -> None:
+    arguments = "--keyphrases keys --epochs 2 --orders 1 --samples 10 -f json --plots"
+    result = run(f"keywords -q -m toy {arguments}", tmp_path / "out" / "a")
+    found = json_of(result, "|epochs:2|rate:0.0003|orders:1|samples:10|seed:1|v:")
+    assert list(found) == ["signature", "data", "heads", "found", "tuning", "ablation"]
+    assert [row["by"] for row in found["found"]][-1] == "fine-tuned"
+    assert [row["epoch"] for row in found["tuning"]] == [1, 2]
+    assert [row["removed"] for row in found["ablation"]] == [0, 1, 3, 4, 5, 7, 8]
+    assert found["ablation"][0]["worst"] == found["found"][-1]["f1"]
+    assert plots(tmp_path / "out" / "a") == ["a.ablation.png", "a.heads.png"]
+
+
+def test_syntax_of_single_heads(run: Run) -> None:
+    sign = "analysis|syntax|fairseq:de-en@f9bf75b|treebank:trees.de.conllu|n:8|fewest:8|seed:1|probes:none"
+    printed(
+        run("syntax -q --no-probes --fewest 8", BANK),
+        "relation  words  best by a           %  best by ‖af‖        %  offset     %",
+        "--------  -----  ---------------  ----  ---------------  ----  ------  ----",
+        "all          56  2-4 d>h          51.8  2-4 d>h 1-4 d>h  39.3  +1      44.6",
+        "det          14  1-1 d>h 3-3 h>d  21.4  1-1 d>h 3-3 h>d  21.4  +1 +2   35.7",
+        "nsubj         8  2-4 d>h 1-1 d>h  62.5  2-4 d>h 1-1 d>h  62.5  +1      87.5",
+        "punct         8  2-4 d>h 3-4 d>h  12.5  2-4 d>h 3-4 d>h  12.5  -5 -4   12.5",
+        "best: layer-head, and who attends (d: the dependent, h: its head); two where halves chose differently",
+        "each half is scored by what is best on the other; intervals: 95 %, bootstrap over sentences",
+        "8 sentences",
+        f"{sign}|v:{align.__version__}",
+    )
+
+
+def test_syntax_with_probes(run: Run, tmp_path: Path) -> None:
+    result = run("syntax -q -f json --vectors vectors", BANK, "--plots", tmp_path / "s")
+    found = json_of(result, "@f9bf75b|treebank:trees.de.conllu|n:8|fewest:20|seed:1|vectors:vectors|v:")
+    assert [row["relation"] for row in found["relations"]] == ["all"]
+    assert len(found["attachment"]) == 8
+    assert {row["task"] for row in found["pairs"]} == {"a dependency or none"}
+    assert plots(tmp_path / "s") == ["s.relations.png"]
+
+
+def test_layers(run: Run, tmp_path: Path) -> None:
+    data, examples = "--treebank trees --parts 2 --train train.txt --test test.txt -f json", tmp_path / "examples.jsonl"
+    result = run(f"{LAYERS} {data} --examples", examples, "--plots", tmp_path / "a")
+    assert result.err.endswith("extract-align analyse: chunks: part 1 of 1 told, by 4 probes\n")
+    found = json.loads(result.out)
+    assert "|data:trees+train.txt+test.txt|n:9|parts:2|hidden:4|epochs:2|seed:1|v:" in found["signature"]
+    tasks = {row["task"]: (row["measure"], row["examples"], row["labels"]) for row in found["tasks"]}
+    assert tasks == {
+        "parts of speech": ("accuracy, %", 16, 4),
+        "dependencies": ("accuracy, %", 12, 3),
+        "chunks": ("F1, %", 4, 3),
+    }
+    assert [(row["task"], row["layer"]) for row in found["layers"]] == [(task, n) for task in tasks for n in range(4)]
+    lines = [json.loads(line) for line in examples.read_text().splitlines()]
+    assert [sum(line["task"] == task for line in lines) for task in tasks] == [16, 12, 4]
+    assert [line["words"] for line in lines if line["task"] == "dependencies"][:2] == [["the", "old"], ["old", "house"]]
+    assert {line["sentence"] for line in lines if line["task"] == "chunks"} == {4}
+    assert plots(tmp_path / "a") == ["a.gains.png", "a.weights.png"]
+    again = run(f"{LAYERS} {data} -q")
+    assert (again.code, again.out, again.err) == (0, result.out, "")
+
+
+def test_layers_of_one_file(run: Run) -> None:
+    result = run(f"{LAYERS} -q --train train.txt --test test.txt --lines 1")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.decode().startswith("task    measure  layer 0  all layers  expected layer ")
+    assert b"|data:train.txt+test.txt|n:2|" in result.out
