@@ -18,7 +18,6 @@ from align.analysis.models.forced import sentence_losses
 from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads, attention_blocks, masked
 from align.analysis.models.masking import gate_heads, without_heads
 from align.analysis.recording import Inside
-from align.core.errors import DataError
 from align.core.merging import collate
 from align.core.settings import Search
 from align.core.types import PARTS, Pieces
@@ -164,7 +163,7 @@ def assert_same_counts(one: Measured, other: Measured) -> None:
     assert np.array_equal(one.counts, other.counts)
 
 
-def test_all_tables_of_a_model_that_translates(trained: Aligner) -> None:
+def test_what_a_model_translates(trained: Aligner) -> None:
     translator = trained.forward.recorder.translator(Search(beam=1), 100)
     ablation = Ablation(trained, [*PAIRS, Pair((), (), 4)], [*GOLD, GOLD[0]], translator, 2)
     found = study(ablation, PARTS)
@@ -173,12 +172,6 @@ def test_all_tables_of_a_model_that_translates(trained: Aligner) -> None:
     assert any(one.translations != found.whole.translations for one in found.masked)
     assert found.whole.counts is not None
     assert len(found.whole.counts) == 4
-    effects = effects_of(ablation, found, 20, 1)
-    finding = report(ablation, found, effects)
-    assert list(finding.tables) == ["model", "heads", "layers", "pruning", "agreement"]
-    assert len(finding.tables["heads"].rows) == 12
-    assert [row["part"] for row in finding.tables["layers"].rows] == list(PARTS)
-    assert list(finding.figures) == ["heads", "loss", "aer"]
 
 
 def test_tables_without_gold_and_translations(trained: Aligner) -> None:
@@ -193,19 +186,6 @@ def test_tables_without_gold_and_translations(trained: Aligner) -> None:
     columns = [column.key for table in finding.tables.values() for column in table.columns]
     assert not {"aer", "aer_p", "anew", "bleu", "loss_ci"} & {*columns}
     assert "loss" in columns
-
-
-def test_figures_are_drawn(trained: Aligner) -> None:
-    pytest.importorskip("matplotlib")
-    ablation = Ablation(trained, PAIRS, GOLD)
-    found = study(ablation, ("cross", "encoder"))
-    finding = report(ablation, found, effects_of(ablation, found, 0, 1))
-    assert [len(figure().axes) for figure in finding.figures.values()] == [4, 1, 1]
-
-
-def test_nothing_to_read(trained: Aligner) -> None:
-    with pytest.raises(DataError, match="there is no line that the model can read"):
-        Ablation(trained, [Pair((), (), 1), Pair(("das",) * 99, ("the",), 2)])
 
 
 def blocks_of(*heads: int) -> list[AttentionBlock]:

@@ -198,11 +198,6 @@ def test_a_url_that_is_none_has_no_title() -> None:
     assert found.title == frozenset()
 
 
-def test_paragraphs_that_no_cut_makes_short_enough() -> None:
-    with pytest.raises(DataError, match="no paragraph that the model can read"):
-        run(10, 4)
-
-
 def test_a_model_without_an_encoder() -> None:
     text = tokens("a </s>")
     with pytest.raises(DataError, match="no attention of the encoder: there is cross"):

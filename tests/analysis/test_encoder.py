@@ -126,11 +126,8 @@ def test_a_model_with_a_head_loads_without_it(tmp_path: Path, folders: Callable[
 @pytest.mark.parametrize(
     ("kind", "module"),
     [
-        ("bert", "BertForQuestionAnswering"),
         ("distilbert", "DistilBertForMaskedLM"),
-        ("electra", "ElectraForMaskedLM"),
         ("electra", "ElectraForPreTraining"),
-        ("roberta", "RobertaForMaskedLM"),
         ("xlm-roberta", "XLMRobertaForSequenceClassification"),
     ],
 )
@@ -193,12 +190,10 @@ def without_pad(folder: Path) -> None:
     ("change", "message"),
     [
         (lambda folder: (folder / "config.json").write_text("{"), "config.json: not JSON"),
-        (change_config(model_type="gpt2"), "config.json: a model of type gpt2, not one of bert"),
         (
             change_config(num_hidden_layers=1 << 30),
             "its num_hidden_layers is 1073741824, not a whole number from 1 to 3",
         ),
-        (change_config(hidden_size=1 << 40), "its hidden_size is 1099511627776"),
         (change_config(max_position_embeddings=True), "its max_position_embeddings is True"),
         (change_config(hidden_size=20), "embeddings.LayerNorm.bias is 16, where its settings make 20"),
         (change_config(num_attention_heads=3), "transformers cannot build this model"),
@@ -223,12 +218,7 @@ def without_pad(folder: Path) -> None:
             change_weights(lambda weights: weights[VALUE].fill_(float("nan"))),
             f"model.safetensors: {VALUE} has numbers that are not finite",
         ),
-        (
-            change_weights(lambda weights: weights[VALUE][:1].fill_(float("-inf"))),
-            f"model.safetensors: {VALUE} has numbers that are not finite",
-        ),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 50), "not safetensors"),
-        (lambda folder: (folder / "model.safetensors").unlink(), "no model.safetensors in this folder"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json in this folder"),
         (lambda folder: (folder / "tokenizer.json").write_text("{}"), "not a tokenizer"),
         (

@@ -49,8 +49,10 @@ def batch_of(recorder: Any) -> Any:
     return collate([recorder.encode(pair) for pair in PAIRS], recorder.pad)
 
 
-@pytest.mark.parametrize("shape", ["post-norm", "pre-norm", "wider encoder", "scaled parts", "all embeddings shared"])
-@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "old"),
+    [("post-norm", True), *((name, False) for name in ("pre-norm", "wider encoder", "scaled parts"))],
+)
 def test_a_pruned_model_is_the_masked_one(shape: str, old: bool, tmp_path: Path) -> None:
     whole, small = pruned(toy.save_model(tmp_path / "whole", toy.SHAPES[shape], old=old), tmp_path / "small")
     assert (small.layers, small.heads) == (whole.layers, whole.heads)

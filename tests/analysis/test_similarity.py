@@ -47,14 +47,6 @@ def test_heads_that_lie_in_a_plane_come_to_lie_as_far_apart() -> None:
     np.testing.assert_allclose(found.mean(0), 0, atol=1e-9)
 
 
-def test_tables_name_heads_as_layer_and_head() -> None:
-    model = MadeModel([{"encoder": random_maps(one, one)} for one in TEXTS])
-    tables = similarity(model, PAIRS, ["encoder"]).tables
-    assert [row["head"] for row in tables["heads"].rows[:6]] == ["1-1", "1-2", "1-3", "2-1", "2-2", "2-3"]
-    assert len(tables["layers"].rows) == 4
-    assert all(0 < float(str(row[key])) < 1 for row in tables["layers"].rows for key in ("within", "between"))
-
-
 def test_a_single_head_is_like_no_other() -> None:
     model = MadeModel([{"encoder": random_maps(TEXTS[0], TEXTS[0], (1, 1))}], (1, 1))
     with pytest.raises(DataError, match="the encoder of made:de-en@0000000 has one head"):

@@ -17,7 +17,7 @@ from align.io import output
 from align.io.manifest import Record
 from align.io.output import NamedFile, put_in_place
 from align.jobs import job, local, locks
-from align.jobs.files import InputFile, digest_of
+from align.jobs.files import InputFile
 from align.jobs.job import align_file
 from align.jobs.records import write_record
 from align.jobs.writers import WRITERS, Head, Result
@@ -97,7 +97,7 @@ def nobody_left(folder: str = "out", seconds: float = 5.0) -> bool:
     return False
 
 
-MOMENTS = ("as a file begins", "in the middle", "before the record", "before the output", "behind the output")
+MOMENTS = ("in the middle", "before the record", "before the output", "behind the output")
 
 
 def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> None:
@@ -109,10 +109,6 @@ def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> 
             time.sleep(1 if signal_number == signal.SIGKILL else 30)  # the worker's end comes sooner
 
     write_text = WRITERS[".tsv"]
-
-    def at_digest(place: str) -> str:
-        struck(Path(place).name if place.startswith("in/") else "")
-        return digest_of(place)
 
     def in_the_middle(results: Iterator[Result], out: BinaryIO, head: Head) -> None:
         def some() -> Iterator[Result]:
@@ -141,7 +137,6 @@ def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> 
         monkeypatch.setitem(WRITERS, ".tsv", in_the_middle)
         return
     module, name, other = {
-        "as a file begins": (job, "digest_of", at_digest),
         "before the record": (job, "write_record", at_the_record),
         "before the output": (output, "put_in_place", at_the_output),
         "behind the output": (local, "align_file", behind_it),

@@ -16,6 +16,7 @@ from tests.cli.conftest import Result
 from tests.scale.jobs import drive, tree
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
 
 LONG, ROWS = 250_000, 2000
 ROOM = 350_000_000
@@ -25,12 +26,6 @@ ROOM = 350_000_000
 def repeated(text: str, rows: int = ROWS) -> Any:
     """A column whose rows all have the same text, of which there is one copy."""
     return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
-
-
-def write_parquet(path: str, store_schema: bool, **columns: Any) -> None:
-    from pyarrow import parquet
-
-    parquet.write_table(pa.table(columns), path, compression="zstd", store_schema=store_schema)
 
 
 def limit_memory() -> None:
@@ -69,24 +64,16 @@ def test_columns_are_unfolded_as_far_as_the_budget_allows(monkeypatch: pytest.Mo
         assert len(batches) == max(1, round(sum(batches) / arrow.BATCH_BYTES + 0.4))
 
 
-@pytest.mark.parametrize(("column", "store_schema"), [("source", False), ("id", True)])
-def test_a_small_parquet_file_of_long_rows(run: Callable[..., Result], column: str, store_schema: bool) -> None:
-    columns = {name: pa.array(["das"] * ROWS) for name in ("source", "target", "id")}
-    write_parquet("in/a.parquet", store_schema, **{**columns, column: repeated("a" * LONG)})
-    assert Path("in/a.parquet").stat().st_size < 20_000
-    job = ("jobs", "in/a.parquet", "--source-column", "source", "--target-column", "target", "--id-column", "id")
-    assert drive("-q", *job, "--output", "out", "--workers", 1, before=limit_memory) == 0
-    assert [*tree("out")] == ["a.parquet"]
-
-
-@pytest.mark.parametrize(("column", "store_schema"), [("source", True), ("id", False)])
-def test_a_small_parquet_file_of_long_rows_within_structs(
-    run: Callable[..., Result], column: str, store_schema: bool
-) -> None:
+@pytest.mark.parametrize("within", ["", "a."])
+@pytest.mark.parametrize("column", ["source", "id"])
+def test_a_small_parquet_file_of_long_rows(run: Callable[..., Result], column: str, within: str) -> None:
     columns = {**{name: pa.array(["das"] * ROWS) for name in ("source", "target", "id")}, column: repeated("a" * LONG)}
     struct = pa.StructArray.from_arrays([*columns.values()], [*columns])
-    write_parquet("in/a.parquet", store_schema, a=struct)
-    named = ("--source-column", "a.source", "--target-column", "a.target", "--id-column", "a.id")
+    store_schema = (column == "source") == bool(within)
+    parquet.write_table(
+        pa.table({"a": struct} if within else columns), "in/a.parquet", compression="zstd", store_schema=store_schema
+    )
+    named = (f"--{name}-column={within}{name}" for name in ("source", "target", "id"))
     job = ("jobs", "-q", "in/a.parquet", *named, "--output", "out", "--workers", 1)
     assert drive(*job, before=limit_memory) == 0
     assert [*tree("out")] == ["a.parquet"]
