@@ -12,7 +12,6 @@ import torch
 
 from align.analysis.adversary.translation import Asked, forced, loss_of, moved, recorded, tell, train
 from align.core.batching import cut, encode
-from align.core.errors import DataError
 from align.core.merging import collate
 from align.core.types import Gold, Pair
 from align.models.fairseq.architecture import attention_of
@@ -120,8 +119,3 @@ def test_how_far_attention_moves(trained: ModelRecorder) -> None:
     assert layers[2]["js_norm"] == pytest.approx(rows[2]["js_norm"])
     assert len(told) == 3
     assert finding.figures["aer"]().axes
-
-
-def test_text_without_pairs(trained: ModelRecorder) -> None:
-    with pytest.raises(DataError, match="there is no pair that the model can read"):
-        forced(trained, [Pair((), (), 1), Pair(("das",) * 99, ("the",), 2)], 1000)

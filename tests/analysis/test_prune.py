@@ -50,8 +50,7 @@ def batch_of(recorder: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("shape", "old"),
-    [("post-norm", True), *((name, False) for name in ("pre-norm", "wider encoder", "scaled parts"))],
+    ("shape", "old"), [("post-norm", True), *((name, False) for name in ("pre-norm", "wider encoder", "scaled parts"))]
 )
 def test_a_pruned_model_is_the_masked_one(shape: str, old: bool, tmp_path: Path) -> None:
     whole, small = pruned(toy.save_model(tmp_path / "whole", toy.SHAPES[shape], old=old), tmp_path / "small")

@@ -38,10 +38,10 @@ def start(folder: Path, updates: int) -> subprocess.Popen[str]:
 
 
 def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path, run_main: object) -> None:
-    process = start(folder, 60)
+    process = start(folder, 30)
     assert process.stderr is not None
     for line in process.stderr:
-        if "update 4 of 60" in line:
+        if "update 2 of 30" in line:
             process.send_signal(signal.SIGTERM)
             break
     assert "stopped; the same command goes on" in process.stderr.read()
@@ -49,19 +49,19 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path, run_main: 
     model = folder / "model"
     assert not (model / "model.safetensors").exists()
 
-    result: Result = run_main(main, *arguments(folder, 60))  # type: ignore[operator]
+    result: Result = run_main(main, *arguments(folder, 30))  # type: ignore[operator]
     assert result.code == 0, result.err
     assert "learning pieces" not in result.err
     assert "going on from update " in result.err
     files = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "training.tsv"}
     assert {path.name for path in model.iterdir()} == files | {"work", ".lock"}
     rows = (model / "training.tsv").read_text(encoding="utf-8").splitlines()
-    assert [row.split("\t")[0] for row in rows] == ["updates", *map(str, range(2, 61, 2))]
+    assert [row.split("\t")[0] for row in rows] == ["updates", *map(str, range(2, 31, 2))]
     resumed = (model / "model.safetensors").read_bytes()
 
     model.rename(folder / "stopped")  # the text in pieces stays
     shutil.copytree(folder / "stopped" / "work", model / "work", ignore=shutil.ignore_patterns("checkpoint.pt"))
-    whole: Result = run_main(main, *arguments(folder, 60))  # type: ignore[operator]
+    whole: Result = run_main(main, *arguments(folder, 30))  # type: ignore[operator]
     assert whole.code == 0, whole.err
     assert (model / "model.safetensors").read_bytes() == resumed  # as if it had never been stopped
 
@@ -77,7 +77,7 @@ def test_a_stopped_training_goes_on_and_ends_as_a_model(folder: Path, run_main: 
     own = load_module(model).model.state_dict()
     assert all(np.array_equal(weight, weights[name]) for name, weight in own.items())
 
-    other: Result = run_main(main, *arguments(folder, 62))  # type: ignore[operator]
+    other: Result = run_main(main, *arguments(folder, 32))  # type: ignore[operator]
     assert other.code == 1
     assert "begun with another text or other settings; name another folder" in other.err
 

@@ -11,6 +11,7 @@ import pytest
 from tests import toy
 from tests.hostile import fuzz_hugging, fuzz_links, fuzz_markup, fuzz_models, fuzz_recipes, fuzz_text
 from tests.hostile.driver import Case, search
+from tests.hostile.kill_resume import CASES, kill_case
 from tests.hostile.link_cases import load
 
 FOUND = Path(__file__).parent / "found"
@@ -69,3 +70,7 @@ def test_lines_of_anything_come_out_in_order(count: int, seed: int, arguments: l
     counts = fuzz_text.run(count, seed, arguments)
     assert (counts["lines"], counts["wrong"]) == (count, 0)
     assert counts["links"] > count / 3
+
+
+def test_a_run_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    assert search(kill_case(tmp_path, [CASES[0]._replace(lines=300)]), 1, 3)["wrong"] == 0

@@ -62,14 +62,8 @@ DAMAGED = {
     "wrong.parquet": (TABLE[:30] + b"\xff" * 60 + TABLE[90:], "cannot be read"),
     "empty.parquet": (b"", "no Parquet file"),
     "count.parquet": (MISCOUNTED, "2 rows, where it says 3"),
-    "column.parquet": (
-        table(de=WORDS, fr=WORDS, id=WORDS),
-        "no column 'en': the table has 'de', 'fr', 'id'",
-    ),
-    "type.parquet": (
-        table(de=WORDS, en=[1, 2], id=WORDS),
-        "column 'en' is of type int64, where",
-    ),
+    "column.parquet": (table(de=WORDS, fr=WORDS, id=WORDS), "no column 'en': the table has 'de', 'fr', 'id'"),
+    "type.parquet": (table(de=WORDS, en=[1, 2], id=WORDS), "column 'en' is of type int64, where"),
     "ids.parquet": (table(de=WORDS, en=WORDS, id=strings([b"a", b"\xff"])), "column 'id' cannot be read: Invalid UTF8"),
 }
 """What files hold, and why they cannot be read, whatever is said of rows."""
@@ -165,6 +159,7 @@ def test_rows_that_cannot_be_read(run: Callable[..., Result], name: str) -> None
     rejected = [json.loads(line) for line in Path(f"kept/_run/{name}.bad.jsonl").read_text().splitlines()]
     assert [row["reason"] for row in rejected] == REASONS[name]
     assert [row["row"] for row in rejected] == [*range(2, count + 2)]
+    assert name != "rows.tsv" or [row["raw"] for row in rejected] == ["one side", "a\tb\tc", "\\xff\ta"]
     data = tree("kept")[name]
     if name.endswith((".tsv", ".txt")):
         first, *between, last = data.split(b"\n")[:-1]

@@ -39,24 +39,15 @@ def rewrite(path: str, content: Any) -> None:
     Path(path).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
-GARBAGE = (
-    *(b"", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"settings": NaN}', b'{"size": ' + b"9" * 5000 + b"}"),
-    *(b"{" + b" " * 2_000_000 + b"}", b'{"choices": 7, "settings": {}, "signature": ""}'),
-)
-
-
 def test_notes_that_are_none_of_ours_are_refused(run: Callable[..., Result], done: dict[str, bytes]) -> None:
+    """What passes for a note or a record is tested in tests/unit/test_manifest.py; here, what fits the models."""
     note, record = "out/_run/run.json", "out/_run/b.tsv.json"
     run_, file = (json.loads(Path(path).read_text()) for path in (note, record))
-    hostile: list[Any] = [*GARBAGE, {**run_, "choices": []}, {**run_, "choices": run_["choices"] * 2}]
-    for part, value in (
-        *(("layer", value) for value in (99, 0, -1, 10**30, 1.0, None)),
-        *(("head", value) for value in (99, 0, "x", "\x1b[2J")),
-    ):
+    hostile: list[Any] = [b"[" * 100_000, {**run_, "choices": []}, {**run_, "choices": run_["choices"] * 2}]
+    for part, value in (("layer", 99), ("layer", 0), ("layer", 1.0), ("head", 99), ("head", "\x1b[2J")):
         hostile.append(copy.deepcopy(run_))
         hostile[-1]["choices"][0]["place"]["output"][part] = value
-    hostile += copy.deepcopy([run_, run_])
-    hostile[-2]["choices"][0]["consistency"] = 10**400
+    hostile.append(copy.deepcopy(run_))
     hostile[-1]["choices"][0]["place"] = {"input": None, "output": None}
     hostile += [{**run_, "signature": other} for other in ("align|another", "\ud800")]
     for content in hostile:
@@ -65,11 +56,7 @@ def test_notes_that_are_none_of_ours_are_refused(run: Callable[..., Result], don
         assert (result.code, result.err.count("\n")) == (1, 1), content
         assert result.err.startswith(f"extract-align jobs: error: {note}: is none of ours, or damaged")
     rewrite(note, run_)
-    others: list[dict[str, Any]] = [
-        *({"extra": 1}, {"counts": [1]}, {"counts": {"blank": "1"}}, {"rows": True}, {"digest": None}, {"run": []}),
-        *({"inputs": []}, {"inputs": [None]}, {"outputs": file["outputs"] * 2}, {"outputs": [["a", 1, 1]]}),
-    ]
-    for content in (*GARBAGE, *({**file, **other} for other in others)):
+    for content in (b"\xff\xfe", {**file, "extra": 1}, {**file, "outputs": file["outputs"] * 2}):
         rewrite(record, content)
         result = run(*JOB)
         assert result.code == 1

@@ -172,28 +172,6 @@ def test_what_is_finished_is_left_alone_and_what_has_changed_is_refused(run: Cal
     assert "out: its files are of another run (settings was null:eos, and is null:mask)" in result.err
 
 
-def test_bad_rows_stop_their_file_or_are_listed(run: Callable[..., Result]) -> None:
-    good = lines(sentences(5, 1))
-    Path("in/a.tsv").write_bytes(good + b"one side\n\xff\tb\n" + good)
-    Path("in/b.tsv").write_bytes(good)
-    result = run("jobs", "-q", "in/*.tsv", "--output", "out")
-    assert result.code == 1
-    assert "in/a.tsv, line 6: no ||| and no TAB" in result.err
-    assert "--bad-lines blank" in result.err
-    assert [*tree("out")] == ["b.tsv"]
-    assert run("jobs", "-q", "in/*.tsv", "--output", "out", "--bad-lines", "blank").code == 0  # as that said
-    assert tree("out")["b.tsv"] == tree("out")["a.tsv"][: len(tree("out")["b.tsv"])]
-    assert run("jobs", "-q", "in/*.tsv", "--output", "kept", "--bad-lines", "blank").code == 0
-    assert tree("kept") == tree("out")
-    assert len(Path("kept/a.tsv").read_bytes().splitlines()) == 12
-    bad = [json.loads(line) for line in Path("kept/_run/a.tsv.bad.jsonl").read_text().splitlines()]
-    assert [(row["row"], row["reason"], row["raw"]) for row in bad] == [
-        (6, "wrong fields", "one side"),
-        (7, "not UTF-8", "\\xff\tb"),
-    ]
-    assert not Path("kept/_run/b.tsv.bad.jsonl").exists()
-
-
 @given(st.lists(st.integers(0, 5), max_size=30), st.integers(1, 12))
 def test_each_file_is_in_exactly_one_part(sizes: list[int], count: int) -> None:
     files = [InputFile(f"in/{n}.tsv", size, 0) for n, size in enumerate(sizes)]
