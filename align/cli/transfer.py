@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -362,6 +363,9 @@ def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[in
 def transfer(options: Options) -> None:
     """Put the tags of all of the input into its targets, and say on stderr what was done."""
     keep_freed_memory()
+    for name in filter(None, (*options.files, options.links)):
+        if name != "-":
+            os.stat(name)  # a file that does not exist is an error before the model is loaded
     text = TaggedText(options)
     with closing(Progress(PROGRAM, options.quiet)) as progress, ExitStack() as stack:
         out = stack.enter_context(open_output(options.output))

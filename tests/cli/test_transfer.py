@@ -236,3 +236,12 @@ def test_placeholders_of_the_target_stay_and_are_counted(
     assert result.err.startswith("extract-align transfer: 2 lines, 1 tag, 1 in the target only, ")
     rows = [json.loads(line) for line in Path("report").read_text().splitlines()]
     assert [row.get("extra") for row in rows] == [["%d"], None]
+
+
+def test_a_missing_file_is_an_error_before_the_model_is_loaded(
+    run_main: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(source="<b>a</b>\n")
+    monkeypatch.setattr(transfer, "load_aligner", None)
+    for options in (("gone",), ("-s", "gone", "-t", "source"), ("-s", "source", "-t", "gone")):
+        failed(run_main(transfer.main, "--tags", "xml", *options), "gone: No such file or directory")
