@@ -133,6 +133,7 @@ LAYERS = "layers -m bert --threads 1 --epochs 2 --hidden 4"
         ("prune -s a -t b --heads 1 -o x --plots p", "--plots has no effect here"),
         ("adversary", "the following arguments are required: --train, --test"),
         ("adversary --train a --test b -m de-en", "--model has no effect: taggers are trained here, on the CPU"),
+        ("adversary --train a --test b --source-lang de", "--source-lang has no effect"),
         ("adversary --train a --test b --seeds 1,2", "--seeds takes others than --seed"),
         ("adversary --train a --test b --lambdas 1,x", "argument --lambdas: 'x' is not a number from 0 to 1000"),
         ("adversary --train a --test b --threshold 2", "--threshold: '2' is not a number from 0 to 1 or seeds"),
