@@ -23,11 +23,7 @@ with open(sys.argv[5], "w") as priors:
 
 
 def find_eflomal() -> Callable[[Job], Files]:
-    """Return the function that aligns with the package.
-
-    Raises:
-        ModuleNotFoundError: the package is not installed; the message says how to install it.
-    """
+    """Return the function that aligns with the package."""
     if not find_spec("eflomal"):
         raise ModuleNotFoundError("eflomal is not installed: pip install eflomal (it is built with gcc and make)")
     return _eflomal

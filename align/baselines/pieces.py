@@ -30,8 +30,6 @@ def cut_pairs(pairs: Iterable[Pair], cut: Cut, path: Path | None = None) -> Iter
     """Yield pairs whose words are the pieces of the original pairs.
 
     Args:
-        pairs: the original pairs.
-        cut: splits them.
         path: file for the words of each pair's pieces, one line per pair, for `join_links`; None for no such file.
     """
     with open(path or os.devnull, "w") as stream:

@@ -78,11 +78,7 @@ def align_with(
     threads: int = 1,
     cut: Cut | None = None,
 ) -> Iterator[tuple[Links, Links]]:
-    """Align pairs with a statistical tool, in both directions; see `open_run`.
-
-    Returns:
-        The links of the run. The tool runs when the first ones are requested.
-    """
+    """Align pairs with a statistical tool, in both directions; see `open_run`."""
     check_use(tool, train is not None, append)
 
     def links() -> Iterator[tuple[Links, Links]]:
@@ -153,12 +149,10 @@ def check_use(tool: str, train: bool, append: bool) -> None:
     """Refuse a tool that is not installed, or a use that it does not support.
 
     Args:
-        tool: a key of TOOLS.
         train: whether there is a separate text to train on.
         append: whether the pairs are appended to it.
 
     Raises:
-        ModuleNotFoundError: the tool is not installed.
         ValueError: the tool is unknown, or cannot be used like this.
     """
     if tool not in TOOLS:
@@ -177,11 +171,7 @@ def lower_case(pair: Pair) -> Pair:
 
 
 def describe_tool(tool: str) -> str:
-    """Return the tool, its package and its version, for signatures: `fast_align:systran-align-3.5.0`.
-
-    Raises:
-        ModuleNotFoundError: the tool is not installed.
-    """
+    """Return the tool, its package and its version, for signatures: `fast_align:systran-align-3.5.0`."""
     do_job = TOOLS[tool].find()
     path = str(do_job.args[0]) if isinstance(do_job, partial) else ""
     package = {"fast_align": "systran-align"}.get(tool, tool)
@@ -190,11 +180,7 @@ def describe_tool(tool: str) -> str:
 
 
 def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbers, _Numbers], unit: str) -> array[int]:
-    """Append the pairs that a tool can take to its files, as numbers.
-
-    Returns:
-        Line number, source words and target words of each pair, one after the other; 0 words for a skipped pair.
-    """
+    """Append the pairs that a tool can take to its files, as numbers."""
     limits = TOOLS[tool]
     shapes = array("q")
     left_out = []
@@ -220,7 +206,6 @@ def _write(tool: str, pairs: Iterable[Pair], files: Files, numbers: tuple[_Numbe
 
 
 def _taken(shapes: array[int]) -> int:
-    """Count the pairs that were not skipped, from the result of `_write`."""
     return sum(1 for words in shapes[1::3] if words)
 
 

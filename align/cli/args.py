@@ -146,8 +146,6 @@ def new_parser(program: str, description: str, examples: str, short: Sequence[st
     """Return the parser of a program, with --help and examples at its end.
 
     Args:
-        program: its name.
-        description: what it does.
         examples: command lines, each followed by three spaces and what it does.
         short: options that `-h` shows, keys of SHORT.
     """
@@ -177,7 +175,6 @@ def add_model_options(parser: argparse.ArgumentParser, default: str = DEFAULT_MO
     """Add the model and its languages.
 
     Args:
-        parser: whose options these are.
         default: what is taken where no model is named.
         use: what the model is for, if that is not the program's purpose.
     """
@@ -218,7 +215,6 @@ def add_speed_options(parser: argparse.ArgumentParser, buffer_help: str | None) 
     """Add device, precision and sizes; return the group.
 
     Args:
-        parser: whose options these are.
         buffer_help: what --buffer does; None where nothing is read ahead.
     """
     group = parser.add_argument_group("speed")
@@ -297,14 +293,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 def add_bad_lines_option(
     group: Any, lines: str, stop: str = "stop", blank: str = "read a blank line in its place"
 ) -> None:
-    """Add the policy for lines that cannot be read.
-
-    Args:
-        group: of the parser.
-        lines: which lines the policy is for.
-        stop: what "stop" does.
-        blank: what "blank" does.
-    """
+    """Add the policy for lines that cannot be read."""
     group.add_argument("--bad-lines", choices=("stop", "blank"), default="stop", help=f"at {lines}: {stop}, or {blank}")
 
 
@@ -324,9 +313,6 @@ def read_input(
     Half a pair of files, both ways at once, stdin for two files, and output over input are refused, with exit code 2.
 
     Args:
-        parser: who refuses.
-        args: the options.
-        others: further files to read.
         one_side: whether there are source sentences only, and a target is what is refused.
     """
     if one_side and args.target is not None:
@@ -360,10 +346,8 @@ def check_files(
     """Refuse, with exit code 2, stdin for two files, and output over input.
 
     Args:
-        parser: who refuses.
         names: all files to read; `-` is stdin.
         output: the file to write; None or `-` for stdout.
-        option: that names it.
     """
     files = [name for name in names if name is not None]
     if files.count("-") > 1:
@@ -380,10 +364,8 @@ def check_files(
 
 
 OF_REVERSE = ("reverse_layer", "reverse_head", "reverse_source_lang", "reverse_target_lang")
-"""Options of the reverse model."""
 
 METHOD = "method (Kobayashi et al., EMNLP 2020)"
-"""The heading of the options that say how."""
 
 
 def add_method_options(group: Any) -> None:
@@ -472,7 +454,6 @@ def requested_settings(
 
     Args:
         parser: who refuses, with exit code 2, two layers or heads for one position.
-        args: the options.
         threshold: of each model by itself.
     """
     common = Settings(score=args.score, position=args.position, null=args.null, threshold=threshold)
@@ -483,7 +464,6 @@ def requested_settings(
 
 
 def _read_at(parser: argparse.ArgumentParser, settings: Settings, layers: Numbers, heads: Numbers) -> Settings:
-    """Return the settings with these layers and heads."""
     if len(layers) + len(heads) > 2 and settings.position != "both":
         parser.error(f"two layers or heads require --position both, not {settings.position}")
     layer, output_layer = (*layers, "auto")[:2]
@@ -627,12 +607,7 @@ SEARCH = ("beam", "allow_unk")
 
 
 def add_translate_options(parser: argparse.ArgumentParser, written: str = "`translation ||| links`") -> None:
-    """Translating, and how to search.
-
-    Args:
-        parser: of the program.
-        written: what the program writes for each sentence.
-    """
+    """Translating, and how to search."""
     group = parser.add_argument_group("translation (by the model itself, which then aligns what it has written)")
     group.add_argument(
         "--translate",

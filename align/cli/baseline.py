@@ -59,7 +59,6 @@ IDLE = (
     ),
     Idle(("append_test",), lambda args: args.train_source is None, "requires --train-source and --train-target"),
 )
-"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +67,10 @@ class Options:
 
     Attributes:
         tool: a key of `align.baselines.tools.TOOLS`.
-        input: what to read.
         train: the text to train on; None to train on the input.
         append: whether to train on the input too.
         pieces: the model whose pieces the tool gets; None for words.
-        lower: whether words are put into lower case, where the tool gets words.
         method: a key of `align.evaluation.dialects.ALL_METHODS`, or the direction whose links to give.
-        threads: how many the tool may use.
-        format: a key of `align.core.formats.FORMATS`.
-        output: a file; None for stdout.
-        signature: whether to print the signature alone.
-        quiet: whether to print nothing on stderr but warnings and errors.
     """
 
     tool: str
@@ -195,8 +187,6 @@ def sign_tool(options: Options, recorder: Recorder | None, trained: int | None =
     """Return the signature.
 
     Args:
-        options: what was asked for.
-        recorder: of the model whose pieces the tool gets, if it gets pieces.
         trained: how many pairs the tool was trained on, where that is known.
     """
     text = ("train" if options.train else "test") + ("" if trained is None else f"-{trained}")

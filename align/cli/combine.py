@@ -41,13 +41,8 @@ class Options:
     """What `extract-align combine` is asked for.
 
     Attributes:
-        files: of forward and of reverse links.
         swapped: whether the reverse file has the target side first.
         method: a key of `align.evaluation.dialects.ALL_METHODS`.
-        format: "pharaoh" or "talp".
-        output: a file; None for stdout.
-        signature: whether to print the signature alone.
-        quiet: whether to print nothing on stderr but warnings and errors.
     """
 
     files: tuple[str, str]
@@ -126,11 +121,7 @@ def combine(options: Options) -> None:
 
 
 def combined(options: Options) -> Iterator[Alignment]:
-    """The links of both files, symmetrised.
-
-    Raises:
-        DataError: the files differ in length, or a line does not hold links; names file and line.
-    """
+    """The links of both files, symmetrised."""
     names = (name_shown(options.files[0]), name_shown(options.files[1]))
     checked: list[tuple[Links, Links]] = []
     with open_lines(options.files[0]) as forward, open_lines(options.files[1]) as reverse:

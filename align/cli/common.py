@@ -63,8 +63,6 @@ def run(
     """Do a job, and turn errors into one line on stderr and an exit code.
 
     Args:
-        program: whose job it is.
-        job: what to do.
         advice: what helps where memory runs out.
         so_far: how far the job had come when it was stopped by this, and what became of the output; or nothing.
 
@@ -134,15 +132,7 @@ def write_links(out: BinaryIO, alignment: Alignment, format: str, scores: bool =
 
 
 class Progress:
-    """Progress by lines: a bar on a terminal, now and then a line elsewhere, nothing if quiet.
-
-    Args:
-        program: whose they are.
-        quiet: whether to say nothing.
-
-    Attributes:
-        lines: those that are written.
-    """
+    """Progress by lines: a bar on a terminal, now and then a line elsewhere, nothing if quiet."""
 
     def __init__(self, program: str, quiet: bool) -> None:
         self._program, self._quiet = program, quiet
@@ -209,7 +199,6 @@ class Progress:
         return (self.lines + self._ahead - self._before) / max(time.monotonic() - self._start, 1e-9)
 
     def _show(self) -> None:
-        """Draw the bar, or write a line, if it is time."""
         now = time.monotonic()
         if self._quiet or self._silent or now - self._shown < (REPORT_EVERY if self._bar is None else DRAW_EVERY):
             return
@@ -242,12 +231,6 @@ class Progress:
 
 def write_unscored(alignments: Iterable[Alignment], out: BinaryIO, format: str, progress: Progress) -> str:
     """Write a line for each alignment whose links have no scores.
-
-    Args:
-        alignments: one for each line of input.
-        out: where to.
-        format: a key of `align.core.formats.FORMATS`.
-        progress: counts the lines.
 
     Returns:
         How many there were, for a message.

@@ -51,7 +51,6 @@ IDLE = (
     WIDE_IDLE,
     Idle(("format", "wide"), lambda args: args.brief, "has no effect with --brief, which prints plain numbers"),
 )
-"""Options that have no effect with certain others."""
 
 Show = Literal["systems", "sentences", "errors", "brief"]
 
@@ -61,17 +60,9 @@ class Options:
     """What the command line asks for.
 
     Attributes:
-        hypotheses: files of links to judge.
-        gold: the file of gold links.
-        gold_options: what it may leave open.
-        hyp_options: what the hypotheses may leave open.
-        text: the files of source and target sentences, if they are given.
-        samples: of the bootstrap or permutations.
-        seed: of these.
         paired: the test against the first system, if there is one.
         show: a row for each system, for each sentence, for the worst sentences, or the AER alone.
         errors: how many of the worst sentences.
-        format: of the tables.
         wide: whether text has all columns, not only those that fit a terminal.
         width: digits behind the point.
     """
@@ -179,11 +170,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedLinks, list[NumberedLinks]]:
-    """Read gold and hypotheses, and check that they have the same number of pairs.
-
-    Raises:
-        DataError: a file is ambiguous, or does not belong to the others.
-    """
+    """Read gold and hypotheses, and check that they have the same number of pairs."""
     files = [read_as("gold", options.gold, options.gold_options, text, name_shown(options.gold))]
     for name in options.hypotheses:
         shown = name_shown(name)
@@ -194,11 +181,7 @@ def read_files(options: Options, text: Sequence[Pair] | None) -> tuple[NumberedL
 
 
 def judge(options: Options, text: Sequence[Pair] | None) -> tuple[Report, str]:
-    """Read the files and judge the systems; return the report, with short names, and its signature.
-
-    Raises:
-        DataError: a file is ambiguous, or does not belong to the others.
-    """
+    """Read the files and judge the systems; return the report, with short names, and its signature."""
     gold, hypotheses = read_files(options, text)
     sampled = options.show == "systems"
     report = evaluate(
@@ -235,11 +218,7 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
 
 
 def print_report(options: Options) -> None:
-    """Read the files, judge the systems, and write the report to stdout.
-
-    Raises:
-        DataError: a file is ambiguous, or does not belong to the others.
-    """
+    """Read the files, judge the systems, and write the report to stdout."""
     text = None
     if options.text:
         text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))

@@ -85,7 +85,6 @@ IDLE = (
     Idle(SEARCH, lambda args: not args.translate, "requires --translate"),
     Idle(("bad_lines_file",), lambda args: args.bad_lines != "blank", "requires --bad-lines blank"),
 )
-"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +92,8 @@ class Options(Asked):
     """What `extract-align` is asked for.
 
     Attributes:
-        input: what to read.
         keyboard: whether someone types it.
-        output: a file; None or "-" for stdout.
-        bad_list: the file to list bad lines in, if there is to be one.
-        resume: whether to go on where an interrupted run was stopped.
-        format: a key of `align.core.formats.FORMATS`.
-        scores: whether to write them beside the links.
         words: what is a word, one of `align.models.divide.CUTS`.
-        signature: whether to print the signature alone.
     """
 
     input: Input
@@ -116,7 +108,6 @@ class Options(Asked):
 
 
 MOST_USED = ("source", "target", "model", "reverse_model", "translate", "output", "format")
-"""Options that `-h` shows."""
 
 
 def build_parser() -> Parser:
@@ -222,11 +213,6 @@ class Files(NamedTuple):
 class Results:
     """Writes alignments, and lists bad lines.
 
-    Args:
-        text: the input.
-        files: to write to.
-        options: the format, and whether it has scores.
-
     Attributes:
         blocks: with --resume, the finished parts of the result.
     """
@@ -257,16 +243,7 @@ class Results:
 
 @contextmanager
 def open_results(text: Text, inputs: Sequence[Stamp], options: Options) -> Iterator[Results]:
-    """Open the output, which is written completely or not at all.
-
-    Args:
-        text: what is read.
-        inputs: stamps of its files.
-        options: where to write.
-
-    Raises:
-        OSError: a file cannot be written; names it.
-    """
+    """Open the output, which is written completely or not at all."""
     with ExitStack() as stack:
         if options.resume and options.output:
             yield Results(text, stack.enter_context(open_blocks(options.output, inputs, options.bad_list)), options)
@@ -276,11 +253,7 @@ def open_results(text: Text, inputs: Sequence[Stamp], options: Options) -> Itera
 
 
 class Extraction:
-    """Alignments of all of the input.
-
-    Args:
-        options: what is asked for.
-    """
+    """Alignments of all of the input."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -400,17 +373,7 @@ def summary(progress: Progress, counts: Counter[str]) -> str:
 
 
 def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options: Options) -> None:
-    """Check that the result is of these settings and this input, and say that there is nothing to do.
-
-    Args:
-        record: of the finished run.
-        inputs: stamps of the input files.
-        text: the input.
-        options: the settings.
-
-    Raises:
-        ValueError: the result is of other settings or another input.
-    """
+    """Check that the result is of these settings and this input, and say that there is nothing to do."""
     assert options.output
     check_run(record, options.output, what_is_run(load_aligner(PROGRAM, options), options))
     check_input(record, options.output, inputs, text, text.name)

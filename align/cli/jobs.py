@@ -71,13 +71,9 @@ class Options(Asked):
     """What `extract-align jobs` is asked for.
 
     Attributes:
-        files: all of the job's, in order.
-        columns: of source, target and id.
-        output: the folder of the results.
         links: one of `LINKS`.
         blank: whether rows that cannot be read are listed, and left without links.
         part: which part of how many to do; None for all.
-        engine: one of `ENGINES`.
         workers: how many; None for as many as there are threads, or one on a GPU; of a cluster, as it has CPUs or GPUs.
     """
 
@@ -123,7 +119,6 @@ def build_parser() -> Parser:
 
 
 def _file_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of files, columns and output."""
     group = parser.add_argument_group("files")
     group.add_argument(
         "input",
@@ -177,12 +172,7 @@ def part_of(text: str) -> Part:
 
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
-    """Read and check the command line.
-
-    Raises:
-        DataError: a pattern names no file.
-        ModuleNotFoundError: pyarrow is not installed.
-    """
+    """Read and check the command line."""
     args = parser.parse_command(arguments)
     parser.refuse_idle(args, REVERSE_IDLE)
     joined = takes_threshold(parser, args)
@@ -274,11 +264,7 @@ MOST_NAMED = 5
 
 
 class Shards:
-    """A job of many files, or a part of it.
-
-    Args:
-        options: what is asked for.
-    """
+    """A job of many files, or a part of it."""
 
     def __init__(self, options: Options) -> None:
         self._options, self._progress = options, Progress(PROGRAM, options.quiet)
@@ -290,11 +276,7 @@ class Shards:
         self._failed: list[str] = []
 
     def run(self) -> None:
-        """Do all files that are not finished.
-
-        Raises:
-            ValueError: not all of them are done.
-        """
+        """Do all files that are not finished."""
         from align.jobs.files import RUN, join, make_folder
         from align.jobs.local import share_of
         from align.jobs.locks import running
@@ -311,7 +293,6 @@ class Shards:
             raise ValueError(f"{len(self._failed):,} of {plural(self._all, 'file')} not done: {names}")
 
     def _align(self, options: Options, files: Sequence[InputFile]) -> None:
-        """Load the model, choose where to read it, and do the files."""
         from align.jobs.job import Job
 
         progress, aligner = self._progress, load_aligner(PROGRAM, options)
@@ -373,7 +354,6 @@ class Shards:
         return f"{self._complete:,} of {plural(self._all, 'file')}, "
 
     def _summary(self) -> str:
-        """Summarise what was done."""
         why = "".join(f", {number:,} {status}" for status, number in sorted(self._counts.items()))
         earlier = f" ({self._before:,} before)" if self._before else ""
         progress = self._progress
@@ -438,11 +418,7 @@ def open_job(options: Options, aligner: Aligner) -> Run:
 
 
 def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
-    """Return the same aligner, reading at the layers and heads of the record in the output folder.
-
-    Raises:
-        DataError: a model does not have them, or the signature differs.
-    """
+    """Return the same aligner, reading at the layers and heads of the record in the output folder."""
     from align.jobs.files import join
     from align.jobs.records import NOTE
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from align.core.batching import TooLong
 
 LANGUAGES = ("source_lang", "target_lang")
-"""Names of ModelOptions that all commands may set."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,6 @@ class ModelRequest:
     """A model, and what to read off it.
 
     Attributes:
-        model: its name, folder or file; None for the default.
-        settings: what to read off its attention.
         options: what its files do not say.
     """
 
@@ -53,15 +50,9 @@ class Models:
     """One model, or one for each direction, and how to run them.
 
     Attributes:
-        forward: translates source to target.
-        reverse: translates target to source, where there is one.
-        device: "auto", "cpu" or "cuda".
-        dtype: of the arithmetic.
         threads: of the CPU, in all; None for all cores, or as many as a CPU quota allows.
         workers: processes that share them; None for as many as there are threads, where the model runs on the CPU.
         batch_tokens: pieces in a batch; None for what suits the device.
-        buffer: pairs to read ahead.
-        too_long: "stop" or "blank".
     """
 
     forward: ModelRequest
@@ -80,11 +71,8 @@ class Asked:
     """What a program that aligns is asked for, as far as its aligner depends on it.
 
     Attributes:
-        models: one, or one for each direction.
         method: how two directions are symmetrised: "soft", a key of `align.core.symmetrize.METHODS`, or one direction.
-        threshold: of "soft".
         search: how to translate; None where the translation is given.
-        quiet: whether to print nothing on stderr but warnings and errors.
     """
 
     models: Models
@@ -98,8 +86,6 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
     """Return the models that the options of `add_model_options`, `add_speed_options` and others request.
 
     Args:
-        args: the options.
-        settings: for the forward model.
         reverse_settings: for the reverse model; without them it gets the same.
     """
     options = ModelOptions(**{name: getattr(args, name) for name in LANGUAGES})
@@ -124,12 +110,7 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
     """Load the forward model, and the reverse one where there is one, and say which they are.
 
     Args:
-        program: who says it.
         models: what to load; options of dictionaries and text are the forward model's alone.
-        quiet: whether to say nothing.
-
-    Raises:
-        ValueError: there is too little memory, the disk fails, or `align.load` refuses a model.
     """
     aligners = [_load(program, models.forward, models, quiet)]
     if models.reverse:
@@ -150,7 +131,6 @@ def _of_reverse(remedy: Remedy | None) -> Remedy | None:
 
 
 def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> Aligner:
-    """Import what is heavy, and load a model."""
     try:
         import torch
 

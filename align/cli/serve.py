@@ -55,10 +55,8 @@ class Options(Asked):
     """What `extract-align serve` is asked for.
 
     Attributes:
-        host: the name or address to listen at.
         port: likewise; 0 for one that the system chooses.
         token_file: the file with the token that requests must name; None where anyone may ask.
-        limits: of requests.
     """
 
     host: str
@@ -184,12 +182,7 @@ def serve(options: Options) -> None:
 
 
 def read_token(name: str) -> str:
-    """The token that a file holds.
-
-    Raises:
-        OSError: it cannot be read.
-        DataError: it has anything else in it; which is not quoted.
-    """
+    """The token that a file holds."""
     with open(name, "rb") as file:
         token = file.read(1024).decode("latin-1").strip("\r\n")
     if not TOKEN.fullmatch(token):

@@ -64,7 +64,6 @@ IDLE = (
     Idle(("seed",), lambda args: not args.samples, "has no effect without samples"),
     Idle(OF_REVERSE[2:], lambda args: not args.reverse_model, "requires --reverse-model"),
 )
-"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +71,10 @@ class Options:
     """What the command line asks for.
 
     Attributes:
-        input: what to read.
         models: the model, and one of the other direction if there is one.
-        gold: the file of gold links, if there is one.
-        gold_options: what it may leave open.
-        samples: of the bootstrap.
-        seed: of these.
-        format: of the tables.
-        wide: whether text has all columns, not only those that fit a terminal.
         output: the file of counts, if there is to be one.
         per_sentence: whether that has the counts of each sentence.
         plots: the start of the pictures' names, if there are to be any.
-        quiet: whether to say nothing but warnings and errors.
     """
 
     input: Input
@@ -134,16 +125,7 @@ def build_parser() -> Parser:
 
 
 def need(module: str, what: str, package: str | None = None) -> None:
-    """Check that a library is installed, before the long work whose results need it.
-
-    Args:
-        module: the library.
-        what: needs the library, as the message says it.
-        package: what pip calls it, where that is another name.
-
-    Raises:
-        ModuleNotFoundError: the library is not installed; says how to install it.
-    """
+    """Check that a library is installed, before the long work whose results need it."""
     if find_spec(module) is None:
         raise ModuleNotFoundError(f"{what} need {package or module}: pip install {package or module}")
 
@@ -216,17 +198,7 @@ def run_sweep(options: Options) -> None:
 def sweep_models(
     options: Options, pairs: Iterable[Pair], text: Text, gold: Sequence[Gold] | None = None
 ) -> tuple[Sweep, list[str]]:
-    """Load one model or two, and sweep; returns the models' names too.
-
-    Args:
-        options: which models, and how to run them.
-        pairs: the text.
-        text: where they come from.
-        gold: links of each pair, if they are known.
-
-    Raises:
-        ValueError: there are no pairs, or a pair is too long for a model.
-    """
+    """Load one model or two, and sweep; returns the models' names too."""
     aligners = load_models(PROGRAM, options.models, options.quiet)
     from align.evaluation.sweep import sweep
 

@@ -81,11 +81,6 @@ class Options:
         recipe: name of a bundled recipe, or a file.
         start: the initial model; None for random weights.
         seed: the only seed to train with; None for all of the recipe's.
-        bitext: the training text.
-        device: "auto", "cpu" or "cuda".
-        threads: number of CPU threads.
-        bf16: whether to use bfloat16 in matrix products.
-        command: the command line, for the model card.
     """
 
     folder: Path
@@ -134,11 +129,6 @@ class TrainingJob:
     """Settings that all models of one command share.
 
     Attributes:
-        recipe: recipe of the training.
-        machine: where to train.
-        prepared: the training text.
-        languages: source and target.
-        command: the command line, for the model card.
         start: description of the initial model, for the card; "" for random weights.
     """
 
@@ -158,8 +148,6 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
     """Convert a finished run to a model folder: weights, dictionaries, pieces, model.toml, curve, card.
 
     Args:
-        job: settings of the training.
-        seed: seed of the run.
         folder: output folder; the model is moved there from the run's folder when complete.
     """
     from align.training.card import Card, choose_cells, write_card, write_toml
@@ -192,12 +180,7 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
 
 
 def train_all(options: Options) -> None:
-    """Train a model for each seed.
-
-    Raises:
-        ValueError: a recipe or text is invalid, no GPU is available for "cuda", or fairseq failed.
-        OSError: a file cannot be read or written.
-    """
+    """Train a model for each seed."""
     from align.models.load import pick_device
 
     recipe = read_recipe(options.recipe)

@@ -69,7 +69,6 @@ READING = (
     *("device", "dtype", "threads", "workers", "batch_tokens", "buffer", "translate"),
     *LANGUAGES,
 )
-"""Options of models."""
 
 EXAMPLES = """examples:
   extract-align transfer --tags html page.tsv > page.en   lines `source with tags ||| target`
@@ -90,7 +89,6 @@ IDLE = (
     Idle(("bad_lines",), lambda args: args.tags in LABELS, "requires tags, not labels"),
     Idle(("split",), lambda args: args.tags in LABELS, "requires tags, not labels"),
 )
-"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -99,13 +97,9 @@ class Options(Asked):
 
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
-        one_side: whether there is no target to read.
         tags: a key of `align.transfer.tags.PARSERS`, or one of LABELS.
-        links: the file of links, if there is one.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
-        output: a file; None for stdout.
-        report: the file that says where each tag was put, if there is to be one.
     """
 
     files: tuple[str, ...]
@@ -158,7 +152,6 @@ def build_parser() -> Parser:
 
 
 def _tag_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of tags."""
     group = parser.add_argument_group("tags")
     group.add_argument(
         "--tags",
@@ -224,8 +217,6 @@ class Tagged(NamedTuple):
 
     Attributes:
         pair: the words of both sides, as a model is to read them.
-        source: the source's markup or labels.
-        target: the target as it was given.
         scores: of its links, where they are given.
     """
 
@@ -238,11 +229,7 @@ class Tagged(NamedTuple):
 class TaggedText:
     """The pairs of the input, in order; to be closed.
 
-    Args:
-        options: what to read.
-
     Attributes:
-        name: what messages call all of it.
         bad: the policy for lines that cannot be read, and those that became blank.
     """
 
@@ -253,12 +240,7 @@ class TaggedText:
         self.bad = BadLines(options.models.too_long == "blank")
 
     def __iter__(self) -> Generator[Tagged, None, None]:
-        """Read them.
-
-        Raises:
-            OSError: a file cannot be opened.
-            DataError: files of different length, a line that cannot be read, or links that do not fit; names the file.
-        """
+        """Read them."""
         options = self._options
         spans = options.tags == SPANS
         with ExitStack() as stack:
@@ -281,7 +263,6 @@ class TaggedText:
                 yield item._replace(scores=_read_scores(line, item.pair, shown, number))
 
     def _sides(self, lines: Sequence[Iterator[str]]) -> Iterator[tuple[Any, ...]]:
-        """Yield source and target of each pair; the target is blank where there is none to read."""
         if self._options.tags in COLUMNS:
             sentences = read_labelled(lines[0], self._shown[0], self._options.tags)
             targets = (line for (line,) in refuse_numbers(zip(lines[1], strict=True), self._shown[1:]))
@@ -297,7 +278,6 @@ class TaggedText:
         return (self._split(line, number, split) for number, (line,) in enumerate(rows, 1))
 
     def _split(self, line: str, number: int, split: SideSplitter) -> tuple[str, str]:
-        """Split a line into its two sides."""
         try:
             source, target = split(line)
         except ValueError as error:
@@ -340,11 +320,7 @@ class TaggedText:
 
 
 def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[int, int], float]:
-    """Read the links of a pair with their scores.
-
-    Raises:
-        LinksError: the line does not hold links, or has one to a word that the pair does not have.
-    """
+    """Read the links of a pair with their scores."""
     try:
         scores = parse_scored(line)
     except ValueError as error:
@@ -426,17 +402,7 @@ def _translated(item: Tagged, alignment: Alignment) -> Tagged:
 
 
 class Results:
-    """Writes targets with their tags.
-
-    Args:
-        options: which tags, and how.
-        out: where to.
-        report: where to say where each was put.
-        progress: counts the lines.
-
-    Attributes:
-        signature: of the models, if there are any.
-    """
+    """Writes targets with their tags."""
 
     def __init__(self, options: Options, out: BinaryIO, report: BinaryIO | None, progress: Progress) -> None:
         self._options, self._out, self._report, self._progress = options, out, report, progress

@@ -48,7 +48,6 @@ IDLE = (
     Idle(("gold_format", "gold_base", "gold_swapped"), lambda args: not args.gold, "requires -g"),
     Idle(_OF_MODEL, lambda args: not args.model, "requires -m"),
 )
-"""Options that have no effect with certain others."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +55,8 @@ class Options:
     """What the command line asks for.
 
     Attributes:
-        hypotheses: files of links to show.
-        hyp_options: what they may leave open.
-        text: the files of source and target sentences.
-        gold: the file of gold links, if there is one.
-        gold_options: what it may leave open.
-        models: the model whose attention is shown, if there is one.
         position: at which decoder step that is read.
         most: sentence pairs with attention.
-        output: the file of the page; None for stdout.
-        quiet: whether to say nothing but warnings and errors.
     """
 
     hypotheses: Sequence[str]
@@ -146,11 +137,7 @@ def sign_page(gold: NumberedLinks | None, files: Sequence[NumberedLinks], pairs:
 
 
 def attention_of(options: Options, models: Models, text: Sequence[Pair]) -> Attention:
-    """Load the model, and read what its cells look at in the first pairs.
-
-    Raises:
-        ValueError: the model cannot be loaded.
-    """
+    """Load the model, and read what its cells look at in the first pairs."""
     (aligner,) = load_models(PROGRAM, models, options.quiet)
     from align.core.choice import all_cells
     from align.evaluation.shares import shares_of_cells
@@ -170,11 +157,7 @@ def attention_of(options: Options, models: Models, text: Sequence[Pair]) -> Atte
 
 
 def write_view(options: Options) -> None:
-    """Read the files, look into the model, and write the page.
-
-    Raises:
-        DataError: a file is ambiguous, or does not belong to the others.
-    """
+    """Read the files, look into the model, and write the page."""
     text = read_text(*options.text, (name_shown(options.text[0]), name_shown(options.text[1])))
     if not text:
         raise ValueError(f"{name_shown(options.text[0])} has no sentence pairs")

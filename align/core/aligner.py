@@ -376,7 +376,6 @@ class Aligner:
         return {n: self._symmetrise(of_forward.get(n, {}), of_reverse.get(n, {})) for n in numbers}
 
     def _symmetrise(self, forward: LinkScores, reverse: LinkScores) -> LinkScores:
-        """Combine the links of one pair in both directions."""
         if self.method in DIRECTIONS:
             return forward or reverse
         links = METHODS[self.method](frozenset(forward), frozenset(reverse))
@@ -390,15 +389,7 @@ def align_encoded(
     batch_tokens: int = BATCH_TOKENS,
     on_batch: OnBatch | None = None,
 ) -> Iterator[Alignment]:
-    """Align a buffer of encoded pairs with one model: yield one alignment for each, in order.
-
-    Args:
-        reader: of the model's attention.
-        encoded: the buffer.
-        place: layer and head to read.
-        batch_tokens: pieces in a batch, padding included.
-        on_batch: receives the number of pairs of each batch.
-    """
+    """Align a buffer of encoded pairs with one model: yield one alignment for each, in order."""
     links = _links(reader, encoded, place, batch_tokens, on_batch)
     for n, item in enumerate(encoded):
         yield Alignment(item.pair, links.get(n, {}), item.skipped)
@@ -407,7 +398,6 @@ def align_encoded(
 def _links(
     reader: Reader, encoded: Sequence[Encoded], place: Place, batch_tokens: int, on_batch: OnBatch | None
 ) -> dict[int, LinkScores]:
-    """Return the links of those pairs that have pieces, by number."""
     links: dict[int, LinkScores] = {}
     for numbers, batch in tell(cut(encoded, batch_tokens), on_batch):
         links |= zip(numbers, reader.links(batch, place), strict=True)

@@ -11,14 +11,7 @@ from align.core.types import Batch, CrossAttention, Pair, Pieces
 
 
 class AttentionRecorder(Protocol):
-    """A trained encoder-decoder Transformer that shows its attention.
-
-    Attributes:
-        name: name for messages.
-        layers: number of decoder layers.
-        heads: attention heads per layer.
-        pad: id of padding.
-    """
+    """A trained encoder-decoder Transformer that shows its attention."""
 
     name: str
     layers: int
@@ -79,7 +72,6 @@ class Translator(Protocol):
     """A model that translates.
 
     Attributes:
-        search: settings of the search.
         longest: limit of source pieces, `</s>` included.
     """
 

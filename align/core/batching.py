@@ -79,7 +79,6 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
 
     Args:
         too_long: "stop" raises for a pair that exceeds them, "blank" returns it without pieces.
-        terms: names for messages.
 
     Raises:
         PairError: too many pieces, or ids outside the model's vocabulary.
@@ -206,7 +205,6 @@ def of_one_length(lengths: Sequence[int], tokens: int, times: int = 1) -> Iterat
     """Cut items into batches that need no padding at all.
 
     Args:
-        lengths: of each item, in pieces.
         tokens: the most that a batch may hold.
         times: how often each item counts, as in a beam search.
 

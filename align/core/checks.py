@@ -71,8 +71,6 @@ def doubts_about_choice(
 
     Args:
         choice: layer and head, with the lexical consistency that chose them; without one there is no warning.
-        first: the first buffer of the text.
-        cells: cells among which they were chosen.
 
     Returns:
         Warnings, at most one.
@@ -106,10 +104,6 @@ def consistency_of_neighbours(
     """Return the lexical consistency of pairs, of each source with the next target, and with the previous target.
 
     It is that of the best cell of the first position.
-
-    Args:
-        pairs: pairs with pieces, in the order of the text.
-        cells: cells of each position.
     """
     position = next(iter(cells))
     values = []
@@ -125,7 +119,6 @@ def consistency_of_neighbours(
 
 
 def _unknown(recorder: Recorder, terms: Terms, encoded: Sequence[Pieces]) -> Iterator[str]:
-    """Yield warnings about sides with many unknown pieces."""
     sources = [number for pieces in encoded for number in pieces.source[:-1]]  # without </s>
     targets = [number for pieces in encoded for number in pieces.target]
     for side, own, ids in ((terms.source, "source", sources), (terms.target, "target", targets)):

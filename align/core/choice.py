@@ -47,11 +47,7 @@ def _allowed(recorder: AttentionRecorder, layer: int | str, head: int | str) -> 
 
 
 def only_choice(recorder: AttentionRecorder, settings: Settings) -> Choice | None:
-    """Return the choice if the settings leave only one.
-
-    Raises:
-        ModelError: the model does not have the layer or head.
-    """
+    """Return the choice if the settings leave only one."""
     allowed = candidates(recorder, settings)
     if any(len(cells) > 1 for cells in allowed.values()):
         return None
@@ -69,13 +65,6 @@ def choose(
 
     Up to CHOOSING_PAIRS of its pairs decide, by lexical consistency. Below MIN_PAIRS the model's stored calibration
     decides, and without one the layer at a third of the depth is read.
-
-    Args:
-        encoded: the first pairs of the text.
-        stored: the model's stored calibration.
-
-    Raises:
-        ModelError: the model does not have the layer or head of the settings.
     """
     only = only_choice(reader.recorder, settings)
     if only:
@@ -96,7 +85,6 @@ def consistency_of(
     """Return the lexical consistency of the links of some cells, in their order, for each position.
 
     Args:
-        pairs: pairs with pieces.
         cells: cells of each position, in the order of `all_cells`.
     """
     linked = {position: LinkedWords((len(ways),)) for position, ways in cells.items()}
@@ -111,7 +99,6 @@ def consistency_of(
 
 
 def _stored_choice(reader: Reader, settings: Settings, stored: Calibration) -> Choice:
-    """Return the stored choice, else the layer at a third of the depth."""
     recorder, reason = reader.recorder, f"the default, under {MIN_PAIRS} pairs in the buffer to choose by"
     (position, allowed), *second = candidates(recorder, settings).items()
     cell = stored.get((reader.score, position))

@@ -105,10 +105,7 @@ class DataError(ValueError):
     """Data that cannot be used.
 
     Args:
-        what: what is wrong.
-        file: name of the file for messages.
         line: number in the file, from 1; 0 for the whole file.
-        remedy: what to do.
     """
 
     def __init__(self, what: str, *, file: str = "", line: int = 0, remedy: Remedy | None = None) -> None:

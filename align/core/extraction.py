@@ -40,8 +40,6 @@ def each_cell(
 
     Args:
         batch: B pairs with pieces on both sides.
-        cells_by_position: cells to read in each position.
-        scores: kinds of scores.
         null: "mask" renormalises attention without `</s>`.
 
     Yields:
@@ -92,8 +90,6 @@ class Reader:
     """Reads word scores and links from a model's attention.
 
     Attributes:
-        recorder: the model.
-        score: "norm" or "weight".
         null: "eos", "mask" or "none"; see `align.core.scores`.
         threshold: from 0 to 1, link words whose soft score exceeds it; None links each target word's best source word.
     """

@@ -16,7 +16,6 @@ PAD = -2
 
 
 def _pad(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
-    """Return rows of different length as one tensor, padded at the end."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     padded = np.full((len(rows), lengths.max()), fill, dtype=np.int64)
     padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
@@ -28,7 +27,6 @@ def collate(pairs: Sequence[Pieces], pad: int) -> Batch:
 
     Args:
         pairs: B pairs with at least one piece on either side.
-        pad: id of padding.
     """
     return Batch(
         source=_pad([p.source for p in pairs], pad),

@@ -50,10 +50,6 @@ class Pool:
 
     Args:
         tasks: by name; those named first are run first.
-        on_batch: is passed on to the tasks.
-
-    Attributes:
-        shared: whether other processes run the jobs.
     """
 
     shared = False
@@ -93,7 +89,6 @@ class Pool:
 
 
 OpenPool = Callable[[Mapping[str, Task], OnBatch | None], Pool]
-"""Makes a pool, which is a context manager."""
 
 
 class Steps(NamedTuple):
@@ -186,8 +181,6 @@ class InOrder:
     """Cuts buffers into slices, has a pool process them, and yields the results in the order of the pairs.
 
     Args:
-        pool: runs the task.
-        task: its name.
         words: approximate number of words in a slice.
     """
 
@@ -201,9 +194,7 @@ class InOrder:
         """Submit a buffer.
 
         Args:
-            pairs: the buffer.
             items: the same pairs, as far as this process has prepared them; other processes get the smaller `pairs`.
-            more: further arguments of the task.
         """
         parts = slices(pairs, self._words)
         self._parts += len(parts)

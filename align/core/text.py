@@ -64,7 +64,6 @@ def find_spans(words: Sequence[str], line: str) -> list[Span]:
 
     Args:
         words: in order, with nothing but spaces between them in the line.
-        line: the line.
 
     Raises:
         ValueError: the line does not consist of these words.

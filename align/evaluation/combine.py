@@ -32,8 +32,6 @@ def read_two(
 
     Args:
         forward: lines of Pharaoh, talp or JSON.
-        reverse: the same for the reverse direction.
-        names: names of the two files in errors.
         swapped: whether `reverse` has the target side first.
 
     Raises:
@@ -49,7 +47,6 @@ def better_readings(pairs: Sequence[tuple[Links, Links]], factor: float = 1.5, m
     """Return other readings of the reverse file that have clearly more links in common with the forward file.
 
     Args:
-        pairs: forward and reverse links of some sentence pairs.
         factor: a reading is better if it has more than `factor` times the links in common,
         more: and more than this many links on top of that.
     """

@@ -34,13 +34,6 @@ def _grow_by_seed(
 
     The definition makes passes over the union until a pass adds nothing. After the turn of a seed none of its
     neighbours is free, and no word becomes free again: each seed needs only its first turn, by pass and place.
-
-    Args:
-        grown: the initial links, to which links are added.
-        union: the links that may be added.
-        neighbours: neighbours of a seed, in the order in which they are tried.
-        free: tells whether a link may still be added.
-        place: the order of the seeds in a pass.
     """
     candidates = {link for link in union if free(link)}
     turns = sorted((0, place(link), link) for link in grown.links) if candidates else []  # a sorted list is a heap

@@ -156,21 +156,7 @@ def read_as(
     name: str | None = None,
     scored: bool = False,
 ) -> NumberedLinks:
-    """Read a file of links, find its index base, and check it against the text.
-
-    Args:
-        role: "gold" or "hyp", a hypothesis.
-        path: the file; `-` is stdin.
-        options: options that the file may leave open.
-        text: the sentence pairs, if they are known.
-        name: name of the file in messages, if not its path.
-        scored: whether to keep the scores of links.
-
-    Raises:
-        OSError: the file cannot be opened.
-        LinksError: the file is ambiguous or contradicts the text or itself.
-        DataError: the file is not text.
-    """
+    """Read a file of links, find its index base, and check it against the text."""
     name = name or ("stdin" if path == "-" else path)
     with open_lines(path) as stream:
         lines = list(read_lines(stream, name))

@@ -41,8 +41,6 @@ class LinkFile:
     """Links of a whole file, in the file's own numbers.
 
     Attributes:
-        name: name of the file in messages.
-        format: a key of LINK_FORMATS.
         pairs: sentence pairs in order; those that a NAACL file skips are empty.
         lines: line number of each pair; 0 for one that a NAACL file skips.
         open_ended: whether there may be more pairs, without links, than the file shows (NAACL).
@@ -80,8 +78,6 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None) -> Li
 
     Args:
         lines: lines without their ends.
-        name: name of the file in errors.
-        format: a key of LINK_FORMATS; None to detect it.
 
     Raises:
         LinksError: a line does not match the format; names file and line.
@@ -96,11 +92,7 @@ def read_links(lines: Iterable[str], name: str, format: str | None = None) -> Li
 
 
 def at_line(name: str, number: int, parse: Callable[..., Gold], *line: str) -> Gold:
-    """Parse a line, and add file and line to the error if it is invalid.
-
-    Raises:
-        LinksError: `parse` cannot read the line.
-    """
+    """Parse a line, and add file and line to the error if it is invalid."""
     try:
         return parse(*line)
     except ValueError as error:
@@ -195,9 +187,6 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     index equals its sentence's length, or if there are no links at all.
 
     Args:
-        file: the links.
-        lengths: source and target words of each pair, if they are known.
-        swapped: whether the file has the target side first.
         role: "gold" or "hyp", for the error.
 
     Raises:

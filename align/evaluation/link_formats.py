@@ -52,9 +52,7 @@ def renumber(links: Iterable[tuple[int, int]], base: int = 0, swapped: bool = Fa
     """Convert links as they stand in a file to (source, target) from 0.
 
     Args:
-        links: pairs of numbers.
         base: lowest index of the file, 0 or 1.
-        swapped: whether it has the target side first.
 
     Raises:
         ValueError: a number is below the base.

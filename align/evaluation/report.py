@@ -29,8 +29,6 @@ class System:
     """One system's links and scores.
 
     Attributes:
-        name: name of the system.
-        links: links of each sentence pair.
         counts: |A∩S|, |A∩P|, |A|, |S| of each sentence pair `[N, 4]`.
         scores: by metric, with an interval if requested.
         difference: from the first system; None for the first itself, and without a test.
@@ -48,10 +46,6 @@ class Report:
     """Scores of all systems.
 
     Attributes:
-        gold: gold links of each sentence pair.
-        systems: in the order of the input.
-        samples: number of bootstrap samples or permutations; 0 for none.
-        seed: seed of the samples.
         paired: the test of each system against the first; None for none.
     """
 

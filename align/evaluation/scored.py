@@ -12,7 +12,6 @@ from align.evaluation.link_formats import parse_jsonl, parse_marked, renumber
 Scores = Mapping[tuple[int, int], float]
 
 MOST = 1e9
-"""Maximum value of a score."""
 
 
 def parse_scored(line: str) -> dict[tuple[int, int], float]:
@@ -29,13 +28,6 @@ def parse_scored(line: str) -> dict[tuple[int, int], float]:
 
 def read_scores(lines: Sequence[str], name: str, format: str, base: int, swapped: bool) -> list[Scores]:
     """Read the scores of a file whose links have been read, by pair: source first, from 0; unscored links are omitted.
-
-    Args:
-        lines: lines of the file.
-        name: name of the file in errors.
-        format: a key of `align.evaluation.link_files.READERS`.
-        base: its lowest index, 0 or 1.
-        swapped: whether it has the target side first.
 
     Raises:
         LinksError: a score is not a number from 0 to MOST; names the file and the line.

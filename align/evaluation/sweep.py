@@ -85,7 +85,6 @@ class _Tally:
         self._pairs = self._skipped = self._target_words = self._choosing = 0
 
     def add(self, pair: Pair, links: Linked | None, reverse: Linked | None) -> None:
-        """Count one pair."""
         if self._gold is not None and self._pairs < len(self._gold):
             self._counts.append(_count(links, self._gold[self._pairs], self._shape))
         self._pairs += 1
@@ -103,11 +102,6 @@ class _Tally:
             self._agreement.add(links, reverse)
 
     def result(self) -> Sweep:
-        """Return the counts.
-
-        Raises:
-            ValueError: text and gold differ in the number of pairs.
-        """
         if self._gold is not None and self._pairs != len(self._gold):
             raise ValueError(f"the text has {self._pairs:,} sentence pairs, the gold {len(self._gold):,}")
         return Sweep(
@@ -150,7 +144,6 @@ class _Agreement:
         self._reverse_links = np.zeros((*shape, 1, reverse_cells), dtype=np.int64)
 
     def add(self, links: Linked, reverse: Linked) -> None:
-        """Count one pair."""
         targets = np.arange(links.words.shape[-1])
         for s in range(len(SCORES)):
             for p in range(len(POSITIONS)):

@@ -87,7 +87,6 @@ def recognise_file(head: bytes, json_lines: bool = True) -> tuple[str, str] | No
 
     Args:
         head: the first bytes of the file, at least its first line.
-        json_lines: whether JSON lines are accepted.
     """
     for name, advice, test in _TYPES:
         if not (json_lines and name == JSON_LINES) and test(head):

@@ -43,11 +43,7 @@ class _XzStreams(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer, or a part of it; return 0 at the end of the file.
-
-        Raises:
-            LZMAError, EOFError: the file is damaged.
-        """
+        """Fill a buffer, or a part of it; return 0 at the end of the file."""
         while True:
             data = b""
             if self._decoder.eof:
@@ -86,13 +82,8 @@ def stop_at(error: LineError) -> None:
 class BadLines:
     """The policy for unreadable lines: raise on the first one, or note each and replace it by a blank line.
 
-    Args:
-        blank: whether to replace them by blank lines.
-
     Attributes:
-        blank: as the argument.
         errors: errors of the noted lines, by line number, until the writer removes them.
-        count: number of noted lines.
         on_blank: callback that receives each noted error and the content of its line.
     """
 
@@ -105,12 +96,7 @@ class BadLines:
         """Raise the error of a line, or note it.
 
         Args:
-            error: why the line cannot be read.
             number: line number in the whole input; 0 for that in the error.
-            raw: content of the line.
-
-        Raises:
-            LineError: the policy is to stop.
         """
         if not self.blank:
             remedy = error.remedy or Remedy("")
@@ -137,11 +123,9 @@ def open_lines(name: str, on_open: Callable[[BinaryIO], None] | None = None) -> 
     """Open a file for reading bytes: `.gz` and `.xz` are decompressed, `-` is stdin.
 
     Args:
-        name: path of the file.
         on_open: callback that receives the raw file, before decompression.
 
     Raises:
-        OSError: the file cannot be opened.
         DataError: stdin is closed.
     """
     if name == "-" and sys.stdin is None:
@@ -158,12 +142,6 @@ def read_lines(
     stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at, *, json_lines: bool = True
 ) -> Iterator[str]:
     """Decode lines, without their ends (LF or CRLF) and without a byte order mark.
-
-    Args:
-        stream: binary lines.
-        name: name of the file in errors.
-        on_bad: handler for lines that are not UTF-8.
-        json_lines: whether JSON lines are accepted.
 
     Raises:
         LineError: a line is not UTF-8; names the file and the line.
@@ -275,11 +253,7 @@ def read_bitext(
     The first line that has `|||` or TAB sets the separator of all lines.
 
     Args:
-        lines: lines of the file.
-        name: name of the file in errors.
         columns: columns of source and target, from 1, between TABs; None for lines that hold only these two.
-        on_bad: handler for lines that cannot be split.
-        make: makes a pair from its two sides.
 
     Raises:
         LineError: a line cannot be split; names the file and the line.
@@ -349,7 +323,6 @@ def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tu
 
     Args:
         files: lines of each, or what was read from each line.
-        names: names of the files in errors.
 
     Raises:
         DataError: the files differ in length; gives the number of lines of two of them.
@@ -369,17 +342,7 @@ def in_step(files: Sequence[Iterable[Any]], names: Sequence[str]) -> Iterator[tu
 def read_parallel(
     sources: Iterable[str], targets: Iterable[str], names: tuple[str, str], make: MakePair = make_pair
 ) -> Iterator[Pair]:
-    """Read pairs from two files, line by line.
-
-    Args:
-        sources: lines of the source file.
-        targets: lines of the target file.
-        names: names of the two files in errors.
-        make: makes a pair from its two lines.
-
-    Raises:
-        DataError: the files differ in length, or their lines begin with a running number.
-    """
+    """Read pairs from two files, line by line."""
     for number, (source, target) in enumerate(refuse_numbers(in_step((sources, targets), names), names), 1):
         yield make(source, target, number)
 
@@ -408,15 +371,7 @@ def read_sources(
     """Read source sentences as pairs without a target; warn once about a line that looks like both sides of a bitext.
 
     Args:
-        lines: lines of the file.
-        name: name of the file in errors.
         column: the column to read, from 1, between TABs; None for whole lines.
-        on_bad: handler for lines without that column.
-        make: makes a pair from a line and a blank one.
-
-    Raises:
-        LineError: a line has no such column; names the file and the line.
-        DataError: without `column`, the lines begin with a running number.
     """
     warned = has_text = False
     split = partial(parse_columns, columns=(column,)) if column else None
@@ -442,11 +397,8 @@ class Input:
     Attributes:
         files: their names; "-" is stdin.
         parallel: whether there are two files, one for each side.
-        one_side: whether they hold source sentences only.
         columns: columns of source and target, or of the source alone, from 1, between TABs; empty for lines that hold
             nothing else.
-        blank: whether unreadable lines become blank lines.
-        make: makes a pair from the lines of both sides.
     """
 
     files: tuple[str, ...]
@@ -481,11 +433,7 @@ class Line(NamedTuple):
 class Text(Iterator[Pair]):
     """The sentence pairs of the input as they are read, numbered through all of its files.
 
-    Args:
-        source: the files, and how to read them.
-
     Attributes:
-        name: name of the input in messages.
         lines: number of pairs read so far.
         bad: the policy for unreadable lines, and the lines that became blank.
 
@@ -567,7 +515,6 @@ class Text(Iterator[Pair]):
         self._raw = None
 
     def _refuse(self, error: LineError) -> None:
-        """Raise on an unreadable line, or note it."""
         error.remedy = error.remedy or self._advise(error)
         self.bad(error, self._starts[-1] + error.line)
 
@@ -602,6 +549,5 @@ def _check_readable(name: str) -> None:
 
 
 def _size(name: str) -> int | None:
-    """Return the size of a regular file."""
     about = regular_file(sys.stdin if name == "-" else name)
     return about.st_size if about else None

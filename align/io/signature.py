@@ -23,10 +23,8 @@ def describe(
     """Return everything that the links depend on, by name.
 
     Args:
-        name: name of the recorder, with its fingerprint.
         settings: as the user set them.
         choice: the values of "auto"; None if they are not chosen yet.
-        dtype: precision of the model's arithmetic.
         more: further settings, such as `describe_reverse` returns.
     """
     layer, head, output = _place(settings, choice)
@@ -50,9 +48,7 @@ def describe_reverse(name: str, settings: Settings, choice: Choice | None, metho
     """Return the settings of a second model that aligns in the reverse direction, for `more` of `describe`.
 
     Args:
-        name: name of the reverse model's recorder.
         settings: as the user set them.
-        choice: the values of "auto" in the reverse direction; None if they are not chosen yet.
         method: how the two directions are symmetrised, with the threshold if it is soft.
     """
     layer, head, output = _place(settings, choice)

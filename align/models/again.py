@@ -32,10 +32,6 @@ def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: D
 
     Args:
         load: loads and registers a model of this kind.
-        name: name of the pickled recorder, with its fingerprint.
-        folder: folder of the model's files.
-        device: device of the pickled recorder.
-        dtype: precision of the pickled recorder.
 
     Raises:
         ModelError: the files have changed.

@@ -43,11 +43,7 @@ def split_characters(text: str) -> list[Span]:
 
 
 def split_by_icu(text: str) -> list[Span]:
-    """Return the spans of a text's words, by ICU's dictionaries for scripts without spaces; punctuation is a word.
-
-    Raises:
-        ModuleNotFoundError: icu4py is not installed.
-    """
+    """Return the spans of a text's words, by ICU's dictionaries for scripts without spaces; punctuation is a word."""
     try:
         from icu4py.breakers import WordBreaker
     except ModuleNotFoundError:
@@ -65,12 +61,7 @@ def divide(parts: Sequence[str], pieces: Sequence[Sequence[str]], cut: str) -> D
     """Cut one side into words, and its pieces into units.
 
     Args:
-        parts: the parts of the line between spaces.
-        pieces: pieces of each part, as the model writes them.
         cut: one of CUTS except "spaces".
-
-    Raises:
-        ModuleNotFoundError: a library for "icu" is not installed.
     """
     words: list[str] = []
     units: list[Span] = []

@@ -96,11 +96,7 @@ class ModelFolder:
         return pairs.pop() if len(pairs) == 1 else (None, None)
 
     def dictionary(self, language: str) -> Path:
-        """Return the path of one side's dictionary.
-
-        Raises:
-            ModelError: it does not exist.
-        """
+        """Return the path of one side's dictionary."""
         path = self.dictionary_folder / f"dict.{language}.txt"
         if not path.is_file():
             languages = ", ".join(map(shorten, self.dictionary_languages()[:10]))
@@ -130,10 +126,6 @@ class ModelFolder:
 
     def rules(self, language: str, subword_file: Path | None) -> TextRules:
         """Return how one side's text is prepared.
-
-        Args:
-            language: code of the side's language.
-            subword_file: file that the user chose, if any.
 
         Raises:
             ModelError: a subword file is missing.
@@ -174,7 +166,6 @@ def find_model(model: str, options: ModelOptions, files: Mapping[str, Sequence[s
     Args:
         model: name of a bundled model, a folder, a checkpoint file, or the name of a model on the Hugging Face hub,
             which is downloaded.
-        options: the user's options, which override those of `model.toml`.
         files: names of checkpoints for each backend, in search order.
 
     Raises:

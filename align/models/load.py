@@ -34,7 +34,6 @@ class Backend(NamedTuple):
 
     Attributes:
         files: names of its checkpoints in search order, with `*` as wildcard.
-        recorder: loads a recorder from a model folder, a device and a dtype.
     """
 
     files: Sequence[str]
@@ -185,12 +184,7 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
 
 
 def _check_recorder(recorder: Recorder, folder: ModelFolder) -> None:
-    """Check that a recorder belongs to the folder's backend and has the cells that its calibration names.
-
-    Raises:
-        ValueError: it belongs to another backend.
-        ModelError: it has no cell with these numbers.
-    """
+    """Check that a recorder belongs to the folder's backend and has the cells that its calibration names."""
     if recorder.name.partition(":")[0] != folder.backend:
         raise ValueError(f"the recorder of backend {folder.backend} calls itself {recorder.name}")
     for cell in folder.calibration.values():

@@ -25,7 +25,6 @@ MOST_POINTS = 1000
 """Maximum number of points in a file: the parser's cost grows with the square of the parts of a dotted name."""
 
 TOML_BYTES = 1 << 16
-"""Maximum size of a model.toml."""
 
 _LANGUAGE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
 """A language code, which becomes part of file names."""
@@ -214,11 +213,6 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def check_names(where: str, table: object, known: Collection[str]) -> None:
     """Refuse unknown names, such as misspelt ones.
-
-    Args:
-        where: name of the table, for messages.
-        table: names and their values.
-        known: the valid names.
 
     Raises:
         ValueError: it is not a table, or has an unknown name.

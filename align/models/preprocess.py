@@ -75,11 +75,6 @@ def no_tokenizer(language: str) -> Tokenize:
 
 
 def _processor(path: Path | None) -> Any:
-    """Load a sentencepiece model.
-
-    Raises:
-        ModelError: the file is not a sentencepiece model, or its normalisation would make texts far longer.
-    """
     if path is None or not path.is_file():  # sentencepiece would wait for a pipe
         raise ModelError("no such file", file=str(path))
     from sentencepiece import SentencePieceProcessor
@@ -106,11 +101,7 @@ def sentencepiece_pieces(path: Path) -> list[str]:
 
 
 def sentencepiece_segmenter(path: Path | None, known: Container[str] = ()) -> Segment:
-    """Return a segmenter by a sentencepiece model, trained with a dummy prefix or without.
-
-    Raises:
-        ModelError: the file is not a sentencepiece model.
-    """
+    """Return a segmenter by a sentencepiece model, trained with a dummy prefix or without."""
     processor = _processor(path)
     blank = "\u2581"
     dummy_prefix = "".join(processor.encode("a", out_type=str)).startswith(blank)
@@ -134,8 +125,6 @@ def subword_nmt_segmenter(
     """Return a segmenter by subword-nmt's BPE, with `@@` after all but a token's last piece; fastBPE's codes work too.
 
     Args:
-        path: the codes.
-        known: pieces of the model's dictionary.
         limited: whether pieces that are not in the dictionary are cut further. subword-nmt's `--vocabulary` does that,
             with any threshold: the dictionary of a text that was cut this way lacks the same pieces.
         fastbpe: whether these are fastBPE's codes, which are of version 0.2 even without a header.
@@ -196,14 +185,10 @@ class Preprocessor:
     """Converts one side's words to the model's ids.
 
     Args:
-        rules: how the side's text was prepared.
         index: id of a piece in the model's dictionary.
         known: pieces of that dictionary.
         segment: cuts a token into pieces; None for the subwords of `rules`.
         normalize_further: applied to a normalised word before it is tokenised, if given.
-
-    Attributes:
-        rules: the same.
 
     Raises:
         ValueError: the subword file is not of the kind that `rules` name.

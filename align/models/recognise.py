@@ -139,7 +139,6 @@ def _of_file(path: Path) -> ModelError | None:
 
 
 def _model_type(config: Path) -> str:
-    """Return the model type in a config.json, for a message; empty if there is none."""
     try:
         if not config.is_file():
             return ""

@@ -35,9 +35,6 @@ class TransformerAttention:
     The decoder runs only up to the cross-attention of the last requested layer. Threads may share it.
 
     Args:
-        transformer: the model.
-        name: name for messages.
-        pad: id of padding.
         start: ids that the decoder reads before the pieces of a target; at least one.
     """
 
@@ -72,7 +69,6 @@ class Framework(NamedTuple):
     """The functions of the framework that trained a model.
 
     Attributes:
-        load: loads a recorder from a folder.
         own_model: loads the framework's own module of a recorder's model.
         translator: returns a translator from a recorder, a search and the source pieces per batch.
     """
@@ -86,17 +82,11 @@ class ModelRecorder(TransformerAttention):
     """The recorder of a model in a folder, with its text processing; see `Recorder` for the attributes.
 
     Args:
-        transformer: the model.
         sides: text processing of source and target.
         surroundings: ids before and after the pieces of a source; at least one in all.
         start: ids that the decoder reads before the pieces of a target; at least one.
         framework: functions of the model's framework.
         origin: folder, device and dtype that the model was loaded from.
-        name: name for the signature.
-        languages: codes of source and target language.
-        text: how the text of each side is prepared, for messages.
-        pad: id of padding.
-        unk: id of unknown pieces.
         special: ids of source and target that belong to no word, with their pieces.
         max_positions: limits of source and target pieces, surroundings included.
         prefix: words that each source begins with.

@@ -84,12 +84,7 @@ def _translating(aligner: Aligner, search: Search) -> _Translating:
 
 @dataclass(frozen=True, eq=False)
 class _Translating:
-    """Translates with a model, and aligns the translations with their sources.
-
-    Attributes:
-        aligner: aligns each sentence with its translation; its links are those of the same text read from a file.
-        translator: of the forward model.
-    """
+    """Translates with a model, and aligns the translations with their sources."""
 
     aligner: Aligner
     translator: Translator
@@ -168,7 +163,6 @@ class _Translating:
         ]
 
     def _pieces(self, pair: Pair) -> Pieces:
-        """Return a sentence's pieces with an empty target."""
         return self._forward.recorder.encode(Pair(pair.source, (), pair.id))
 
     def _is_too_long(self, pair: Pair) -> bool:
@@ -176,11 +170,7 @@ class _Translating:
         return exceeds(pair.source, longest) or len(self._pieces(pair).source) > longest
 
     def _encode(self, pair: Pair) -> Sequence[int] | None:
-        """Return a sentence's pieces; None if it is blank or too long.
-
-        Raises:
-            PairError: more pieces than the model's limit.
-        """
+        """Return a sentence's pieces; None if it is blank or too long."""
         longest = self.translator.longest
         if exceeds(pair.source, longest):
             self._refuse(pair, f"{sum(map(len, pair.source)):,} characters", LONGEST_PIECE * longest)
@@ -195,11 +185,7 @@ class _Translating:
         return None
 
     def _refuse(self, pair: Pair, length: str, limit: int) -> None:
-        """Raise an error for a sentence that is too long, unless the policy leaves such sentences blank.
-
-        Raises:
-            PairError: the length of the sentence and the limit.
-        """
+        """Raise an error for a sentence that is too long, unless the policy leaves such sentences blank."""
         if self.aligner.too_long == "blank":
             return
         forward = f"the forward model ({self._forward.recorder.name})"

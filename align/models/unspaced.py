@@ -44,8 +44,6 @@ def align_unspaced(
         aligner: of one model.
         pairs: `LinePair`s, whose words are between spaces.
         words: "characters", "pieces" or "icu".
-        on_choice: callback, see `Aligner`.
-        on_batch: callback, see `Aligner`.
 
     Raises:
         ModelError: two models, which have different pieces.

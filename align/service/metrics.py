@@ -18,9 +18,6 @@ disable_created_metrics()  # a time of creation for each counter, which nothing 
 class Metrics:
     """Counters since the start.
 
-    Args:
-        queue_pairs: maximum number of pairs in the queue.
-
     Attributes:
         requests: answered requests, by path and status code; unknown paths share one label, which bounds their number.
         seconds: from a request's head to its answer.

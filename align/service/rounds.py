@@ -59,10 +59,6 @@ class Rounds:
 
     Args:
         most: maximum number of pairs of all requests in the queue.
-        metrics: counts batches.
-
-    Attributes:
-        queued: number of pairs in the queue.
     """
 
     def __init__(self, most: int, metrics: Metrics) -> None:

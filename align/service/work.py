@@ -36,7 +36,6 @@ def work_of(aligner: Aligner, signature: str) -> Work:
 
     Args:
         aligner: an aligner whose `fixed` has been called, and that leaves too long pairs blank.
-        signature: signature of the aligner.
     """
     models = [direction.recorder.name for direction in aligner.directions]
     return Work(_align(aligner), _align(for_tags(aligner)), models, signature)

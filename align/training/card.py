@@ -36,13 +36,7 @@ def write_toml(path: Path, languages: tuple[str, str], recipe: Recipe, cells: Ce
 
 
 def choose_cells(folder: Path, prepared: Path, languages: tuple[str, str]) -> Cells:
-    """Choose cells by lexical consistency on the validation text; return none if it is too short.
-
-    Args:
-        folder: folder of the model.
-        prepared: folder written by `prepare`.
-        languages: source and target.
-    """
+    """Choose cells by lexical consistency on the validation text; return none if it is too short."""
     sides = [
         [split_words(line) for line in (prepared / f"valid.{language}").read_text(encoding="utf-8").split("\n")[:-1]]
         for language in languages
@@ -63,14 +57,7 @@ class Card:
     """Contents of a model card.
 
     Attributes:
-        languages: source and target.
-        recipe: recipe of the training.
-        seed: seed of the run.
-        prepared: the training text.
-        points: the training curve.
-        quality: quality of the finished model.
         checkpoints: checkpoints whose weights were used.
-        command: the command line.
         start: description of the initial model; "" for random weights.
     """
 
@@ -86,12 +73,7 @@ class Card:
 
 
 def write_card(path: Path, card: Card) -> None:
-    """Write a model card: purpose of the model, training data and settings, and quality.
-
-    Args:
-        path: path of the card, in the folder of `checkpoint.pt`.
-        card: its contents.
-    """
+    """Write a model card: purpose of the model, training data and settings, and quality."""
     source, target = card.languages
     lines = [
         f"# {source}-{target}: a translation model to read word alignments off",
@@ -130,7 +112,6 @@ def write_card(path: Path, card: Card) -> None:
 
 
 def _figures(card: Card, checkpoint: Path) -> list[str]:
-    """Return the lines of the table of figures."""
     text, prepared, quality = card.recipe.text, card.prepared, card.quality
     dropped = sum(prepared.dropped.values())
     parameters = sum(weight.numel() for weight in load_checkpoint(checkpoint)["model"].values())

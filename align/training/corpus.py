@@ -20,13 +20,11 @@ def read_pairs(source: Path, target: Path, labels: Path | None = None) -> Iterat
 
     Args:
         source: one sentence per line; `.gz` and `.xz` are unpacked.
-        target: its translations.
         labels: one word per line, e.g. the pair's origin; without it all labels are "".
 
     Raises:
         DataError: the files differ in their number of lines, one cannot be decoded, or its lines start with running
             numbers; names file and line.
-        OSError: a file cannot be read.
     """
     paths = [str(path) for path in (source, target, *([labels] if labels else []))]
     for lines in refuse_numbers(in_step([_lines(path) for path in paths], paths), paths[:2]):
@@ -53,7 +51,6 @@ class Cleaner:
     """Selects the pairs to train on.
 
     Args:
-        recipe: the limits.
         take: file-name patterns of the labels to take; empty takes all.
         exclude: pairs to skip, e.g. those of the test set.
 

@@ -17,14 +17,10 @@ def make_pieces(
 
     Args:
         folder: contains train.tokens.LANG; output folder for LANG.spm.
-        languages: source and target.
-        text: number of pieces, and whether to use a dummy prefix.
-        say: callback for progress messages.
         given: sentencepiece model to copy, per language; None trains one.
 
     Raises:
         ValueError: the text is too small for this number of pieces.
-        OSError: a file cannot be read or written.
     """
     for language, model in zip(languages, given, strict=True):
         path = folder / f"{language}.spm"
@@ -40,13 +36,6 @@ def learn_pieces(tokens: Path, path: Path, language: str, text: TextRecipe) -> N
 
     Args:
         tokens: the training text in tokens, one sentence per line.
-        path: output file for the sentencepiece model.
-        language: language for the error.
-        text: number of pieces, and whether to use a dummy prefix.
-
-    Raises:
-        ValueError: the text is too small for this number of pieces.
-        OSError: a file cannot be read or written.
     """
     from sentencepiece import SentencePieceTrainer
 

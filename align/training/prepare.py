@@ -27,8 +27,6 @@ class Bitext:
     """Files and selection of the training text.
 
     Attributes:
-        languages: source and target.
-        train: source and target file.
         valid: source and target file for validation; None takes the end of the training text.
         labels: file with a label for each training pair.
         take: patterns of the labels to take; empty takes all.
@@ -51,8 +49,6 @@ class Prepared:
         folder: contains `bin/` (fairseq's input), `LANG.spm` and `valid.LANG` (the words of the validation text).
         kept: number of pairs that passed cleaning, by label; may include the validation text.
         dropped: number of pairs skipped, by reason.
-        train: number of training pairs.
-        valid: number of validation pairs.
         pieces: number of target pieces in training pairs, without `</s>`.
     """
 
@@ -65,14 +61,7 @@ class Prepared:
 
 
 class _Fitting(NamedTuple):
-    """Counts of pairs within the model's limits.
-
-    Attributes:
-        train: training pairs.
-        valid: validation pairs.
-        pieces: target pieces in training pairs, without `</s>`.
-        unfit: training pairs that were skipped.
-    """
+    """Counts of pairs within the model's limits."""
 
     train: int
     valid: int
@@ -86,16 +75,12 @@ def prepare(
     """Prepare a text for training, unless an earlier run has completed the same text and recipe.
 
     Args:
-        bitext: the text.
         recipe: its data and text tables are used.
-        folder: working folder; created if missing.
-        say: callback for progress messages.
         start: initial model whose pieces and dictionaries are used; missing ones are learnt from the text, as are all
             without a model.
 
     Raises:
         ValueError: the text cannot be used, or the folder has other content; names the reason.
-        OSError: a file cannot be read or written, or the disk is full.
     """
     done, begun = folder / "prepared.json", folder.with_name(f"{folder.name}.preparing")
     digests = [_digest(path) for path in _files(bitext)]
@@ -143,11 +128,6 @@ def _files(bitext: Bitext) -> Iterator[Path]:
 
 
 def _digest(path: Path) -> str:
-    """Return the digest of a file.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
     return digest_of(path, hashlib.blake2b(digest_size=16))
 
 
@@ -161,14 +141,7 @@ def _writers(folder: Path, name: str, languages: Sequence[str]) -> Iterator[list
 
 
 def _clean(bitext: Bitext, recipe: Recipe, folder: Path) -> Cleaner:
-    """Write the words of both texts and, for learning pieces, the tokens of the training text.
-
-    Returns:
-        The cleaner of the training text, with its counts.
-
-    Raises:
-        ValueError: no pairs are left.
-    """
+    """Write the words of both texts and, for learning pieces, the tokens of the training text."""
     languages = bitext.languages
     held_out: list[tuple[Words, Words]] = []
     if bitext.valid:
@@ -209,15 +182,7 @@ def _rules(language: str, text: TextRecipe, pieces: Path | None) -> TextRules:
 
 
 def write_pieces(folder: Path, names: Sequence[str], suffix: str, language: str, rules: TextRules) -> None:
-    """Write the words of NAME.LANG as tokens or pieces to NAME.SUFFIX.LANG.
-
-    Args:
-        folder: folder of the files.
-        names: names of the texts, e.g. "train".
-        suffix: suffix of the output files.
-        language: language of the side.
-        rules: conversion of words to tokens or pieces.
-    """
+    """Write the words of NAME.LANG as tokens or pieces to NAME.SUFFIX.LANG."""
     pieces: list[str] = []
     ids: dict[str, int] = {}
 
@@ -277,10 +242,7 @@ def binarise(
     """Run fairseq-preprocess to write binary files to FOLDER/bin, and dictionaries unless the options name them.
 
     Args:
-        languages: source and target.
-        folder: folder of the texts.
         texts: fairseq's name of each text, e.g. "train", and the prefix of its files' names.
-        options: further options of fairseq-preprocess.
 
     Raises:
         TrainingError: fairseq-preprocess failed; the message has the last line of its log.

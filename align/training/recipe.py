@@ -146,11 +146,6 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
 
 
 def _table(kind: Any, content: Mapping[str, Any], name: str) -> Any:
-    """Convert one table of the file to its dataclass.
-
-    Raises:
-        ValueError: a name is unknown, or a value does not have the type of its default.
-    """
     table = content.get(name, {})
     defaults = {f.name: f.default for f in fields(kind)}
     check_names(f"[{name}]", table, defaults)

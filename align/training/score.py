@@ -38,11 +38,6 @@ def measure(
 
     Args:
         prepared: a folder written by `prepare`: the text's words, its pieces, and bin/.
-        checkpoint: the model's checkpoint.
-        languages: source and target.
-        subwords: kind of pieces, a key of `align.models.preprocess.SUBWORDS`.
-        machine: where to run the model.
-        log: file that fairseq's output is appended to.
 
     Raises:
         TrainingError: fairseq failed, or skipped lines.
@@ -62,11 +57,7 @@ def measure(
 def losses(
     prepared: Path, checkpoint: Path, languages: tuple[str, str], machine: Machine, log: Path
 ) -> tuple[float, float]:
-    """Return the loss of a checkpoint on a validation text, per piece and per word; for the arguments see `measure`.
-
-    Raises:
-        TrainingError: fairseq failed.
-    """
+    """Return the loss of a checkpoint on a validation text, per piece and per word; for the arguments see `measure`."""
     common = _common(prepared, checkpoint, languages, machine)
     loss = _loss([*common, "--valid-subset", "valid", "--log-format", "json"], machine, log)
     pieces = sum(len(line.split(" ")) + 1 for line in _lines(prepared / f"valid.cut.{languages[1]}"))
@@ -85,7 +76,6 @@ def _lines(path: Path) -> list[str]:
 
 
 def _loss(arguments: list[object], machine: Machine, log: Path) -> float:
-    """Return the loss in nats per piece."""
     loss = math.nan
     with fairseq("validate", arguments, machine, log) as lines:
         for line in lines:
@@ -108,7 +98,6 @@ def _translate(arguments: list[object], machine: Machine, log: Path) -> dict[int
 
 
 def _bleu(translations: list[str], references: list[str]) -> tuple[float, str]:
-    """Return BLEU and its signature."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(tokenize="none", force=True)

@@ -12,10 +12,6 @@ class Start:
     """An initial model.
 
     Attributes:
-        name: name in signatures.
-        languages: its source and target.
-        checkpoint: its weights.
-        dictionaries: dictionaries of its source and target.
         pieces: sentencepiece models of source and target; None for a side whose language changes, which gets new pieces
             and a new dictionary.
     """

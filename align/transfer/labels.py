@@ -10,7 +10,6 @@ from align.transfer.tree import words_in
 from align.transfer.windows import OUTSIDE, Scores, Window, place_apart
 
 OUT = "O"
-"""The label of a word outside any span."""
 
 
 class Span(NamedTuple):

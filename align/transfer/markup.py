@@ -133,7 +133,6 @@ class _Placing:
                     self._place_whole(child, parent, regions, taken)
 
     def _note(self, element: Element, windows: Sequence[Window], confidence: float, *remarks: str) -> None:
-        """Add the position of an element to the report."""
         first = element.tokens[0]
         tag = self._markup.tokens[first].text if first in self.windows else self._markup.tags(element)
         placement = Placement(tag, element.words, tuple(windows), confidence, (*element.remarks, *remarks))

@@ -42,8 +42,6 @@ class Token(NamedTuple):
 
     Attributes:
         kind: "point" means a tag without content: void elements, comments, placeholders.
-        text: as it is written.
-        name: name of the element.
     """
 
     kind: Kind
@@ -168,7 +166,6 @@ PARSERS: dict[str, Callable[[str], list[Token]]] = {
     "html": parse_html,
     "placeholders": parse_placeholders,
 }
-"""Tokenizers by kind of tags."""
 
 ESCAPED = ("xml", "html")
 """Kinds of tags whose text has entities."""

@@ -28,7 +28,6 @@ class Element:
     Attributes:
         tokens: numbers of the first and the last of its tokens; the first identifies it.
         start: offset of its start in the plain text.
-        end: offset of its end.
         point: whether it has no content.
         block: whether it contains whole sentences, or an element in it does.
         children: the elements in it, in order.
@@ -55,7 +54,6 @@ class Markup:
     """A line with tags.
 
     Attributes:
-        tokens: tokens of the line.
         plain: the line without its tags; block tags and `<br>` leave a space between words that they separate.
         words: start and end of each of its words.
         root: an element that contains all of it and has no tags itself.
@@ -100,7 +98,6 @@ def read_markup(text: str, tags: str) -> Markup:
     """Read a line with tags.
 
     Args:
-        text: the line.
         tags: a key of `align.transfer.tags.PARSERS`.
 
     Raises:

@@ -26,8 +26,6 @@ class Scores:
 
     Args:
         scores: scores of links (source word, target word); a set of links counts 1 each.
-        source: number of source words.
-        target: number of target words.
 
     Raises:
         ValueError: a link to a word that does not exist.
@@ -133,11 +131,9 @@ def place_apart(
     The span with the largest gain comes first; each of the others gets the best of the remaining words.
 
     Args:
-        scores: scores of the pair.
         spans: disjoint ranges of source words.
         region: the target words that may be used.
         ends: for each span, the allowed ends of its window; spans with such limits come first.
-        outside: see `OUTSIDE`.
 
     Returns:
         The windows, None for a span that has no score in the region or finds no room; and for each target word the
@@ -171,10 +167,7 @@ def place_split(
     Each target word belongs to the span for which its gain is largest, if that is positive.
 
     Args:
-        scores: scores of the pair.
-        spans: disjoint ranges of source words.
         regions: the target words that may be used; no window extends beyond one of them.
-        outside: see `OUTSIDE`.
 
     Returns:
         All windows of each span, and the spans of the target words, as in `place_apart`.

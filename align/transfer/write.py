@@ -22,7 +22,6 @@ def write_tags(markup: Markup, target: str, windows: Mapping[int, Sequence[Windo
     """Write the tags of a line into another text.
 
     Args:
-        markup: the line.
         target: the text, which stays unchanged, except for a space next to tags that stand between spaces in the line.
         windows: windows of target words for the elements that enclose words, by the number of their first token.
         places: target word after each element that is written in one piece, by the number of its first token.
@@ -41,7 +40,6 @@ class _Writer:
         self._items: dict[int, list[_Item]] = {}
 
     def write(self) -> str:
-        """Return the text with all tags."""
         tokens = self._markup.tokens
         waiting: list[tuple[_Item, int] | tuple[str, int]] = []
         self._enter(_Item((0, len(self._words)), self._markup.root), len(self._target), waiting)
@@ -63,7 +61,6 @@ class _Writer:
         return "".join(self._done)
 
     def _copy(self, end: int) -> None:
-        """Write the text up to this offset, if it is not yet written."""
         if end > self._at:
             self._done.append(self._target[self._at : end])
             self._at = end

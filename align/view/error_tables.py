@@ -31,8 +31,6 @@ def score_table(
     """Return a row for each system: scores with intervals, link counts, and the test against the first.
 
     Args:
-        report: report of the systems.
-        digits: decimal places of a score in percent.
         intervals: the metrics whose intervals are shown.
         in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
         marked: whether the best of several systems' scores are marked.
@@ -107,12 +105,7 @@ def draw_errors(
     """Draw the sentences with the most errors; on a terminal, within its width.
 
     Args:
-        report: report of the systems.
-        text: the sentence pairs, if they are known.
         most: number of sentences per system.
-        digits: decimal places of an error rate in percent.
-        spell: formats an argument.
-        wide: whether to draw beyond the terminal's width.
     """
     drawn: list[str] = []
     clipped = False

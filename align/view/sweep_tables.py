@@ -26,7 +26,6 @@ MOST_HEADS = 4
 
 
 def _column(key: str, head: Head, digits: int) -> Column:
-    """Return the column of a head, or of all heads together."""
     return Column(f"{key}_{head}", "all heads" if head == "all" else f"head {head}", digits)
 
 
@@ -40,7 +39,6 @@ def cell_table(swept: Sweep, complete: bool, named: bool) -> tuple[list[Column],
     """Return a row for each score, position and layer, with AER (or lexical consistency) by head.
 
     Args:
-        swept: counts of the sweep.
         complete: whether every head has a column, regardless of their number; else the best may represent them.
         named: whether the best cell of each score and position is named in separate columns, for programs.
     """
@@ -89,9 +87,6 @@ def rule_table(
     """Return the choice of each rule, whether it used gold, and its AER.
 
     Args:
-        swept: counts of the sweep.
-        samples: number of bootstrap samples; 0 for no intervals.
-        seed: seed of the samples.
         in_columns: whether the ends of an interval have a column each, for programs; else they share one, for people.
     """
     gold, back = swept.counts is not None, bool(swept.reverse_cells)
@@ -192,13 +187,7 @@ def report(
     """Return all tables, followed by the best settings and the signature.
 
     Args:
-        swept: counts of the sweep.
-        sign: the signature.
-        format: a key of `align.evaluation.tables.TABLES`.
         wide: whether text has all columns, not only those that fit a terminal.
-        samples: number of bootstrap samples; 0 for no intervals.
-        seed: seed of the samples.
-        spell: formats the arguments of the best setting.
     """
     complete, for_programs = wide or format != "text", format in ("json", "tsv")
     tables = {
@@ -246,7 +235,6 @@ def draw(
     Args:
         values: `[2, 2, C]`, cells by layer, all heads first.
         what: their name, as returned by `values_of`.
-        layers: number of layers.
         prefix: prefix of the files' names.
         models: names of the models whose mean the values are.
         pairs: number of sentence pairs.

@@ -41,8 +41,6 @@ class Side:
     """The shape of an encoder or a decoder.
 
     Attributes:
-        layers: number of layers.
-        heads: number of heads in each layer.
         width: D.
         before: whether layer norms come before attention and feed-forward networks (pre-norm) or after the sum.
         last_norm: whether the encoder's output has a separate layer norm.
@@ -80,10 +78,7 @@ def build_transformer(
     """Return the Transformer of a shape.
 
     Args:
-        architecture: the shape.
         weights: the weights, all of which must belong to it.
-        device: device to run on.
-        dtype: precision of matrix products; see `align.models.engine.linear`.
 
     Raises:
         ValueError: a weight is missing, has another shape, or is left over.
@@ -109,7 +104,6 @@ class _Builder:
                 raise ValueError(f"its {name} is {side.width} wide, which cannot be split among {side.heads} heads")
 
     def stack(self, side: str) -> Stack:
-        """Return the encoder or the decoder."""
         shape = self._sides[side]
         layers = [self._layer(side, f"{side}.layers.{n}") for n in range(shape.layers)]
         norm = self._norm(f"{side}.layer_norm", shape.width) if shape.last_norm else None

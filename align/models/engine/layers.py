@@ -105,7 +105,6 @@ class Embedding:
         positions: returns vectors of at least a number of positions, from 0 `[P, D]`; None for a model without.
         projections: applied to the vectors of pieces before their positions are added.
         norm: applied to the sum, if any.
-        last: projection after the norm, if any.
         scale: factor of the vectors of pieces.
     """
 
@@ -242,7 +241,6 @@ class CrossAttention:
     """Attention of decoder steps to the encoder's output; queries are already scaled by 1/sqrt(d).
 
     Attributes:
-        query: projection of the steps.
         key_value: both projections of the encoder's output in one.
         heads: H.
         out_proj: each head's share of the output projection, without its bias `[H, d, D]`.
@@ -306,7 +304,6 @@ class Block:
     """The surroundings of attention or a feed-forward network: layer norm before or after, projection and residual.
 
     Attributes:
-        norm: its layer norm.
         before: whether the norm comes before (pre-norm) or after the sum (post-norm).
         out: the projection whose output is added to the residual.
         inner_norm: applied before the projection, if any (fairseq's `scale_fc`).

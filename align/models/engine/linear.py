@@ -72,8 +72,6 @@ def make_linear(
     Args:
         weight: W `[O, I]`, in float32 on the device where the layer is to run.
         bias: b `[O]`, or None.
-        activation: a key of ACTIVATIONS.
-        dtype: precision of the product.
 
     Raises:
         ModelError: this torch or this device has no product of eight-bit numbers.

@@ -16,10 +16,6 @@ from align.models.saved.unpickle import NotWanted, load_saved, plain_weights
 def load_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:
     """Read a fairseq checkpoint on the CPU, with torch's restricted unpickler.
 
-    Args:
-        path: a file that fairseq saved.
-        mapped: see `load_saved`.
-
     Returns:
         The saved state: "model" (names to dense tensors of numbers) and "cfg" (a dict) or, before fairseq 0.10, "args"
         (a Namespace). The content of these two is as untrusted as the file: `model_settings` picks what is needed.

@@ -85,7 +85,6 @@ def evaluate_literal(text: str, *scopes: Any) -> Any:
     Lists may be added, and repeated as in `[(512, 3)] * 20`.
 
     Args:
-        text: the literal.
         scopes: names for `eval`, which a literal does not use.
 
     Raises:

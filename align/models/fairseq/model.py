@@ -32,11 +32,6 @@ ENTRY_BYTES = 1000
 def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:
     """Load a fairseq checkpoint with its dictionaries and text processing.
 
-    Args:
-        folder: the model's files, and options of its text.
-        device: "cpu", or "cuda" and the like.
-        dtype: precision of matrix products; see `align.models.engine.linear`.
-
     Raises:
         ValueError: a file is missing or damaged, or belongs to another model; the message names it and the reason.
 
@@ -102,11 +97,6 @@ def _own_model(recorder: ModelRecorder) -> Any:
 
 
 def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
-    """Return how the text of each side is prepared.
-
-    Raises:
-        ModelError: a subword file is missing.
-    """
     chosen_files = [Path(name) for name in folder.options.subword_files or ()]
     files = (chosen_files[0], chosen_files[-1]) if chosen_files else (None, None)
     rules = [folder.rules(language, file) for language, file in zip(languages, files, strict=True)]
@@ -118,11 +108,6 @@ def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
 
 
 def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
-    """Return source and target language, from the options, the checkpoint, or the names of binarised files.
-
-    Raises:
-        ValueError: a language is unknown, or the checkpoint has one that is not a language code.
-    """
     trained_on = folder.binarised_languages()
     source = folder.options.source_lang or text_setting(task, "source_lang") or trained_on[0]
     target = folder.options.target_lang or text_setting(task, "target_lang") or trained_on[1]
@@ -138,11 +123,7 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
 
 
 def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], checkpoint: Path) -> Dictionary:
-    """Return one side's dictionary; the number of bytes read is limited by the rows of the embedding.
-
-    Raises:
-        ValueError: the file is not a dictionary, or belongs to another model.
-    """
+    """Return one side's dictionary; the number of bytes read is limited by the rows of the embedding."""
     table = weights.get(f"{part}.embed_tokens.weight")
     rows = table.shape[0] if table is not None and table.dim() == 2 else 0
     with path.open("rb") as stream:
@@ -167,8 +148,6 @@ def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], diction
 
     Args:
         given: the tokeniser in the options; "none" means that the text is already tokenised.
-        rules: of both sides.
-        dictionaries: of both sides.
 
     Returns:
         The warning; empty if there is no problem, or words are looked up unchanged.
@@ -196,11 +175,7 @@ def doubt_about_tokenizer(given: str | None, rules: Sequence[TextRules], diction
 def _build(
     saved: Any, weights: Mapping[str, Tensor], checkpoint: Path, device: str, dtype: Dtype
 ) -> tuple[Transformer, tuple[int, int]]:
-    """Return the Transformer in a checkpoint, and the maximum number of pieces on each side.
-
-    Raises:
-        ValueError: it is not a translation model, or settings and weights do not fit each other.
-    """
+    """Return the Transformer in a checkpoint, and the maximum number of pieces on each side."""
     name = text_setting(saved, "_name") or text_setting(saved, "arch")
     if not re.fullmatch(r"(transformer|m?bart|align)(_.*)?", name or ""):
         message = f"{checkpoint}: cannot run this model ({name or 'without a name'}): no Transformer for translation"

@@ -60,7 +60,6 @@ def model_settings(saved: Any, weights: Mapping[str, Tensor]) -> Namespace:
 
     Args:
         saved: "args", or the "model" of "cfg", as in the file.
-        weights: the checkpoint's, by name.
 
     Returns:
         A namespace of whole numbers, booleans, and a word each for architecture and activation.

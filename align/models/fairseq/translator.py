@@ -17,8 +17,6 @@ class FairseqTranslator:
     """Translates with a recorder's own model and dictionaries; see `Translator`.
 
     Args:
-        recorder: the model.
-        search: how to search.
         batch_tokens: source pieces per batch, each counted as often as the beam is wide.
     """
 
@@ -55,7 +53,6 @@ class FairseqTranslator:
         return translations
 
     def _translate(self, sources: Sequence[Sequence[int]]) -> Iterator[tuple[str, ...]]:
-        """Translate a batch of sentences of one length."""
         tokens = torch.tensor(sources, device=self._recorder.device)  # [B, S]
         lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
         with self._recorder.turn:

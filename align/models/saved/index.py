@@ -64,7 +64,6 @@ def checked_file(path: Path, names: Collection[str]) -> Iterator[Any]:
     """Yield an argument for `torch.load`, after checking that its index and its unpacked size are in bounds.
 
     Args:
-        path: a file of either of torch's formats.
         names: classes and functions that it may name, as "module name".
 
     Raises:
@@ -93,12 +92,7 @@ def checked_file(path: Path, names: Collection[str]) -> Iterator[Any]:
 
 
 def _check_directory(stream: BinaryIO) -> None:
-    """Refuse zip files whose directory is not where their end record says: torch and Python would read different ones.
-
-    Raises:
-        TooMuch: the directory is elsewhere, or there are two.
-        ValueError: there is no directory, as in a truncated file.
-    """
+    """Refuse zip files in which torch and Python would read different directories."""
     end = stream.seek(-22, os.SEEK_END)  # the record of the end, if no comment follows
     magic, *_, size, offset, comment = struct.unpack("<4s4H2LH", stream.read(22))
     stream.seek(max(end - 20, 0))
@@ -120,11 +114,7 @@ def _is_index(record: zipfile.ZipInfo) -> bool:
 
 
 def _check_records(archive: zipfile.ZipFile, size: int) -> None:
-    """Refuse records that are larger unpacked than the file is, before reading any of them.
-
-    Raises:
-        TooMuch: the records are larger, or compressed.
-    """
+    """Refuse records that are larger unpacked than the file is, before reading any of them."""
     records = archive.infolist()
     if any(record.compress_type != zipfile.ZIP_STORED for record in records):
         raise TooMuch("compressed records, which torch never writes")
@@ -148,13 +138,7 @@ def _is_other_codec(text: str) -> bool:
 
 
 def _check_index(stream: BinaryIO, names: Collection[str]) -> None:
-    """Check the names in a pickle and its references back to objects, without building anything.
-
-    Raises:
-        Unsafe: it has a name that no checkpoint needs.
-        TooMuch: it refers back to large objects too often: some of torch's functions copy their arguments.
-        ValueError: it is not a pickle.
-    """
+    """Check the names in a pickle and its references back to objects, without building anything."""
     small: dict[Any, bool] = {}  # by the number that the pickle gives to an object, to refer back to it
     last_is_small, shared = False, 0
     encodes, codec = False, ""

@@ -124,7 +124,6 @@ def load_saved(
     """Read a file on the CPU with torch's restricted unpickler.
 
     Args:
-        path: a file that torch saved.
         checked: returns the needed part of the content, given the content and the file's size; raises NotWanted for
             other content.
         wanted: name of that part, for messages.

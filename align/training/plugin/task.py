@@ -145,11 +145,6 @@ class TranslationAlignTask(TranslationTask):
 
 
 def _settings(cfg: Any) -> Settings:
-    """Return the settings of alignments from the options.
-
-    Raises:
-        ValueError: no layer is set, or an option has an unknown value.
-    """
     if cfg.align_layer is None:
         raise ValueError(
             "alignments need --align-layer N, and perhaps --align-head N: extract-align prints the layer and "

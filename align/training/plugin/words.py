@@ -31,10 +31,6 @@ SUBWORDS: dict[str, Callable[[str], str]] = {
 def join_pieces(pieces: Sequence[str], subwords: str) -> tuple[list[int], list[str]]:
     """Join pieces to words as fairseq's `--remove-bpe` does.
 
-    Args:
-        pieces: pieces of one sentence, without special symbols.
-        subwords: a key of SUBWORDS.
-
     Returns:
         The word of each piece, from 0, and the words. A piece without text, e.g. a lone U+2581, belongs to the next
         word, at the end to the last word; -1 if there is no word.
@@ -62,10 +58,8 @@ class WordAligner:
 
     Args:
         model: a fairseq Transformer in eval mode; it is not changed.
-        dictionaries: dictionaries of source and target.
         subwords: the value of `--remove-bpe`; None if unset, so that each piece is a word.
         settings: how to read attention; layer and head must be fixed.
-        name: name of the model in messages.
 
     Raises:
         ValueError: the model has no encoder-decoder attention, or lacks this layer or head, or pieces of this kind
