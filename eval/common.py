@@ -15,7 +15,7 @@ import numpy as np
 
 import align
 from align import Aligner, Pair, load
-from align.core.batching import TooLong, encode
+from align.core.stream import TooLong, encode
 from align.core.types import Cell, Choice, Dtype, Gold
 from align.evaluation.metrics import Counts, compare, estimate
 from align.evaluation.tables import TABLES, Column, Rows, Value, as_tsv, interval, percent

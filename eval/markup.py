@@ -23,8 +23,7 @@ from baselines import Baselines
 from common import PERMUTATIONS, Text, find_experiment, load_model, read_config, read_text, write_table
 
 from align import Aligner, Direction, two_way
-from align.core.settings import THRESHOLD, Settings
-from align.core.types import Gold, Pair
+from align.core.types import THRESHOLD, Gold, Pair, Settings
 from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import SEED, Counts, compare, estimate
 from align.evaluation.tables import Column, Value, interval, percent

@@ -39,9 +39,8 @@ from numpy.typing import NDArray
 
 from align import Aligner, Alignment, Direction, two_way
 from align.core.backend import Recorder
-from align.core.settings import THRESHOLD, Settings
 from align.core.symmetrize import SOFT
-from align.core.types import Links, Position, Score
+from align.core.types import THRESHOLD, Links, Position, Score, Settings
 from align.evaluation.dialects import ALL_METHODS
 from align.evaluation.metrics import SAMPLES, SEED, Counts, compare, count_all, estimate
 from align.evaluation.rules import apply_rules

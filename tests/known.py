@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from align import Cell, Pair
-from align.core.pieces import IdPair
-from align.core.settings import Search
-from align.core.types import Batch, CrossAttention, Pieces
+from align.core.text import IdPair
+from align.core.types import Batch, CrossAttention, Pieces, Search
 from align.models.ids import pieces_of
 
 HEAD = 3

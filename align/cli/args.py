@@ -12,12 +12,12 @@ from typing import Any, BinaryIO, TypeVar, get_args
 
 from align.cli.common import write_links
 from align.cli.parser import Idle, Parser
-from align.core.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
 from align.core.errors import shorten
 from align.core.formats import FORMATS, WITH_LINES, WITH_WORDS
-from align.core.settings import Null, PositionChoice, Search, Settings
+from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, SHARED_BUFFER
+from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
 from align.core.text import LinePair
-from align.core.types import DTYPES, Alignment, Score
+from align.core.types import DTYPES, THRESHOLD, Alignment, Null, PositionChoice, Score, Search
 from align.evaluation.gold import LinkOptions, Role
 from align.evaluation.link_files import LINK_FORMATS
 from align.evaluation.tables import TABLES
@@ -443,32 +443,38 @@ def add_reverse_languages(group: Any) -> None:
     )
 
 
-Numbers = Sequence[Any]
-"""One or two of a kind: of the input position, or the only one, and of the output position."""
+REVERSE_IDLE = (
+    Idle((*OF_REVERSE, "symmetrize"), lambda args: not args.reverse_model, "requires --reverse-model"),
+    Idle(OF_REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
+    Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
+)
 
 
-def requested_settings(
-    parser: argparse.ArgumentParser, args: argparse.Namespace, threshold: float | None
-) -> tuple[Settings, Settings]:
-    """Return the settings of the forward model and of the reverse model.
-
-    Args:
-        parser: who refuses, with exit code 2, two layers or heads for one position.
-        threshold: of each model by itself.
-    """
-    common = Settings(score=args.score, position=args.position, null=args.null, threshold=threshold)
-    return (
-        _read_at(parser, common, args.layer, args.head),
-        _read_at(parser, common, args.reverse_layer, args.reverse_head),
+def add_threshold_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of extracting links from attention."""
+    group = parser.add_argument_group(METHOD)
+    add_method_options(group)
+    group.add_argument(
+        "--threshold",
+        type=number_up_to(1, "none"),
+        default=THRESHOLD,
+        metavar="T",
+        help="link all words whose soft score is above it, from 0 to 1; higher: fewer and surer links; none: link each "
+        "target word with its best source word",
     )
 
 
-def _read_at(parser: argparse.ArgumentParser, settings: Settings, layers: Numbers, heads: Numbers) -> Settings:
-    if len(layers) + len(heads) > 2 and settings.position != "both":
-        parser.error(f"two layers or heads require --position both, not {settings.position}")
-    layer, output_layer = (*layers, "auto")[:2]
-    head, output_head = (*heads, "auto")[:2]
-    return replace(settings, layer=layer, head=head, output_layer=output_layer, output_head=output_head)
+def add_direction_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a reverse model."""
+    group = parser.add_argument_group("two directions")
+    add_reverse_options(group)
+    group.add_argument(
+        "--symmetrize",
+        choices=(SOFT, *METHODS, *DIRECTIONS),
+        metavar="HOW",
+        help=f"soft: by the scores of both models; {', '.join(METHODS)}; forward, reverse: one direction, as it is "
+        f"(default: {SOFT})",
+    )
 
 
 def add_result_options(parser: argparse.ArgumentParser) -> None:
@@ -607,7 +613,7 @@ SEARCH = ("beam", "allow_unk")
 
 
 def add_translate_options(parser: argparse.ArgumentParser, written: str = "`translation ||| links`") -> None:
-    """Translating, and how to search."""
+    """Add the options of translating."""
     group = parser.add_argument_group("translation (by the model itself, which then aligns what it has written)")
     group.add_argument(
         "--translate",
@@ -628,11 +634,6 @@ def check_translate(parser: argparse.ArgumentParser, args: argparse.Namespace) -
     """Refuse formats that make no sense, with exit code 2."""
     if args.translate and args.format not in ("pharaoh", "talp", *WITH_WORDS):
         parser.error(f"-f {args.format} has no room for translations: take pharaoh, talp, offsets, jsonl or giza")
-
-
-def requested_search(args: argparse.Namespace) -> Search:
-    """The search that the options ask for."""
-    return Search(**{name: getattr(args, name) for name in SEARCH})
 
 
 def write_translation(out: BinaryIO, alignment: Alignment, format: str, scores: bool) -> None:

@@ -25,11 +25,10 @@ from align.cli.args import (
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.loading import ModelRequest, Models, load_models
 from align.cli.parser import Idle, Parser
-from align.core.batching import BUFFER
 from align.core.formats import FORMATS, WITH_WORDS
-from align.core.settings import Settings
+from align.core.stream import BUFFER
 from align.core.symmetrize import DEFAULT_METHOD, DIRECTIONS
-from align.core.types import Alignment, Links, Pair, TextWarning
+from align.core.types import Alignment, Links, Pair, Settings, TextWarning
 from align.evaluation.dialects import ALL_METHODS, symmetrize
 from align.io.reader import Input, open_text
 from align.io.signature import signature

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections import Counter
@@ -13,43 +12,39 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from align.cli.args import (
     BATCH_ADVICE,
-    METHOD,
-    OF_REVERSE,
+    REVERSE_IDLE,
     SEARCH,
     SIGNATURE_IDLE,
     WORKERS_IDLE,
+    add_direction_options,
     add_input_options,
-    add_method_options,
     add_model_options,
     add_quiet_option,
     add_result_options,
-    add_reverse_options,
     add_signature_option,
     add_speed_options,
+    add_threshold_options,
     add_translate_options,
     add_workers_option,
     check_results,
     check_translate,
     new_parser,
-    number_up_to,
     read_input,
-    requested_search,
-    requested_settings,
     with_lines,
     write_translation,
 )
 from align.cli.common import Progress, open_output, run, say, show_warnings, write_links
-from align.cli.loading import Asked, load_aligner, names_of, requested_models, sign
+from align.cli.loading import Asked, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
-from align.core.batching import OnBatch
 from align.core.errors import PairError, plural
-from align.core.settings import THRESHOLD
-from align.core.symmetrize import DIRECTIONS, METHODS, SOFT
+from align.core.stream import OnBatch
+from align.core.symmetrize import DIRECTIONS
 from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
 from align.io.manifest import Record, Stamp
 from align.io.process import keep_freed_memory
 from align.io.reader import Input, Text, open_text
 from align.io.resume import Blocks, check_input, check_run, finished, open_blocks, stamp
+from align.io.signature import sign
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -68,13 +63,6 @@ EXAMPLES = """examples:
   extract-align --translate -s test.de   translate, and align: `translation ||| links`
 """
 
-
-REVERSE_IDLE = (
-    Idle((*OF_REVERSE, "symmetrize"), lambda args: not args.reverse_model, "requires --reverse-model"),
-    Idle(OF_REVERSE[:2], lambda args: args.symmetrize == "forward", "has no effect with --symmetrize forward"),
-    Idle(("layer", "head"), lambda args: args.symmetrize == "reverse", "has no effect with --symmetrize reverse"),
-)
-"""Reverse-model options that have no effect with certain others."""
 
 IDLE = (
     *WORKERS_IDLE,
@@ -131,33 +119,6 @@ def build_parser() -> Parser:
     return parser
 
 
-def add_threshold_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of extracting links from attention."""
-    group = parser.add_argument_group(METHOD)
-    add_method_options(group)
-    group.add_argument(
-        "--threshold",
-        type=number_up_to(1, "none"),
-        default=THRESHOLD,
-        metavar="T",
-        help="link all words whose soft score is above it, from 0 to 1; higher: fewer and surer links; none: link each "
-        "target word with its best source word",
-    )
-
-
-def add_direction_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a reverse model."""
-    group = parser.add_argument_group("two directions")
-    add_reverse_options(group)
-    group.add_argument(
-        "--symmetrize",
-        choices=(SOFT, *METHODS, *DIRECTIONS),
-        metavar="HOW",
-        help=f"soft: by the scores of both models; {', '.join(METHODS)}; forward, reverse: one direction, as it is "
-        f"(default: {SOFT})",
-    )
-
-
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
     args = parser.parse_command(arguments)
@@ -170,10 +131,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     parser.refuse_idle(args, IDLE)
     check_results(parser, args, text)
     check_translate(parser, args)
-    method = args.symmetrize or SOFT
-    joined = takes_threshold(parser, args)
-    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     return Options(
+        **vars(read_asked(parser, args)),
         input=with_lines(text, args.format, args.words),
         keyboard=keyboard,
         output=args.output,
@@ -182,21 +141,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         format=args.format,
         scores=args.scores,
         words=args.words,
-        models=requested_models(args, settings, reverse_settings),
-        method=method,
-        threshold=args.threshold if joined else THRESHOLD,
-        search=requested_search(args) if args.translate else None,
         signature=args.signature,
-        quiet=args.quiet,
     )
-
-
-def takes_threshold(parser: Parser, args: argparse.Namespace) -> bool:
-    """Tell whether two models are combined by soft scores, which take the threshold themselves."""
-    joined = bool(args.reverse_model) and (args.symmetrize or SOFT) == SOFT
-    if joined and args.threshold is None:
-        parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
-    return joined
 
 
 UNLINKED = "without a link"
@@ -266,7 +212,7 @@ class Extraction:
         keep_freed_memory()
         if options.signature:
             with open_output(None) as out:
-                out.write(sign(load_aligner(PROGRAM, options), options, words=options.words).encode() + b"\n")
+                out.write(sign(load_aligner(PROGRAM, options), (), options.search, options.words).encode() + b"\n")
             return
         inputs = [stamp(name) for name in options.input.files]
         with open_text(options.input) as text:
@@ -322,7 +268,7 @@ class Extraction:
         if not (options.bad_list or options.keyboard):
             text.bad.warn()
         progress.write(f"{PROGRAM}: {summary(progress, counts)}")
-        progress.write(sign(aligner, options, choices, options.words))
+        progress.write(sign(aligner, choices, options.search, options.words))
 
     def so_far(self, error: BaseException) -> str:
         """Describe how far a stopped run came, and the state of its output."""
@@ -384,7 +330,7 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
 def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     """Return what the output depends on besides the input."""
     return {
-        "settings": sign(aligner, options, words=options.words),
+        "settings": sign(aligner, (), options.search, options.words),
         "device": aligner.forward.recorder.device,
         "format": options.format,
         "scores": options.scores,

@@ -14,28 +14,23 @@ from typing import TYPE_CHECKING, Any
 from align.cli.args import (
     BATCH_ADVICE,
     MAX_THREADS,
+    REVERSE_IDLE,
     add_bad_lines_option,
+    add_direction_options,
     add_model_options,
     add_quiet_option,
     add_speed_options,
+    add_threshold_options,
     new_parser,
-    requested_settings,
     whole_number,
 )
 from align.cli.common import FAILED, Progress, message_of, run, say_error, show_warnings
-from align.cli.extract import (
-    REVERSE_IDLE,
-    add_direction_options,
-    add_threshold_options,
-    takes_threshold,
-)
-from align.cli.loading import Asked, load_aligner, names_of, requested_models, sign
+from align.cli.loading import Asked, load_aligner, names_of, read_asked
 from align.cli.parser import Parser
 from align.core.errors import DataError, one_line, plural
-from align.core.settings import THRESHOLD
-from align.core.symmetrize import SOFT
 from align.core.types import Choice, TextWarning
 from align.io.process import keep_freed_memory
+from align.io.signature import sign
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
@@ -175,8 +170,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
     args = parser.parse_command(arguments)
     parser.refuse_idle(args, REVERSE_IDLE)
-    joined = takes_threshold(parser, args)
-    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     try:
         from align.jobs.files import find
         from align.jobs.readers import Columns
@@ -195,6 +188,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     blank = args.bad_lines == "blank"
     workers, args.workers, args.bad_lines = args.workers, 1, "blank"
     return Options(
+        **vars(read_asked(parser, args)),
         files=files,
         columns=columns,
         output=args.output,
@@ -203,11 +197,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         part=args.part,
         engine=args.engine,
         workers=workers,
-        models=requested_models(args, settings, reverse_settings),
-        method=args.symmetrize or SOFT,
-        threshold=args.threshold if joined else THRESHOLD,
-        search=None,
-        quiet=args.quiet,
     )
 
 
@@ -412,7 +401,7 @@ def open_job(options: Options, aligner: Aligner) -> Run:
             options.output,
             what_is_run(aligner, options),
             choose_place,
-            lambda choices: sign(aligner, options, choices),
+            lambda choices: sign(aligner, choices),
             names,
         )
 
@@ -426,7 +415,7 @@ def read_where(aligner: Aligner, note: Run, options: Options) -> Aligner:
         if not note.choices:
             raise ValueError("no layer and no head")
         aligner = aligner.reading_at(note.choices)
-        if note.signature != sign(aligner, options, note.choices):
+        if note.signature != sign(aligner, note.choices):
             raise ValueError("its signature is not that of its settings and choices")
     except ValueError as error:
         raise DataError(f"is none of ours, or damaged ({one_line(error)})", file=join(options.output, NOTE)) from None
@@ -439,7 +428,7 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     The policy for bad rows is not part of it: a file that was finished without it has none.
     """
     return {
-        "settings": sign(aligner, options),
+        "settings": sign(aligner),
         "device": aligner.forward.recorder.device,
         "buffer": options.models.buffer,
         "batch-tokens": aligner.batch_tokens,

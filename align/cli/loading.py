@@ -5,24 +5,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from align.cli.about import direction
 from align.cli.args import MAX_THREADS
 from align.cli.common import lacks_memory, say
-from align.core.batching import SHARED_BUFFER
 from align.core.errors import ModelError, Remedy, plural
-from align.core.settings import Search, Settings
+from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
-from align.core.types import Choice, Dtype
+from align.core.types import THRESHOLD, Dtype, Search, Settings
 from align.io.process import cpu_quota
-from align.io.signature import describe, describe_reverse, signature
 from align.models.folder import DEFAULT_MODEL
 from align.models.model_toml import ModelOptions
 
 if TYPE_CHECKING:
     from align.core.aligner import Aligner
-    from align.core.batching import TooLong
+    from align.core.stream import TooLong
 
 LANGUAGES = ("source_lang", "target_lang")
 
@@ -106,6 +104,48 @@ def requested_models(args: argparse.Namespace, settings: Settings, reverse_setti
     )
 
 
+def requested_settings(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, threshold: float | None
+) -> tuple[Settings, Settings]:
+    """Return the settings of the forward model and of the reverse model.
+
+    Args:
+        parser: who refuses, with exit code 2, two layers or heads for one position.
+        threshold: of each model by itself.
+    """
+    common = Settings(score=args.score, position=args.position, null=args.null, threshold=threshold)
+    return (
+        _read_at(parser, common, args.layer, args.head),
+        _read_at(parser, common, args.reverse_layer, args.reverse_head),
+    )
+
+
+def _read_at(
+    parser: argparse.ArgumentParser, settings: Settings, layers: Sequence[Any], heads: Sequence[Any]
+) -> Settings:
+    if len(layers) + len(heads) > 2 and settings.position != "both":
+        parser.error(f"two layers or heads require --position both, not {settings.position}")
+    layer, output_layer = (*layers, "auto")[:2]
+    head, output_head = (*heads, "auto")[:2]
+    return replace(settings, layer=layer, head=head, output_layer=output_layer, output_head=output_head)
+
+
+def read_asked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Asked:
+    """Return what the options of models, method, translation and speed request; conflicting ones exit with code 2."""
+    method = args.symmetrize or SOFT
+    joined = bool(args.reverse_model) and method == SOFT
+    if joined and args.threshold is None:
+        parser.error("--threshold none has no effect with --symmetrize soft, which needs one")
+    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
+    return Asked(
+        models=requested_models(args, settings, reverse_settings),
+        method=method,
+        threshold=args.threshold if joined else THRESHOLD,
+        search=Search(beam=args.beam, allow_unk=args.allow_unk) if getattr(args, "translate", False) else None,
+        quiet=args.quiet,
+    )
+
+
 def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
     """Load the forward model, and the reverse one where there is one, and say which they are.
 
@@ -185,17 +225,3 @@ def load_aligner(program: str, options: Asked) -> Aligner:
 def names_of(aligner: Aligner) -> Sequence[str]:
     """Return the prefix of messages about each model."""
     return ("forward: ", "reverse: ") if len(aligner.directions) == 2 else ("",)
-
-
-def sign(aligner: Aligner, options: Asked, choices: Sequence[Choice] = (), words: str = "spaces") -> str:
-    """Return the signature, with the result of "auto" in each direction once it is known."""
-    forward, *reverse = aligner.directions
-    known: Sequence[Choice | None] = choices or [None, None]
-    more = {"translate": str(options.search)} if options.search else {}
-    if words != "spaces":
-        more["words"] = words
-    method = f"{SOFT}:{options.threshold:g}" if options.method == SOFT else options.method
-    for model in reverse:
-        more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
-    recorder = forward.recorder
-    return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more))

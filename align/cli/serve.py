@@ -10,28 +10,23 @@ from dataclasses import dataclass
 
 from align.cli.args import (
     BATCH_ADVICE,
+    REVERSE_IDLE,
+    add_direction_options,
     add_model_options,
     add_quiet_option,
     add_speed_options,
+    add_threshold_options,
     new_parser,
-    requested_settings,
     whole_number,
 )
 from align.cli.common import run, say, show_warnings
-from align.cli.extract import (
-    REVERSE_IDLE,
-    add_direction_options,
-    add_threshold_options,
-    takes_threshold,
-)
-from align.cli.loading import Asked, load_aligner, requested_models, sign
+from align.cli.loading import Asked, load_aligner, read_asked
 from align.cli.parser import Parser
-from align.core.batching import BUFFER
 from align.core.errors import DataError, Remedy
-from align.core.settings import THRESHOLD
-from align.core.symmetrize import SOFT
+from align.core.stream import BUFFER
 from align.core.types import TextWarning
 from align.io.process import keep_freed_memory
+from align.io.signature import sign
 from align.service.limits import Limits
 
 PROGRAM = "extract-align serve"
@@ -134,14 +129,8 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
     if args.request_pairs > args.queue_pairs:
         parser.error("--request-pairs is larger than --queue-pairs: such a request would always be refused")
-    joined = takes_threshold(parser, args)
-    settings, reverse_settings = requested_settings(parser, args, None if joined else args.threshold)
     return Options(
-        models=requested_models(args, settings, reverse_settings),
-        method=args.symmetrize or SOFT,
-        threshold=args.threshold if joined else THRESHOLD,
-        search=None,
-        quiet=args.quiet,
+        **vars(read_asked(parser, args)),
         host=args.host,
         port=args.port,
         token_file=args.token_file,
@@ -168,7 +157,7 @@ def serve(options: Options) -> None:
     listener = bind(options.host, options.port)  # before the model, which takes long
     aligner = load_aligner(PROGRAM, options).fixed()
     choices = aligner.choices
-    work = work_of(aligner, sign(aligner, options, choices))
+    work = work_of(aligner, sign(aligner, choices))
 
     def tell(what: str) -> None:
         if not options.quiet:

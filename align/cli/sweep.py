@@ -33,8 +33,7 @@ from align.cli.common import as_flag, open_output, run, say, show_warnings
 from align.cli.loading import Models, load_models, requested_models
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError
-from align.core.settings import Settings
-from align.core.types import Gold, Pair, TextWarning
+from align.core.types import Gold, Pair, Settings, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as
 from align.evaluation.metrics import SAMPLES, SEED
 from align.io.process import keep_freed_memory

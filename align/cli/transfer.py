@@ -27,29 +27,27 @@ from align.cli.args import (
     add_workers_option,
     check_files,
     new_parser,
-    requested_search,
-    requested_settings,
 )
 from align.cli.common import Progress, open_output, run, show_warnings
-from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, requested_models, sign
+from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
 from align.core.errors import LineError, LinksError, PairError, Remedy, plural
 from align.core.formats import to_json
 from align.core.symmetrize import SOFT
-from align.core.text import split_words
+from align.core.text import SideSplitter, split_words
 from align.core.types import Alignment, Choice, Pair, TextWarning
 from align.evaluation.scored import parse_scored
 from align.io.process import keep_freed_memory
 from align.io.reader import (
     KEEP_AS_SOURCE,
     BadLines,
-    SideSplitter,
     in_step,
     name_shown,
     open_lines,
     read_lines,
     refuse_numbers,
 )
+from align.io.signature import sign
 from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sentences, read_labelled
 from align.transfer.labels import Span, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
@@ -172,15 +170,11 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
 
 def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     """Read and check the command line."""
+    parser.set_defaults(symmetrize=SOFT, threshold=FLOOR)
     args = parser.parse_command(arguments)
     parser.refuse_idle(args, IDLE)
-    settings, reverse = requested_settings(parser, args, None if args.reverse_model else FLOOR)
     return Options(
-        models=requested_models(args, settings, reverse),
-        method=SOFT,
-        threshold=FLOOR,
-        search=requested_search(args) if args.translate else None,
-        quiet=args.quiet,
+        **vars(read_asked(parser, args)),
         files=_files(parser, args),
         one_side=args.strip or args.translate,
         tags=args.tags,
@@ -391,7 +385,7 @@ def _align(text: TaggedText, items: Iterator[Tagged], options: Options, results:
                 results.write(_translated(item, alignment) if options.search else item, alignment.scores)
     except PairError as error:
         raise error.in_file(text.name) from None
-    return sign(aligner, options, choices)
+    return sign(aligner, choices, options.search)
 
 
 def _translated(item: Tagged, alignment: Alignment) -> Tagged:

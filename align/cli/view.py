@@ -24,8 +24,7 @@ from align.cli.evaluate import short_names
 from align.cli.loading import LANGUAGES, Models, load_models, requested_models
 from align.cli.parser import Idle, Parser
 from align.core.errors import plural
-from align.core.settings import Settings
-from align.core.types import Pair, Position, TextWarning
+from align.core.types import Pair, Position, Settings, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, read_as, warn_if_exchanged
 from align.io.reader import name_shown, read_text
 from align.io.signature import signature

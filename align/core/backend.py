@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from align.core.pieces import IdPair
-from align.core.settings import Search
-from align.core.types import Batch, CrossAttention, Pair, Pieces
+from align.core.text import IdPair
+from align.core.types import Batch, CrossAttention, Pair, Pieces, Search
 
 
 class AttentionRecorder(Protocol):

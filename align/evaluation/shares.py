@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from align.core.aligner import Aligner
-from align.core.batching import cut, encode
-from align.core.checks import doubts_about_text
-from align.core.choice import all_cells
-from align.core.extraction import each_cell
+from align.core.choice import all_cells, doubts_about_text
+from align.core.scores import each_cell
+from align.core.stream import cut, encode
 from align.core.types import Pair, Position, TextWarning
 from align.evaluation.swept import SCORES
 

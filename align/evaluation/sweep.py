@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from align.core.aligner import Aligner
-from align.core.batching import Encoded, chunks, cut, encode
-from align.core.checks import doubts_about_text
-from align.core.choice import all_cells
+from align.core.choice import all_cells, doubts_about_text
 from align.core.consistency import CHOOSING_PAIRS, LinkedWords
-from align.core.extraction import each_cell
-from align.core.scores import best_words
+from align.core.scores import best_words, each_cell
+from align.core.stream import Encoded, chunks, cut, encode
 from align.core.types import Gold, Pair, Pieces, TextWarning
 from align.evaluation.swept import POSITIONS, SCORES, Sweep
 

@@ -218,7 +218,7 @@ class Workers(Pool):
 
 def processes(count: int) -> OpenPool:
     """Return a function that opens a pool of this number of worker processes; 1 is this process."""
-    return partial(Workers, count)
+    return partial(Workers, count) if count > 1 else Pool
 
 
 @contextmanager

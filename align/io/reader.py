@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import lzma
 import os
 import re
@@ -23,11 +24,98 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, BinaryIO, NamedTuple, TextIO, TypeAlias
 
-from align.core.batching import BLANK
 from align.core.errors import Argument, DataError, LineError, PairError, Remedy, plural, printable
-from align.core.text import MakePair, make_pair
+from align.core.stream import BLANK
+from align.core.text import RUNNING_NUMBER, MakePair, SideSplitter, make_pair, parse_columns
 from align.core.types import Pair, TextWarning
-from align.io.file_types import recognise_file
+
+JSON_LINES = "JSON lines"
+_BOM = b"\xef\xbb\xbf"
+
+_BZIP2 = [b"BZh%d1AY&SY" % level for level in range(1, 10)]
+_TO_PLAIN = "write the text of each side, a sentence a line"
+_CONVERT = "convert it to UTF-8, for example with iconv"
+_UNPACK = "unpack it first, or name the file .gz or .xz"
+
+
+def _starts(*beginnings: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(beginnings)
+
+
+def _matches(pattern: bytes) -> Callable[[bytes], bool]:
+    compiled = re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern, re.IGNORECASE)
+    return lambda head: compiled.match(head) is not None
+
+
+def _is_utf16(mark: bytes, zeros: int) -> Callable[[bytes], bool]:
+    """Return a test for a byte order mark, or for zeros in every second byte only, as spaces and line ends have."""
+
+    def test(head: bytes) -> bool:
+        count, other_zeros = head[zeros::2].count(0), head[1 - zeros :: 2].count(0)
+        return head.startswith(mark) or (not other_zeros and count >= max(8, len(head) // 20))
+
+    return test
+
+
+def _is_binary(*beginnings: bytes) -> Callable[[bytes], bool]:
+    """Return a test for these first bytes, followed by data that is not UTF-8 or has control characters."""
+
+    def test(head: bytes) -> bool:
+        if not head.startswith(beginnings):
+            return False
+        try:
+            text = head.decode()
+        except UnicodeDecodeError as error:
+            return error.start < len(head) - 3  # a character may be cut off at the end
+        return re.search(r"[\x00-\x08\x0e-\x1f]", text) is not None
+
+    return test
+
+
+def _is_po(head: bytes) -> bool:
+    """Check that the first line that is not a comment begins a message of gettext."""
+    lines = (line for line in head.removeprefix(_BOM).split(b"\n") if line.strip())
+    line = next((line for line in lines if not line.startswith(b"#")), b"")
+    return re.fullmatch(rb'(?:msgid|msgctxt|domain) ".*"\s*', line) is not None
+
+
+def _is_json(head: bytes) -> bool:
+    """Check that the first line, and the second if it is complete, is a JSON object that is not empty."""
+    lines = head.removeprefix(_BOM).split(b"\n")
+    complete = [line for line in lines[:-1] if line.strip()][:2] or lines[-1:]
+    try:
+        return all(line.startswith(b"{") and json.loads(line) for line in complete)
+    except (ValueError, RecursionError):
+        return False
+
+
+_TYPES: tuple[tuple[str, str, Callable[[bytes], bool]], ...] = (
+    ("compressed data", _UNPACK, _starts(b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", *_BZIP2)),
+    ("a zip archive", "unpack it first", _starts(b"PK\x03\x04")),
+    ("a tar archive", "unpack it first", lambda head: head[257:262] == b"ustar"),
+    ("a Parquet file", "extract-align reads such files in jobs, named .parquet", _is_binary(b"PAR1")),
+    ("a PDF", _TO_PLAIN, _matches(rb"%PDF-[0-9.]+\s*[\r\n]")),
+    ("UTF-32", _CONVERT, _starts(b"\xff\xfe\0\0", b"\0\0\xfe\xff")),
+    ("UTF-16LE", _CONVERT, _is_utf16(b"\xff\xfe", 1)),
+    ("UTF-16BE", _CONVERT, _is_utf16(b"\xfe\xff", 0)),
+    ("TMX", _TO_PLAIN, _matches(rb"(?:<[?!][^>]*>\s*)*<tmx(?:\s+\w+=|>\s*(?:<|$))")),
+    ("XLIFF", _TO_PLAIN, _matches(rb"(?:<[?!][^>]*>\s*)*<xliff(?:\s+[\w:]+=|>\s*(?:<|$))")),
+    ("a PO catalogue", _TO_PLAIN, _is_po),
+    (JSON_LINES, "extract-align reads such files in jobs, named .jsonl, and extract-align transfer as spans", _is_json),
+)
+
+
+def recognise_file(head: bytes, json_lines: bool = True) -> tuple[str, str] | None:
+    """Return the type of a file that is not UTF-8 text, and what to do; None if it may be text.
+
+    Args:
+        head: the first bytes of the file, at least its first line.
+    """
+    for name, advice, test in _TYPES:
+        if not (json_lines and name == JSON_LINES) and test(head):
+            return name, advice
+    return None
+
 
 BLOCK = 1 << 16
 """Bytes of a compressed file that are read at a time."""
@@ -173,61 +261,6 @@ def _decode(raw: bytes, name: str, number: int, on_bad: OnBad) -> str:
     return ""
 
 
-class SideSplitter:
-    """Splits the lines of one file into source and target, all at the separator of the first line that has one.
-
-    Attributes:
-        separator: `|||` or TAB; None before the first line with a separator.
-    """
-
-    def __init__(self) -> None:
-        self.separator: str | None = None
-
-    def __call__(self, line: str) -> tuple[str, str]:
-        """Split a line; a line of spaces has two blank sides.
-
-        Raises:
-            ValueError: the line has no separator, another one than previous lines, or more than one.
-        """
-        if not line.strip(" \t"):
-            return "", ""
-        by_bars, by_tab = line.split("|||"), line.split("\t")
-        if "||||" in line:
-            raise ValueError("more than three bars in a row, where ||| is between source and target")
-        if len(by_bars) == 2 and _RUNNING.match(line) and by_bars[0].partition("\t")[2].strip(" \t"):
-            raise ValueError("a number and a TAB before source ||| target: `cut -f 2-` removes them")
-        if len(by_bars) > 1 and any("\t" in side.strip(" \t") for side in by_bars):
-            if self.separator == "|||":
-                raise ValueError("a TAB in it, where ||| is between source and target")
-            raise ValueError("both ||| and TAB, of which one has to be the separator")
-        separator = "|||" if len(by_bars) > 1 else "\t" if len(by_tab) > 1 else None
-        labels = {"|||": "|||", "\t": "TAB"}
-        if not separator:
-            raise ValueError("no ||| and no TAB between source and target")
-        if self.separator and separator != self.separator:
-            before = labels[self.separator]
-            raise ValueError(f"{labels[separator]} between source and target, where the lines before have {before}")
-        sides = line.split(separator)
-        if len(sides) != 2:
-            raise ValueError(f"{len(sides)} fields between {labels[separator]}, where source and target make 2")
-        self.separator = separator
-        return sides[0], sides[1]
-
-
-def parse_columns(line: str, columns: Sequence[int]) -> tuple[str, ...]:
-    """Return selected columns of a TAB-separated line; a line of spaces and TABs has blank ones.
-
-    Raises:
-        ValueError: the line has too few columns.
-    """
-    if not line.strip(" \t"):
-        return ("",) * len(columns)
-    fields = line.split("\t")
-    if len(fields) < max(columns):
-        raise ValueError(f"no column {max(columns)}: cut at TAB the line has {len(fields)}")
-    return tuple(fields[column - 1] for column in columns)
-
-
 Split: TypeAlias = Callable[[str], tuple[str, ...]]
 
 
@@ -266,7 +299,6 @@ def read_bitext(
         yield make(source, target, number)
 
 
-_RUNNING = re.compile(r"([0-9]{1,9})\t")
 KEEP_AS_WORDS = "`tr '\\t' ' '` keeps them as words"
 KEEP_AS_SOURCE = "`sed 's/\\t/ ||| /'` keeps them as source sentences"
 
@@ -299,7 +331,7 @@ def refuse_numbers(
         sides = row[: len(names)]
         if left and any(side.strip(" \t") for side in sides):
             left -= 1
-            numbers = [int(match[1]) if (match := _RUNNING.match(side)) else None for side in sides]
+            numbers = [int(match[1]) if (match := RUNNING_NUMBER.match(side)) else None for side in sides]
             if len(set(numbers)) == 1 and len(numbers) > 1 and numbers[0] is not None:
                 same += 2 if numbers[0] in (0, 1) and not before else 1
             numbered = [now is not None and now - 1 == last for last, now in zip(before, numbers, strict=False)]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from align._version import __version__
-from align.core.settings import Settings
-from align.core.types import Cell, Choice, Place
+from align.core.symmetrize import SOFT
+from align.core.types import Cell, Choice, Place, Search, Settings
+
+if TYPE_CHECKING:
+    from align.core.aligner import Aligner
 
 MERGE = "sum/mean"
 """How scores of pieces are merged into scores of words: summed over a source word, averaged over a target word."""
@@ -98,6 +101,20 @@ def signature(parts: Parts, word: str = "align", after: Parts | None = None) -> 
             values = (value,) if isinstance(value, (str, int)) else value
             fields += [str(item) if key in BARE else f"{key}:{item}" for item in values]
     return "|".join(fields)
+
+
+def sign(aligner: Aligner, choices: Sequence[Choice] = (), search: Search | None = None, words: str = "spaces") -> str:
+    """Return the signature of an aligner's links, with the result of "auto" in each direction once it is known."""
+    forward, *reverse = aligner.directions
+    known: Sequence[Choice | None] = choices or [None, None]
+    more = {"translate": str(search)} if search else {}
+    if words != "spaces":
+        more["words"] = words
+    method = f"{SOFT}:{aligner.threshold:g}" if aligner.method == SOFT else aligner.method
+    for model in reverse:
+        more |= describe_reverse(model.recorder.name, model.settings, known[1], method)
+    recorder = forward.recorder
+    return signature(describe(recorder.name, forward.settings, known[0], recorder.dtype, more))
 
 
 def read_choice(record: Any) -> Choice:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from align.core.batching import BUFFER
 from align.core.errors import Argument, DataError, LineError, Remedy, one_line, shorten
 from align.core.formats import to_json
+from align.core.stream import BUFFER
 from align.core.text import split_words
 from align.core.types import Pair
 from align.io.reader import OPENERS, BadLines, read_bitext, read_lines

@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Sequence
 from itertools import accumulate
 
 from align.core.errors import PairError
-from align.core.pieces import IdPair, WordOf
+from align.core.text import IdPair, WordOf
 from align.core.types import Pieces
 
 BEGINNINGS = ("\u2581", "\u0120")

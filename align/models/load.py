@@ -12,12 +12,11 @@ import torch
 
 from align.core.aligner import Aligner, Direction
 from align.core.backend import Recorder
-from align.core.batching import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.choice import all_cells
 from align.core.errors import Argument, ModelError, Remedy, plural
-from align.core.settings import THRESHOLD, Null, PositionChoice, Settings
+from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.symmetrize import SOFT
-from align.core.types import DTYPES, Dtype, Head, Score, TextWarning
+from align.core.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings, TextWarning
 from align.io.pool import processes
 from align.models.fairseq.model import load_fairseq
 from align.models.folder import DEFAULT_MODEL, FAIRSEQ_FILES, ModelFolder, find_model

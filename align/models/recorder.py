@@ -13,10 +13,9 @@ import torch
 
 from align.core.backend import Translator
 from align.core.errors import shorten
-from align.core.merging import NULL, PAD
-from align.core.pieces import IdPair
-from align.core.settings import Search
-from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, TextWarning
+from align.core.scores import NULL, PAD
+from align.core.text import IdPair
+from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search, TextWarning
 from align.models.again import Load, load_again
 from align.models.engine.forward import Padded, Transformer
 from align.models.ids import pieces_of

@@ -7,14 +7,26 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from align.core.backend import Translator
-from align.core.batching import BLANK, LONGEST_PIECE, OnBatch, chunks, encode, exceeds
 from align.core.errors import PairError, Remedy, shorten
-from align.core.merging import NULL
-from align.core.pieces import IdPair
-from align.core.settings import Search
-from align.core.stream import InOrder, OnChoice, Pool, Task, align_stream, aligning, attempt, error_last
-from align.core.text import words_of
-from align.core.types import Alignment, Choice, Pair, Pieces, Place
+from align.core.scores import NULL
+from align.core.stream import (
+    BLANK,
+    LONGEST_PIECE,
+    InOrder,
+    OnBatch,
+    OnChoice,
+    Pool,
+    Task,
+    align_stream,
+    aligning,
+    attempt,
+    chunks,
+    encode,
+    error_last,
+    exceeds,
+)
+from align.core.text import IdPair, words_of
+from align.core.types import Alignment, Choice, Pair, Pieces, Place, Search
 from align.models.detokenize import UNKNOWN
 from align.models.unknown import replace_unknown, unknown_part
 

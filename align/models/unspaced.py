@@ -8,10 +8,9 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from align.core.batching import OnBatch
 from align.core.errors import ModelError
-from align.core.pieces import IdPair
-from align.core.stream import OnChoice
+from align.core.stream import OnBatch, OnChoice
+from align.core.text import IdPair
 from align.core.types import Alignment, Pair
 from align.models.divide import CUTS, Division, divide
 

@@ -8,13 +8,12 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
-from align.core.batching import encode
 from align.core.choice import choose
 from align.core.consistency import MIN_PAIRS
-from align.core.extraction import Reader
-from align.core.settings import Settings
+from align.core.scores import Reader
+from align.core.stream import encode
 from align.core.text import number_pairs, split_words
-from align.core.types import Cell, Position, Score
+from align.core.types import Cell, Position, Score, Settings
 from align.models.fairseq.checkpoint import load_checkpoint
 from align.models.load import load
 from align.models.model_toml import ModelOptions, format_model_toml

@@ -19,9 +19,8 @@ from align.analysis.models.heads import AttentionBlock, AttentionHead, all_heads
 from align.analysis.models.masking import gate_heads, without_heads
 from align.analysis.recording import Inside
 from align.core.errors import DataError
-from align.core.merging import collate
-from align.core.settings import Search
-from align.core.types import PARTS, Pieces
+from align.core.scores import collate
+from align.core.types import PARTS, Pieces, Search
 from align.models.fairseq.architecture import attention_of
 from tests import hugging, toy
 

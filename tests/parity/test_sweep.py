@@ -12,8 +12,7 @@ import pytest
 
 from align import Aligner, Direction, Pair
 from align.core.consistency import Vocabulary, lexical_consistency
-from align.core.merging import collate
-from align.core.scores import cell_scores, target_rows
+from align.core.scores import cell_scores, collate, target_rows
 from align.core.types import Cell, Links
 from align.evaluation.link_formats import make_gold
 from align.evaluation.metrics import aer, count

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from align import Aligner, Direction, Pair, PairError, load, translate, two_way
-from align.core.settings import Search
+from align.core.types import Search
 from align.models.detokenize import UNKNOWN
 from align.models.fairseq.own_model import load_own_model
 from align.models.fairseq.packed import PackedModule, pack

@@ -22,10 +22,9 @@ from align.cli.common import open_output, say
 from align.cli.loading import LANGUAGES, ModelRequest, Models, load_models
 from align.cli.parser import Parser
 from align.cli.sweep import need
-from align.core.batching import BUFFER
 from align.core.errors import Argument, DataError, KindError, ModelError, Remedy, plural
-from align.core.settings import Settings
-from align.core.types import Part
+from align.core.stream import BUFFER
+from align.core.types import Part, Settings
 from align.io.process import keep_freed_memory
 from align.io.reader import Input
 from align.io.signature import Parts, signature

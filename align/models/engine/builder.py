@@ -15,15 +15,17 @@ import torch
 from torch import Tensor
 
 from align.core.types import Dtype
-from align.models.engine.forward import Layer, Stack, Transformer
-from align.models.engine.layers import (
+from align.models.engine.forward import (
     Block,
     CrossAttention,
     Embedding,
     Kept,
+    Layer,
     Norm,
     SelfAttention,
     Sinusoids,
+    Stack,
+    Transformer,
     compact_table,
 )
 from align.models.engine.linear import Activation, Linear, Projection, make_linear
@@ -33,7 +35,7 @@ KEPT = "kept_heads"
 """Name of a weight that lists the remaining heads of an attention, if some were pruned."""
 
 Positions = Literal["learned", "sinusoids", "beyond", "none"]
-"""Kinds of position embeddings; see `align.models.engine.layers.Sinusoids`."""
+"""Kinds of position embeddings; see `align.models.engine.forward.Sinusoids`."""
 
 
 @dataclass(frozen=True)

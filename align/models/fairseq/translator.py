@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from align.core.batching import BATCH_TOKENS, of_one_length
-from align.core.settings import Search
+from align.core.stream import BATCH_TOKENS, of_one_length
+from align.core.types import Search
 from align.models.detokenize import UNKNOWN, Detokenizer
 from align.models.fairseq.packed import pack
 from align.models.recorder import ModelRecorder

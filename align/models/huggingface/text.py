@@ -11,8 +11,7 @@ from align.models.detokenize import Join
 from align.models.huggingface.vocabulary import Side, Vocabulary
 from align.models.languages import same_language
 from align.models.model_toml import ModelOptions
-from align.models.moses import moses_normalizer
-from align.models.preprocess import Preprocessor, TextRules
+from align.models.preprocess import Preprocessor, TextRules, moses_normalizer
 
 Index = Callable[[str], "int | None"]
 

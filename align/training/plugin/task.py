@@ -16,7 +16,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II, DictConfig, OmegaConf, open_dict
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from align.core.settings import Settings
+from align.core.types import Settings
 from align.io.process import keep_freed_memory
 from align.training.plugin.lighter import lighten
 from align.training.plugin.words import WordAligner

@@ -9,12 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from align.core.aligner import align_encoded
-from align.core.batching import Encoded
 from align.core.choice import only_choice
-from align.core.extraction import Reader
-from align.core.merging import NULL
-from align.core.settings import Settings
-from align.core.types import Alignment, Pair, Pieces, TextWarning
+from align.core.scores import NULL, Reader
+from align.core.stream import Encoded
+from align.core.types import Alignment, Pair, Pieces, Settings, TextWarning
 from align.models.fairseq.architecture import attention_of
 
 _BLANK = "\u2581"
