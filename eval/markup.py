@@ -29,7 +29,7 @@ from align.evaluation.metrics import SEED, Counts, compare, estimate
 from align.evaluation.tables import Column, Value, interval, percent
 from align.io.signature import signature
 from align.transfer.markup import PUNCTUATION, place_markup
-from align.transfer.tree import read_markup
+from align.transfer.tags import read_markup
 from align.transfer.windows import FLOOR, OUTSIDE, Window
 
 Links = Mapping[tuple[int, int], float]

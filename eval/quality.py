@@ -23,8 +23,7 @@ from align.evaluation.tables import Column, Value
 from align.io.signature import signature
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
-from align.training.corpus import read_pairs
-from align.training.prepare import binarise, write_pieces
+from align.training.prepare import binarise, read_pairs, write_pieces
 from align.training.run import Machine
 from align.training.score import BEAM, measure
 

@@ -19,8 +19,7 @@ from align.cli.common import Progress, open_output, run, show_warnings, write_un
 from align.cli.parser import Parser
 from align.core.symmetrize import DEFAULT_METHOD
 from align.core.types import Alignment, Links, Pair, TextWarning
-from align.evaluation.combine import better_readings, read_two
-from align.evaluation.dialects import ALL_METHODS, symmetrize
+from align.evaluation.dialects import ALL_METHODS, better_readings, read_two, symmetrize
 from align.io.reader import name_shown, open_lines, read_lines
 from align.io.signature import signature
 

@@ -301,7 +301,7 @@ def align_as(
 
         return translate(aligner, pairs, options.search, on_choice, on_batch)
     if options.words != "spaces":
-        from align.models.unspaced import align_unspaced
+        from align.models.divide import align_unspaced
 
         return align_unspaced(aligner, pairs, options.words, on_choice, on_batch)
     return aligner(pairs, on_choice, on_batch)

@@ -52,8 +52,7 @@ from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sent
 from align.transfer.labels import Span, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
-from align.transfer.tags import PARSERS
-from align.transfer.tree import Markup, read_markup, readable
+from align.transfer.tags import PARSERS, Markup, read_markup, readable
 from align.transfer.windows import FLOOR
 
 PROGRAM = "extract-align transfer"

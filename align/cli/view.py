@@ -139,7 +139,7 @@ def attention_of(options: Options, models: Models, text: Sequence[Pair]) -> Atte
     """Load the model, and read what its cells look at in the first pairs."""
     (aligner,) = load_models(PROGRAM, models, options.quiet)
     from align.core.choice import all_cells
-    from align.evaluation.shares import shares_of_cells
+    from align.evaluation.sweep import shares_of_cells
     from align.evaluation.swept import SCORES
 
     some = text[: options.most]

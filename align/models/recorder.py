@@ -2,27 +2,87 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import torch
 
-from align.core.backend import Translator
-from align.core.errors import shorten
+from align.core.backend import Recorder, Translator
+from align.core.errors import ModelError, shorten
 from align.core.scores import NULL, PAD
 from align.core.text import IdPair
 from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search, TextWarning
-from align.models.again import Load, load_again
+from align.io.manifest import digest_of
 from align.models.engine.forward import Padded, Transformer
+from align.models.folder import ModelFolder
 from align.models.ids import pieces_of
 from align.models.preprocess import Preprocessor
 
 if TYPE_CHECKING:
     from align.models.folder import ModelFolder
+
+
+def fingerprint(files: Iterable[Path], text: str) -> str:
+    """Return seven hex digits that change whenever a file or rule that the links depend on changes."""
+    digest = hashlib.sha256(text.encode())
+    for path in files:
+        digest_of(path, digest)
+    return digest.hexdigest()[:7]
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, which is read again only after it has changed."""
+    status = path.stat()
+    return _file_digest(path.resolve(), status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _file_digest(path: Path, changed: int, size: int) -> str:
+    return digest_of(path, hashlib.sha256())
+
+
+Load = Callable[[ModelFolder, str, Dtype], Recorder]
+"""Loads a model from a folder to a device, with the given precision."""
+
+_loaded: WeakValueDictionary[tuple[Path, str, str, str], Recorder] = WeakValueDictionary()
+"""Recorders in use, by checkpoint, name, device and dtype."""
+
+_kept: deque[Recorder] = deque(maxlen=4)
+"""The last recorders that were reloaded: a worker process unpickles an aligner with each of its tasks."""
+
+
+def remember(recorder: Recorder, folder: ModelFolder, device: str, dtype: Dtype) -> None:
+    """Register a loaded recorder, so that `load_again` returns it as long as it is in use."""
+    _loaded[folder.absolute().checkpoint, recorder.name, device, dtype] = recorder
+
+
+def load_again(load: Load, name: str, folder: ModelFolder, device: str, dtype: Dtype) -> Recorder:
+    """Return this process's recorder of the same files, or load the model again.
+
+    Args:
+        load: loads and registers a model of this kind.
+
+    Raises:
+        ModelError: the files have changed.
+        ValueError: a file is missing or damaged.
+    """
+    recorder = _loaded.get((folder.checkpoint, name, device, dtype))
+    if recorder is None:
+        recorder = load(folder, device, dtype)
+        if recorder.name != name:
+            raise ModelError(f"{name} was pickled, but what is there now is {recorder.name}", file=str(folder.root))
+        _kept.append(recorder)
+    return recorder
+
 
 TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
 """A word that begins with a tag for the target language, as in the text of OPUS-MT and MADLAD-400 models."""

@@ -29,10 +29,8 @@ from align.service.messages import (
     TransferReply,
     TransferRequest,
 )
-from align.service.metrics import Metrics
-from align.service.rounds import QueueFullError, Rounds, RoundsEndedError
-from align.service.tagged import read_tagged, write_tagged
-from align.service.work import Work
+from align.service.rounds import Metrics, QueueFullError, Rounds, RoundsEndedError
+from align.service.work import Work, read_tagged, write_tagged
 
 ABOUT = "Word alignments of translated sentences, and tags put into translations along them."
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from align.service.limits import BODY_BYTES
-from align.service.metrics import Metrics
+from align.service.rounds import Metrics
 
 OPEN = "/health"
 """The path that needs no token, for process monitors."""

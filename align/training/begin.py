@@ -15,8 +15,7 @@ from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import TextRules
-from align.training.recipe import TextRecipe
-from align.training.start import Start
+from align.training.recipe import Start, TextRecipe
 
 TABLES = (
     ("encoder.embed_tokens.weight",),

@@ -15,8 +15,7 @@ from typing import Any
 
 from align.training.follow import lines_of
 from align.training.plugin import FOLDER
-from align.training.recipe import Recipe
-from align.training.start import Start
+from align.training.recipe import Recipe, Start
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 

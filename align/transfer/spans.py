@@ -10,7 +10,7 @@ from align.core.errors import show_value
 from align.core.formats import to_json
 from align.models.punctuation import closes, leading, opens, trailing, visible_edges
 from align.transfer.labels import Projected, Span, range_of_words, words_of_range
-from align.transfer.tree import words_in
+from align.transfer.tags import words_in
 
 SPANS = "spans"
 

@@ -16,8 +16,7 @@ from align.core.consistency import MIN_PAIRS
 from align.core.errors import Argument, as_argument
 from align.core.types import Head
 from align.evaluation.metrics import SAMPLES, SEED, estimate
-from align.evaluation.rules import apply_rules
-from align.evaluation.swept import POSITIONS, SCORES, Sweep
+from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
 from align.evaluation.tables import Best, Column, Rows, Value, interval, percent
 from align.view.findings import Table, write_tables
 

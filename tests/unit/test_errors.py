@@ -18,7 +18,7 @@ ALIGN = Path(align.__file__).parent
 
 OUTSIDE = (  # what speaks to fairseq, and what is a program
     *("analysis/bert", "analysis/commands", "cli", "training"),
-    *("models/fairseq/compat.py", "models/fairseq/programs.py", "models/saved/unpickle.py"),
+    *("models/fairseq/compat.py", "models/fairseq/programs.py", "models/saved.py"),
 )
 """Where a string may hold an option: of ours in programs, of fairseq's and pip's in the others."""
 

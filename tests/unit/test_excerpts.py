@@ -22,7 +22,7 @@ from align.models.model_toml import parse_toml
 from align.training.recipe import read_recipe
 from align.transfer.columns import read_labelled
 from align.transfer.spans import read_annotated
-from align.transfer.tree import read_markup
+from align.transfer.tags import read_markup
 
 LONG = 1_000_000
 MOST = 600

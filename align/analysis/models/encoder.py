@@ -19,8 +19,8 @@ from align.core.errors import ModelError, PairError
 from align.core.scores import head_products
 from align.core.stream import BATCH_TOKENS
 from align.core.types import Pair, Part
-from align.models.fingerprint import fingerprint
 from align.models.huggingface.files import weight_files
+from align.models.recorder import fingerprint
 
 
 class EncoderModel:

@@ -48,7 +48,7 @@ def fairseq_transformer(
     """Return the Transformer that a checkpoint describes.
 
     Args:
-        settings: as returned by `align.models.fairseq.settings.model_settings`.
+        settings: as returned by `align.models.fairseq.checkpoint.model_settings`.
 
     Raises:
         ValueError: settings and weights do not fit each other, or the model is not supported.

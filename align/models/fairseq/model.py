@@ -12,18 +12,15 @@ from torch import Tensor
 
 from align.core.errors import Argument, ModelError, Remedy, shorten
 from align.core.types import Dtype, TextWarning
-from align.models.again import remember
 from align.models.engine.forward import Transformer
 from align.models.fairseq.architecture import fairseq_transformer, max_positions
-from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint, model_settings, plain_dict, saved_settings, text_setting
 from align.models.fairseq.dictionary import EOS, PAD, SPECIAL_IDS, UNK, Dictionary, Vocabulary, decode_dictionary
-from align.models.fairseq.settings import model_settings, plain_dict, saved_settings, text_setting
 from align.models.fairseq.translator import FairseqTranslator
-from align.models.fingerprint import fingerprint
 from align.models.folder import ModelFolder
 from align.models.model_toml import check_language
 from align.models.preprocess import Preprocessor, TextRules
-from align.models.recorder import Framework, ModelRecorder
+from align.models.recorder import Framework, ModelRecorder, fingerprint, remember
 
 ENTRY_BYTES = 1000
 """Maximum bytes of a dictionary that are read per row of the embedding: real entries have some ten bytes."""

@@ -19,9 +19,8 @@ from align.core.errors import one_line
 from align.core.types import Dtype
 from align.models.engine.builder import KEPT
 from align.models.engine.weights import stored_numbers
-from align.models.fairseq.checkpoint import load_checkpoint
+from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.fairseq.compat import install
-from align.models.fairseq.settings import model_settings, saved_settings
 from align.models.folder import ModelFolder
 
 
