@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from align.baselines.giza import find_giza
 from align.baselines.process import Files, Job, run_program
-from align.core.errors import Argument, DataError, PairError, Remedy
+from align.core.errors import DataError, PairError
 from align.core.types import Links, Pair, Pieces, TextWarning
 from align.evaluation.link_formats import parse_pharaoh
 from align.io.process import python
@@ -238,8 +238,8 @@ def check_use(tool: str, train: bool, append: bool) -> None:
     if append and not train:
         raise ValueError("there is no training text to append the pairs to")
     if train and not append and not TOOLS[tool].separate:
-        advice = Remedy("append the pairs to the training text ({})", (Argument("append", True),))
-        raise DataError("GIZA++ aligns only what it trains on", remedy=advice)
+        advice = "append the pairs to the training text (‹append=True›)"
+        raise DataError("GIZA++ aligns only what it trains on", hint=advice)
     TOOLS[tool].find()
 
 

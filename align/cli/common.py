@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 import warnings
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, BinaryIO
 
-from align.core.errors import LONGEST_MESSAGE, Argument, DataError, plural, printable, shorten
+from align.core.errors import ARGUMENT, LONGEST_MESSAGE, DataError, plural, printable, shorten
 from align.core.formats import FORMATS
 from align.core.types import Alignment
 from align.evaluation.gold import LinksWarning
@@ -94,17 +95,23 @@ def message_of(error: Exception, advice: str) -> str | None:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
     if isinstance(error, DataError):
-        return error.told(as_flag)
+        return error.told(with_options)
     if isinstance(error, ValueError | ModuleNotFoundError):
         return shorten(str(error), LONGEST_MESSAGE)
     return f"out of memory{advice and '; '}{advice}" if lacks_memory(error) else None
 
 
-def as_flag(argument: Argument) -> str:
-    """Return an argument of the library as the option that sets it: `--bad-lines blank`, `--gold-base 1`."""
-    name = f"{argument.of}_{argument.name}" if argument.of else argument.name
-    flag = FLAGS.get(name, "--" + name.replace("_", "-"))
-    return flag if argument.value is None or argument.value is True else f"{flag} {argument.value}"
+def with_options(hint: str) -> str:
+    """Return a hint with the options that set its arguments: `--bad-lines blank`, `--gold-base 1`."""
+
+    def written(argument: re.Match[str]) -> str:
+        file, name, value = argument.groups()
+        name = f"{file}_{name}" if file else name
+        flag = FLAGS.get(name, "--" + name.replace("_", "-"))
+        value = (value or "").strip('"')
+        return flag if value in ("", "True") else f"{flag} {value}"
+
+    return ARGUMENT.sub(written, hint)
 
 
 def lacks_memory(error: Exception) -> bool:
@@ -116,7 +123,7 @@ def show_warnings(program: str, category: type[Warning]) -> None:
     """Show our own warnings as lines of the program, and none of those that libraries have for developers."""
 
     def show(message: Any, *rest: Any, **named: Any) -> None:
-        text = message.told(as_flag) if isinstance(message, LinksWarning) else message
+        text = message.error.told(with_options) if isinstance(message, LinksWarning) else message
         say(f"{program}: warning: {text}")
 
     warnings.showwarning = show

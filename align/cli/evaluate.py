@@ -16,7 +16,7 @@ from align.cli.args import (
     new_parser,
     whole_number,
 )
-from align.cli.common import as_flag, open_output, run, show_warnings
+from align.cli.common import open_output, run, show_warnings, with_options
 from align.cli.parser import Idle, Parser
 from align.core.types import Pair, TextWarning
 from align.evaluation.gold import LinkOptions, NumberedLinks, match_lengths, read_as, warn_if_exchanged
@@ -205,7 +205,7 @@ def tables(options: Options, report: Report, text: Sequence[Pair] | None, sign: 
         rates = [percent(system.scores["aer"].value) for system in report.systems]
         return "\n".join("n/a" if rate is None else f"{rate:.{options.width}f}" for rate in rates)
     if options.show == "errors" and options.format == "text":
-        return f"{draw_errors(report, text, options.errors, options.width, as_flag, options.wide)}\n{sign}"
+        return f"{draw_errors(report, text, options.errors, options.width, with_options, options.wide)}\n{sign}"
     if options.show == "errors":
         columns, rows = error_table(report, options.errors, options.width)
     elif options.show == "sentences":

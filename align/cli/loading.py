@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from align.cli.about import direction
 from align.cli.args import MAX_THREADS
 from align.cli.common import lacks_memory, say
-from align.core.errors import ModelError, Remedy, plural
+from align.core.errors import ModelError, plural
 from align.core.stream import SHARED_BUFFER
 from align.core.symmetrize import SOFT
 from align.core.types import THRESHOLD, Dtype, Search, Settings
@@ -158,16 +159,9 @@ def load_models(program: str, models: Models, quiet: bool) -> list[Aligner]:
         try:
             aligners.append(_load(program, replace(models.reverse, options=options), models, quiet))
         except ModelError as error:
-            raise ModelError(error.what, file=error.file, line=error.line, remedy=_of_reverse(error.remedy)) from None
+            hint = re.sub(f"‹({'|'.join(LANGUAGES)})", r"‹reverse_\1", error.hint)
+            raise ModelError(error.what, file=error.file, line=error.line, hint=hint) from None
     return aligners
-
-
-def _of_reverse(remedy: Remedy | None) -> Remedy | None:
-    """Return a remedy in the options of the reverse model."""
-    if remedy is None:
-        return None
-    arguments = (a._replace(name=f"reverse_{a.name}") if a.name in LANGUAGES else a for a in remedy.arguments)
-    return replace(remedy, arguments=tuple(arguments))
 
 
 def _load(program: str, request: ModelRequest, models: Models, quiet: bool) -> Aligner:

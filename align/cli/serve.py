@@ -22,7 +22,7 @@ from align.cli.args import (
 from align.cli.common import run, say, show_warnings
 from align.cli.loading import Asked, load_aligner, read_asked
 from align.cli.parser import Parser
-from align.core.errors import DataError, Remedy
+from align.core.errors import DataError
 from align.core.stream import BUFFER
 from align.core.types import TextWarning
 from align.io.process import keep_freed_memory
@@ -175,8 +175,8 @@ def read_token(name: str) -> str:
     with open(name, "rb") as file:
         token = file.read(1024).decode("latin-1").strip("\r\n")
     if not TOKEN.fullmatch(token):
-        remedy = Remedy("for example what `openssl rand -hex 32` prints")
-        raise DataError("no token: one line of 16 to 256 visible ASCII characters", file=name, remedy=remedy)
+        hint = "for example what `openssl rand -hex 32` prints"
+        raise DataError("no token: one line of 16 to 256 visible ASCII characters", file=name, hint=hint)
     return token
 
 

@@ -29,7 +29,7 @@ from align.cli.args import (
     read_input,
     whole_number,
 )
-from align.cli.common import as_flag, open_output, run, say, show_warnings
+from align.cli.common import open_output, run, say, show_warnings, with_options
 from align.cli.loading import Models, load_models, requested_models
 from align.cli.parser import Idle, Parser
 from align.core.errors import PairError
@@ -184,7 +184,7 @@ def run_sweep(options: Options) -> None:
             wide=options.wide,
             samples=options.samples,
             seed=options.seed,
-            spell=as_flag,
+            write=with_options,
         )
         with open_output(None) as stdout:
             stdout.write(tables.encode() + b"\n")

@@ -31,7 +31,7 @@ from align.cli.args import (
 from align.cli.common import Progress, open_output, run, show_warnings
 from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, read_asked
 from align.cli.parser import Idle, Parser
-from align.core.errors import LineError, LinksError, PairError, Remedy, plural
+from align.core.errors import LineError, LinksError, PairError, plural
 from align.core.formats import to_json
 from align.core.symmetrize import SOFT
 from align.core.text import SideSplitter, split_words
@@ -321,7 +321,7 @@ def _read_scores(line: str, pair: Pair, name: str, number: int) -> dict[tuple[in
     sizes = len(pair.source), len(pair.target)
     if wrong := [link for link in scores if link[0] >= sizes[0] or link[1] >= sizes[1]]:
         what = f"link {wrong[0][0]}-{wrong[0][1]}, and there are {sizes[0]:,} and {sizes[1]:,} words without the tags"
-        raise LinksError(what, file=name, line=number, remedy=Remedy("links count from 0, source first"))
+        raise LinksError(what, file=name, line=number, hint="links count from 0, source first")
     return scores
 
 

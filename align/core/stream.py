@@ -13,7 +13,7 @@ from functools import partial
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from align.core.errors import Argument, PairError, Remedy
+from align.core.errors import PairError
 from align.core.text import IdPair
 from align.core.types import Alignment, Choice, LinkScores, Pair, Pieces, Skipped, TextWarning
 
@@ -54,7 +54,7 @@ TooLong = Literal["stop", "blank"]
 OnBatch = Callable[[int], None]
 """Receives the number of pairs that have passed through a model: a batch at a time, before their results come out."""
 
-BLANK = Argument("too_long", "blank")
+BLANK = '‹too_long="blank"›'
 """The argument that leaves lines that are too long without links."""
 
 
@@ -112,7 +112,7 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
     raise PairError(
         f"{side} has {length:,} {unit}, {terms.model} takes {limit:,}",
         line=pair.id,
-        remedy=Remedy("shorten it, or leave such lines without links ({})", (BLANK,)),
+        hint=f"shorten it, or leave such lines without links ({BLANK})",
     )
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from align.core.errors import Argument, LinksError, Remedy, plural
+from align.core.errors import LinksError, plural
 from align.core.types import Gold
 from align.evaluation.link_formats import (
     make_gold,
@@ -190,14 +190,16 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
         role: "gold" or "hyp", for the error.
 
     Raises:
-        LinksError: the base is ambiguous, or the file contradicts itself; the remedy names the argument to set.
+        LinksError: the base is ambiguous, or the file contradicts itself; the hint names the argument to set.
     """
     indices = list(file.indices())
     zero = 0 in indices
     if BASES.get(file.format) == 1:
         if zero:
             raise LinksError(
-                f"index 0 in {file.format} format, which counts from 1", file=file.name, remedy=_count_from_0(role)
+                f"index 0 in {file.format} format, which counts from 1",
+                file=file.name,
+                hint=f"give ‹{role}.base=0› if this file does not, and take the links out if they mean NULL",
             )
         return 1
     if BASES.get(file.format) == 0 or not indices:
@@ -210,30 +212,22 @@ def find_base(file: LinkFile, lengths: Sequence[tuple[int, int]] | None, swapped
     )
     if zero and at_length:
         message = "counts from 0 by its index 0 and from 1 by an index that equals its sentence's length"
-        raise LinksError(message, file=file.name, remedy=_check_sides(role, swapped))
+        raise LinksError(message, file=file.name, hint=_check_sides(role, swapped))
     if zero or at_length:
         return int(at_length)
     raise LinksError(
         f"no index 0 in {len(indices) // 2:,} links",
         file=file.name,
-        remedy=Remedy(
-            "does it count from 1? give {} (or {} if it does count from 0)",
-            (Argument("base", 1, role), Argument("base", 0, role)),
-        ),
+        hint=f"does it count from 1? give ‹{role}.base=1› (or ‹{role}.base=0› if it does count from 0)",
     )
 
 
-def _count_from_0(role: str) -> Remedy:
-    advice = "give {} if this file does not, and take the links out if they mean NULL"
-    return Remedy(advice, (Argument("base", 0, role),))
-
-
-def _check_sides(role: str, swapped: bool) -> Remedy:
-    advice = "is it of this text, are {} and {} in order, and is it "
-    advice += "right to give {}" if swapped else "source first (else {})"
-    advice += "? If all of that is so, give {} or 1, and {}"
-    sides = Argument("source"), Argument("target"), Argument("swapped", True, role)
-    return Remedy(advice, (*sides, Argument("base", 0, role), Argument("out_of_range", "ignore")))
+def _check_sides(role: str, swapped: bool) -> str:
+    order = f"right to give ‹{role}.swapped=True›" if swapped else f"source first (else ‹{role}.swapped=True›)"
+    return (
+        f"is it of this text, are ‹source› and ‹target› in order, and is it {order}? "
+        f'If all of that is so, give ‹{role}.base=0› or 1, and ‹out_of_range="ignore"›'
+    )
 
 
 def renumber_file(file: LinkFile, base: int, swapped: bool) -> list[Gold]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from align.core.errors import Argument, LinksError, Remedy
+from align.core.errors import LinksError
 from align.core.types import Gold, Links
 from align.evaluation.gold import LinksWarning, NumberedLinks
 from align.evaluation.link_formats import OTHER_READINGS
@@ -110,5 +110,5 @@ def warn_of_better_readings(name: str, links: Sequence[Links], gold: Sequence[Go
         rate = float(aer(count_all(map(convert, links), gold).sum(0)))
         if rate < as_read - CLEARLY:
             message = f"AER {100 * as_read:.1f}, but with {otherwise} it would be {100 * rate:.1f}"
-            remedy = Remedy("is {} or {} right?", (Argument(argument, of="hyp"), Argument(argument, of="gold")))
-            warnings.warn(LinksWarning(message, file=name, remedy=remedy), stacklevel=3)
+            hint = f"is ‹hyp.{argument}› or ‹gold.{argument}› right?"
+            warnings.warn(LinksWarning(LinksError(message, file=name, hint=hint)), stacklevel=3)

@@ -24,7 +24,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, BinaryIO, NamedTuple, TextIO, TypeAlias
 
-from align.core.errors import Argument, DataError, LineError, PairError, Remedy, plural, printable
+from align.core.errors import DataError, LineError, PairError, plural, printable
 from align.core.stream import BLANK
 from align.core.text import RUNNING_NUMBER, MakePair, SideSplitter, make_pair, parse_columns
 from align.core.types import Pair, TextWarning
@@ -187,9 +187,7 @@ class BadLines:
             number: line number in the whole input; 0 for that in the error.
         """
         if not self.blank:
-            remedy = error.remedy or Remedy("")
-            advice = f"{remedy.advice}; " if remedy.advice else ""
-            error.remedy = Remedy(f"{advice}{{}} leaves such lines blank", (*remedy.arguments, BLANK))
+            error.hint += f"{error.hint and '; '}{BLANK} leaves such lines blank"
             raise error
         number = number or error.line
         if number not in self.errors:
@@ -241,7 +239,7 @@ def read_lines(
         head: bytes = stream.peek(8192) if hasattr(stream, "peek") else b""
         for number, raw in enumerate(stream, 1):
             if number == 1 and (recognised := recognise_file(max(head, raw, key=len), json_lines)):
-                raise DataError(f"the file is {recognised[0]}", file=name, remedy=Remedy(recognised[1]))
+                raise DataError(f"the file is {recognised[0]}", file=name, hint=recognised[1])
             text = _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, on_bad)
             yield text.removeprefix("\ufeff") if number == 1 else text
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
@@ -256,8 +254,8 @@ def _decode(raw: bytes, name: str, number: int, on_bad: OnBad) -> str:
         return raw.decode()
     except UnicodeDecodeError as error:
         message = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
-    remedy = Remedy("convert the file, for example with iconv")
-    on_bad(LineError(message, "not UTF-8", file=name, line=number, remedy=remedy))
+    hint = "convert the file, for example with iconv"
+    on_bad(LineError(message, "not UTF-8", file=name, line=number, hint=hint))
     return ""
 
 
@@ -322,7 +320,7 @@ def refuse_numbers(
     Warns:
         TextWarning: three lines in a row begin with a number and a TAB, and the numbers are not consecutive.
     """
-    remedy = Remedy(f"`cut -f 2-` removes the numbers; {keep}")
+    hint = f"`cut -f 2-` removes the numbers; {keep}"
     before: list[int | None] = []
     left = 4  # a header, and three lines
     same = 0
@@ -337,7 +335,7 @@ def refuse_numbers(
             numbered = [now is not None and now - 1 == last for last, now in zip(before, numbers, strict=False)]
             if same > 1 or any(numbered):
                 name = names[0] if same > 1 else names[numbered.index(True)]
-                raise DataError("its lines begin with a running number and a TAB", file=name, remedy=remedy)
+                raise DataError("its lines begin with a running number and a TAB", file=name, hint=hint)
             before = numbers
             ids = [0 if now is None else count + 1 for count, now in zip(ids, numbers, strict=True)]
             if 3 in ids:
@@ -547,26 +545,23 @@ class Text(Iterator[Pair]):
         self._raw = None
 
     def _refuse(self, error: LineError) -> None:
-        error.remedy = error.remedy or self._advise(error)
+        error.hint = error.hint or self._advise(error)
         self.bad(error, self._starts[-1] + error.line)
 
-    def _advise(self, error: LineError) -> Remedy | None:
+    def _advise(self, error: LineError) -> str:
         """Return advice for a line without two fields, in addition to leaving it blank."""
         if len(self._texts) == 2 and error.line == 1 and not self._input.columns:
-            sides = Argument("source", self._names[0]), Argument("target", self._names[1])
-            return Remedy("is each file one side of the text? {} {}", sides)
+            source, target = self._names
+            return f'is each file one side of the text? ‹source="{source}"› ‹target="{target}"›'
         if error.what.startswith("no |||") and error.line == 1 and len(self._texts) == 1:
-            return Remedy(
-                "is each file one side of the text? {} {}", (Argument("source", "FILE"), Argument("target", "FILE"))
-            )
+            return 'is each file one side of the text? ‹source="FILE"› ‹target="FILE"›'
         if error.what.startswith("both ||| and TAB"):
-            return Remedy("{} reads two columns between TABs", (Argument("columns", "1,2"),))
+            return '‹columns="1,2"› reads two columns between TABs'
         if error.what.startswith("a TAB in it"):
-            return Remedy("`tr '\\t' ' '` makes it a space")
+            return "`tr '\\t' ' '` makes it a space"
         if "fields between TAB" in error.what:
-            columns = Argument("columns"), Argument("columns", "2,3")
-            return Remedy("{} reads two of them, for example {}", columns)
-        return None
+            return '‹columns› reads two of them, for example ‹columns="2,3"›'
+        return ""
 
 
 def open_text(source: Input) -> closing[Text]:

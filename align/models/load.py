@@ -13,7 +13,7 @@ import torch
 from align.core.aligner import Aligner, Direction
 from align.core.backend import Recorder
 from align.core.choice import all_cells
-from align.core.errors import Argument, ModelError, Remedy, plural
+from align.core.errors import ModelError, plural
 from align.core.stream import BATCH_TOKENS, BUFFER, GPU_BATCH_TOKENS, TooLong
 from align.core.symmetrize import SOFT
 from align.core.types import DTYPES, THRESHOLD, Dtype, Head, Null, PositionChoice, Score, Settings, TextWarning
@@ -61,11 +61,11 @@ def pick_device(device: str) -> str:
         raise ValueError(f"device is auto, cpu, cuda, or cuda:0 and so on; not {device!r}") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if requested.type == "cuda" and (requested.index or 0) >= count:
-        remedy = Remedy("use {} or {}", (Argument("device", "cpu"), Argument("device", "auto")))
+        hint = 'use ‹device="cpu"› or ‹device="auto"›'
         devices = (
             "no CUDA device" if not count else f"{count} CUDA {'device' if count == 1 else 'devices'}, from cuda:0,"
         )
-        raise ModelError(f"torch sees {devices} here", remedy=remedy)
+        raise ModelError(f"torch sees {devices} here", hint=hint)
     return str(requested)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from align.core.errors import Argument, ModelError, Remedy, shorten, show_value
+from align.core.errors import ModelError, shorten, show_value
 from align.core.types import Cell, Position, Score
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
 
@@ -77,8 +77,8 @@ class ModelOptions:
         if isinstance(self.subword_files, str | Path):
             raise TypeError(f"subword_files is a list of one file or two; not {str(self.subword_files)!r}")
         if self.subword_files is not None and not 1 <= len(self.subword_files) <= 2:
-            remedy = Remedy("give one {} for both sides, or two, the source's first", (Argument("subword_files"),))
-            raise ModelError(f"{len(self.subword_files)} subword files", remedy=remedy)
+            hint = "give one ‹subword_files› for both sides, or two, the source's first"
+            raise ModelError(f"{len(self.subword_files)} subword files", hint=hint)
 
 
 def check_language(code: object) -> str:

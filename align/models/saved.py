@@ -299,7 +299,7 @@ def load_saved(
         raise ValueError(f"{path}: refused, for it holds {error}") from None
     except Unsafe as error:
         if str(error).startswith(("onmt.", "torchtext.")):
-            raise ModelError("an OpenNMT-py model", file=str(path), remedy=OTHER_TOOLKIT) from None
+            raise ModelError("an OpenNMT-py model", file=str(path), hint=OTHER_TOOLKIT) from None
         raise ValueError(
             f"{path}: refused, for it asks to run {shorten(str(error))} while being read; "
             "a checkpoint that only holds a model has no need to"

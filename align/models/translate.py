@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from align.core.backend import Translator
-from align.core.errors import PairError, Remedy, shorten
+from align.core.errors import PairError, shorten
 from align.core.scores import NULL
 from align.core.stream import (
     BLANK,
@@ -205,5 +205,5 @@ class _Translating:
         raise PairError(
             f"source has {length}, {name} takes {limit:,}",
             line=pair.id,
-            remedy=Remedy("shorten it, or leave such lines without translation ({})", (BLANK,)),
+            hint=f"shorten it, or leave such lines without translation ({BLANK})",
         )

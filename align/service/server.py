@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from align.core.errors import Argument, DataError, Remedy
+from align.core.errors import DataError
 
 HEADERS_BYTES = 16_384
 """Maximum number of bytes in an unfinished head of a request."""
@@ -42,7 +42,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def _taken(host: str, port: int, error: OSError) -> DataError:
-    return DataError(f"{host}, port {port}: {error.strerror}", remedy=Remedy("take another {}", (Argument("port"),)))
+    return DataError(f"{host}, port {port}: {error.strerror}", hint="take another ‹port›")
 
 
 def address_of(listener: socket.socket) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from align.core.errors import LineError, Remedy, show_value
+from align.core.errors import LineError, show_value
 from align.core.text import split_words
 from align.io.reader import in_step
 from align.transfer.labels import OUT, read_bio
@@ -105,7 +105,7 @@ def _sentence(rows: Sequence[tuple[str, str]], kind: str, name: str, line: int) 
         and [word for word, _ in rows] in ([str(n) for n in range(first, first + len(rows))] for first in (0, 1))
     ):
         message = "the first column of the sentence that ends here is a running number, not the word"
-        raise LineError(message, "wrong fields", file=name, line=line, remedy=Remedy("`cut -f 2-` removes the numbers"))
+        raise LineError(message, "wrong fields", file=name, line=line, hint="`cut -f 2-` removes the numbers")
     return Labelled(tuple(word for word, _ in rows), tuple(label for _, label in rows))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from align.core.errors import Argument, as_argument, printable
+from align.core.errors import printable, with_arguments
 from align.core.types import Pair
 from align.evaluation.metrics import METRICS, estimate, worst
 from align.evaluation.report import Report, System
@@ -99,7 +99,7 @@ def draw_errors(
     text: Sequence[Pair] | None,
     most: int,
     digits: int,
-    spell: Callable[[Argument], str] = as_argument,
+    write: Callable[[str], str] = with_arguments,
     wide: bool = False,
 ) -> str:
     """Draw the sentences with the most errors; on a terminal, within its width.
@@ -121,8 +121,7 @@ def draw_errors(
             clipped |= drawn[-1].endswith("…\n")
     signs = "  ".join(f"{sign} {meaning}" for sign, meaning in ERROR_SIGNS.items())
     if clipped:
-        signs += f"\n… more than the terminal has room for; {spell(Argument('wide'))} draws all of it"
+        signs += f"\n… more than the terminal has room for; {write('‹wide›')} draws all of it"
     if text is None:
-        sides = " and ".join(spell(Argument(side)) for side in ("source", "target"))
-        signs += f"\nwords without a link have no row or column; with {sides} all words are shown"
+        signs += write("\nwords without a link have no row or column; with ‹source› and ‹target› all words are shown")
     return "\n".join((*drawn, signs)) if drawn else "no errors"

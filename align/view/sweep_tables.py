@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from align.core.consistency import MIN_PAIRS
-from align.core.errors import Argument, as_argument
+from align.core.errors import with_arguments
 from align.core.types import Head
 from align.evaluation.metrics import SAMPLES, SEED, estimate
 from align.evaluation.swept import POSITIONS, SCORES, Sweep, apply_rules
@@ -120,16 +120,17 @@ def rule_table(
     return columns, rows
 
 
-def best_of_all(swept: Sweep, spell: Callable[[Argument], str] = as_argument) -> Iterator[str]:
-    """Yield the best setting by lexical consistency, and the best by AER, as `spell` writes them."""
+def best_of_all(swept: Sweep, write: Callable[[str], str] = with_arguments) -> Iterator[str]:
+    """Yield the best setting by lexical consistency, and the best by AER, as `write` writes them."""
     judged = [("without gold", swept.consistency)]
     if swept.counts is not None:
         judged.append(("WITH gold", -np.nan_to_num(values_of(swept)[0], nan=np.inf)))
     for how, values in judged:
         s, p, c = np.unravel_index(int(np.argmax(values)), values.shape)
         cell = swept.cells[int(c)]
-        setting = {"score": SCORES[s], "position": POSITIONS[p], "layer": cell.layer, "head": cell.head}
-        yield f"best {how}: {' '.join(spell(Argument(*argument)) for argument in setting.items())}"
+        head = '"all"' if cell.head == "all" else cell.head
+        setting = f'‹score="{SCORES[s]}"› ‹position="{POSITIONS[p]}"› ‹layer={cell.layer}› ‹head={head}›'
+        yield f"best {how}: {write(setting)}"
 
 
 def count_rows(swept: Sweep, per_sentence: bool) -> Iterator[dict[str, Any]]:
@@ -181,7 +182,7 @@ def report(
     wide: bool = False,
     samples: int = SAMPLES,
     seed: int = SEED,
-    spell: Callable[[Argument], str] = as_argument,
+    write: Callable[[str], str] = with_arguments,
 ) -> str:
     """Return all tables, followed by the best settings and the signature.
 
@@ -194,10 +195,10 @@ def report(
         "norms": norm_table(swept, complete),
         "rules": rule_table(swept, samples, seed, in_columns=for_programs),
     }
-    best = list(best_of_all(swept, spell))
+    best = list(best_of_all(swept, write))
     notes = _notes(swept, {"text": "*", "tsv": "best"}.get(format, "bold"))
     if not complete and len(_heads(swept, True)) > len(_heads(swept, False)):
-        notes["cells"].append(f"each head by itself: {spell(Argument('wide'))}")
+        notes["cells"].append(f"each head by itself: {write('‹wide›')}")
     notes["rules"] += best
     noted = {name: Table(*table, notes.get(name, ())) for name, table in tables.items()}
     return write_tables(noted, sign, format=format, wide=wide, more={"best": best})

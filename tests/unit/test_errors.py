@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import align
-from align.cli.common import as_flag
-from align.core.errors import Argument, DataError, LinksError, ModelError, PairError, Remedy, show_value
+from align.cli.common import with_options
+from align.core.errors import DataError, LinksError, ModelError, PairError, show_value
 
 ALIGN = Path(align.__file__).parent
 
@@ -24,12 +24,12 @@ OUTSIDE = (  # what speaks to fairseq, and what is a program
 
 
 def test_the_parts_of_a_message() -> None:
-    remedy = Remedy("shorten it, or say {}", (Argument("too_long", "blank"),))
+    hint = 'shorten it, or say ‹too_long="blank"›'
     assert str(PairError("too long")) == "too long"
     assert str(PairError("too long", line=3)) == "line 3: too long"
-    error = PairError("too long", line=3, remedy=remedy)
+    error = PairError("too long", line=3, hint=hint)
     assert str(error) == 'line 3: too long: shorten it, or say too_long="blank"'
-    assert error.told(as_flag) == "line 3: too long: shorten it, or say --bad-lines blank"
+    assert error.told(with_options) == "line 3: too long: shorten it, or say --bad-lines blank"
     assert str(error.in_file("text").in_file("a.de")).startswith("a.de, line 3: too long: ")
     assert (type(error.in_file("text")), error.file) == (PairError, "")
     assert str(copy(error)) == str(error)
@@ -42,19 +42,20 @@ def test_all_are_data_errors_and_value_errors(kind: type[DataError]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "expected"),
+    ("hint", "expected"),
     [
-        (Argument("base", 1, "gold"), "--gold-base 1"),
-        (Argument("base", 0, "hyp"), "--hyp-base 0"),
-        (Argument("swapped", True, "gold"), "--gold-swapped"),
-        (Argument("dictionaries"), "extract-align models describe MODEL --dictionaries"),
-        (Argument("source_lang"), "--source-lang"),
-        (Argument("source"), "-s"),
-        (Argument("append", True), "--append-test"),
+        ("‹gold.base=1›", "--gold-base 1"),
+        ("‹hyp.base=0›", "--hyp-base 0"),
+        ("‹gold.swapped=True›", "--gold-swapped"),
+        ("‹dictionaries›", "extract-align models describe MODEL --dictionaries"),
+        ("‹source_lang›", "--source-lang"),
+        ('‹too_long="blank"›', "--bad-lines blank"),
+        ("‹source›", "-s"),
+        ("‹append=True›", "--append-test"),
     ],
 )
-def test_arguments_as_options(argument: Argument, expected: str) -> None:
-    assert as_flag(argument) == expected
+def test_arguments_as_options(hint: str, expected: str) -> None:
+    assert with_options(hint) == expected
 
 
 def _files() -> Iterator[Path]:

@@ -174,8 +174,8 @@ def _checked(state: Any, size: int) -> dict[str, Any]:
     )
     if not (configured and isinstance(weights, dict)):
         if isinstance(state, dict) and {"opt", "vocab"} <= state.keys():
-            raise ModelError("an OpenNMT-py model", remedy=OTHER_TOOLKIT)
+            raise ModelError("an OpenNMT-py model", hint=OTHER_TOOLKIT)
         if isinstance(state, dict) and state and all(isinstance(weight, Tensor) for weight in state.values()):
-            raise ModelError("weights alone, as Hugging Face models have them", remedy=HUGGING_FACE)
+            raise ModelError("weights alone, as Hugging Face models have them", hint=HUGGING_FACE)
         raise NotWanted("no model with its configuration in it")
     return {**state, "model": plain_weights(weights, size)}

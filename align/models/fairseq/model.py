@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from align.core.errors import Argument, ModelError, Remedy, shorten
+from align.core.errors import ModelError, shorten
 from align.core.types import Dtype, TextWarning
 from align.models.engine.forward import Transformer
 from align.models.fairseq.architecture import fairseq_transformer, max_positions
@@ -36,8 +36,8 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         TextWarning: the dictionaries hold tokens that the tokeniser does not produce.
     """
     if folder.options.source_prefix:
-        remedy = Remedy("leave out {}", (Argument("source_prefix"),))
-        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), remedy=remedy)
+        hint = "leave out ‹source_prefix›"
+        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), hint=hint)
     state = load_checkpoint(folder.checkpoint, mapped=True)
     weights: dict[str, Tensor] = state["model"]
     args = saved_settings(state)
@@ -46,7 +46,7 @@ def load_fairseq(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
         raise ModelError(
             f"no encoder-decoder attention in it{f' ({architecture})' if architecture else ''}",
             file=str(folder.checkpoint),
-            remedy=Remedy("links need a Transformer for translation, not a language model or an encoder alone"),
+            hint="links need a Transformer for translation, not a language model or an encoder alone",
         )
     task = plain_dict(state.get("cfg")).get("task", args)
     folder.check_dictionaries(trained_with=text_setting(task, "data"))
@@ -99,8 +99,8 @@ def _rules(folder: ModelFolder, languages: tuple[str, str]) -> list[TextRules]:
     rules = [folder.rules(language, file) for language, file in zip(languages, files, strict=True)]
     if (rules[0].subwords == "none") != (rules[1].subwords == "none"):
         bare = next(rule.language for rule in rules if rule.subwords == "none")
-        remedy = Remedy("name the file of each with {}, or the one of both", (Argument("subword_files"),))
-        raise ModelError(f"subwords for one side, but none for {bare}", file=str(folder.root), remedy=remedy)
+        hint = "name the file of each with ‹subword_files›, or the one of both"
+        raise ModelError(f"subwords for one side, but none for {bare}", file=str(folder.root), hint=hint)
     return rules
 
 
@@ -109,10 +109,10 @@ def _languages(folder: ModelFolder, task: Any) -> tuple[str, str]:
     source = folder.options.source_lang or text_setting(task, "source_lang") or trained_on[0]
     target = folder.options.target_lang or text_setting(task, "target_lang") or trained_on[1]
     if not (source and target):
-        remedy = Remedy("give {} and {}", (Argument("source_lang"), Argument("target_lang")))
+        hint = "give ‹source_lang› and ‹target_lang›"
         dictionaries = ", ".join(map(shorten, folder.dictionary_languages()[:10]))
         message = f"does not say its languages (there are dictionaries of: {dictionaries})"
-        raise ModelError(message, file=str(folder.checkpoint), remedy=remedy)
+        raise ModelError(message, file=str(folder.checkpoint), hint=hint)
     try:
         return check_language(source), check_language(target)
     except ValueError as error:
