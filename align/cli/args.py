@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, get_args
 
@@ -140,6 +140,12 @@ SHORT = {
     "translate": "read source sentences and translate them",
 }
 """What `-h` says of an option, by the name of its value."""
+
+
+def options_of(kind: type[T], args: argparse.Namespace, **others: Any) -> T:
+    """Return the options of a command, a dataclass: the parsed values of the same names, and those of `others`."""
+    names = [field.name for field in fields(kind) if field.name not in others]  # type: ignore[arg-type]
+    return kind(**{name: getattr(args, name) for name in names}, **others)
 
 
 def new_parser(program: str, description: str, examples: str, short: Sequence[str] = ()) -> Parser:

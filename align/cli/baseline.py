@@ -18,6 +18,7 @@ from align.cli.args import (
     add_quiet_option,
     add_signature_option,
     new_parser,
+    options_of,
     read_input,
     whole_number,
     with_lines,
@@ -151,8 +152,9 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error("--train-source and --train-target go together")
     text = read_input(parser, args, args.train_source, args.train_target)
     parser.refuse_idle(args, IDLE)
-    return Options(
-        tool=args.tool,
+    return options_of(
+        Options,
+        args,
         input=with_lines(text, args.format),
         train=args.train_source and Input((args.train_source, args.train_target), parallel=True),
         append=args.append_test,
@@ -160,10 +162,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         lower=args.case == "lower" or TOOLS[args.tool].lower,
         method=args.symmetrize,
         threads=args.threads or os.cpu_count() or 1,
-        format=args.format,
-        output=args.output,
-        signature=args.signature,
-        quiet=args.quiet,
     )
 
 

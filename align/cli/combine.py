@@ -14,6 +14,7 @@ from align.cli.args import (
     add_signature_option,
     check_files,
     new_parser,
+    options_of,
 )
 from align.cli.common import Progress, open_output, run, show_warnings, write_unscored
 from align.cli.parser import Parser
@@ -95,14 +96,12 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     files = (args.forward, args.reverse)
     check_files(parser, files, args.output)
     parser.refuse_idle(args, [SIGNATURE_IDLE])
-    return Options(
+    return options_of(
+        Options,
+        args,
         files=files,
         swapped=args.reverse_swapped,
         method=args.symmetrize,
-        format=args.format,
-        output=args.output,
-        signature=args.signature,
-        quiet=args.quiet,
     )
 
 

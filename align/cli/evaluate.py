@@ -14,6 +14,7 @@ from align.cli.args import (
     add_table_options,
     link_options,
     new_parser,
+    options_of,
     whole_number,
 )
 from align.cli.common import open_output, run, show_warnings, with_options
@@ -146,20 +147,14 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error("--paired compares systems: name two files or more")
     show: Show = "sentences" if args.per_sentence else "systems"
     show = "brief" if args.brief else "errors" if args.errors else show
-    return Options(
-        hypotheses=args.hypotheses,
-        gold=args.gold,
+    return options_of(
+        Options,
+        args,
         gold_options=link_options(args, "gold"),
         hyp_options=link_options(args, "hyp"),
         text=(args.source, args.target) if args.source else None,
-        samples=args.samples,
-        seed=args.seed,
-        paired=args.paired,
         show=show,
         errors=args.errors or 0,
-        format=args.format,
-        wide=args.wide,
-        width=args.width,
     )
 
 

@@ -29,6 +29,7 @@ from align.cli.args import (
     check_results,
     check_translate,
     new_parser,
+    options_of,
     read_input,
     with_lines,
     write_translation,
@@ -131,17 +132,13 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     parser.refuse_idle(args, IDLE)
     check_results(parser, args, text)
     check_translate(parser, args)
-    return Options(
+    return options_of(
+        Options,
+        args,
         **vars(read_asked(parser, args)),
         input=with_lines(text, args.format, args.words),
         keyboard=keyboard,
-        output=args.output,
         bad_list=args.bad_lines_file,
-        resume=args.resume,
-        format=args.format,
-        scores=args.scores,
-        words=args.words,
-        signature=args.signature,
     )
 
 

@@ -22,6 +22,7 @@ from align.cli.args import (
     add_speed_options,
     add_threshold_options,
     new_parser,
+    options_of,
     whole_number,
 )
 from align.cli.common import FAILED, Progress, message_of, run, say_error, show_warnings
@@ -187,15 +188,13 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     _check_names(parser, files, args.output)
     blank = args.bad_lines == "blank"
     workers, args.workers, args.bad_lines = args.workers, 1, "blank"
-    return Options(
+    return options_of(
+        Options,
+        args,
         **vars(read_asked(parser, args)),
         files=files,
         columns=columns,
-        output=args.output,
-        links=args.links,
         blank=blank,
-        part=args.part,
-        engine=args.engine,
         workers=workers,
     )
 

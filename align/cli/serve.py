@@ -17,6 +17,7 @@ from align.cli.args import (
     add_speed_options,
     add_threshold_options,
     new_parser,
+    options_of,
     whole_number,
 )
 from align.cli.common import run, say, show_warnings
@@ -129,11 +130,10 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error(f"--host {args.host} lets other machines in, and needs --token-file")
     if args.request_pairs > args.queue_pairs:
         parser.error("--request-pairs is larger than --queue-pairs: such a request would always be refused")
-    return Options(
+    return options_of(
+        Options,
+        args,
         **vars(read_asked(parser, args)),
-        host=args.host,
-        port=args.port,
-        token_file=args.token_file,
         limits=Limits(args.request_pairs, args.queue_pairs, args.timeout),
     )
 

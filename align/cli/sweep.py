@@ -26,6 +26,7 @@ from align.cli.args import (
     file_prefix,
     link_options,
     new_parser,
+    options_of,
     read_input,
     whole_number,
 )
@@ -138,19 +139,12 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     parser.refuse_idle(args, IDLE)
     if args.per_sentence and not (args.output and args.gold):
         parser.error("--per-sentence requires -o and -g")
-    return Options(
+    return options_of(
+        Options,
+        args,
         input=text,
         models=requested_models(args, Settings(position="input", null=args.null)),
-        gold=args.gold,
         gold_options=link_options(args, "gold"),
-        samples=args.samples,
-        seed=args.seed,
-        format=args.format,
-        wide=args.wide,
-        output=args.output,
-        per_sentence=args.per_sentence,
-        plots=args.plots,
-        quiet=args.quiet,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from align.cli.args import language_code, new_parser, seed_number, whole_number
+from align.cli.args import language_code, new_parser, options_of, seed_number, whole_number
 from align.cli.common import run, say
 from align.cli.parser import Parser
 from align.io.manifest import locked_folder
@@ -111,14 +111,11 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         take=tuple(args.take or ()),
         exclude=tuple((source, target) for source, target in args.exclude or ()),
     )
-    return Options(
-        folder=args.folder,
-        recipe=args.recipe,
+    return options_of(
+        Options,
+        args,
         start=args.finetune_from,
-        seed=args.seed,
         bitext=bitext,
-        device=args.device,
-        threads=args.threads,
         bf16=not args.float32,
         command=shlex.join([*PROGRAM.split(), *parser.words]),
     )

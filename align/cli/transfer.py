@@ -27,6 +27,7 @@ from align.cli.args import (
     add_workers_option,
     check_files,
     new_parser,
+    options_of,
 )
 from align.cli.common import Progress, open_output, run, show_warnings
 from align.cli.loading import LANGUAGES, Asked, load_aligner, names_of, read_asked
@@ -172,16 +173,12 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     parser.set_defaults(symmetrize=SOFT, threshold=FLOOR)
     args = parser.parse_command(arguments)
     parser.refuse_idle(args, IDLE)
-    return Options(
+    return options_of(
+        Options,
+        args,
         **vars(read_asked(parser, args)),
         files=_files(parser, args),
         one_side=args.strip or args.translate,
-        tags=args.tags,
-        links=args.links,
-        split=args.split,
-        strip=args.strip,
-        output=args.output,
-        report=args.report,
     )
 
 

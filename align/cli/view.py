@@ -17,6 +17,7 @@ from align.cli.args import (
     check_files,
     link_options,
     new_parser,
+    options_of,
     whole_number,
 )
 from align.cli.common import open_output, run, say, show_warnings
@@ -109,17 +110,13 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
         parser.error("the text is needed: -s FILE -t FILE")
     check_files(parser, [args.gold, *args.hypotheses, args.source, args.target], args.output)
     parser.refuse_idle(args, IDLE)
-    return Options(
-        hypotheses=args.hypotheses,
+    return options_of(
+        Options,
+        args,
         hyp_options=link_options(args, "hyp"),
         text=(args.source, args.target),
-        gold=args.gold,
         gold_options=link_options(args, "gold"),
         models=requested_models(args, Settings(position=args.position)) if args.model else None,
-        position=args.position,
-        most=args.most,
-        output=args.output,
-        quiet=args.quiet,
     )
 
 
