@@ -147,9 +147,8 @@ def finish(job: TrainingJob, seed: int, folder: Path) -> None:
     Args:
         folder: output folder; the model is moved there from the run's folder when complete.
     """
-    from align.training.card import Card, choose_cells, write_card, write_toml
+    from align.training.card import Card, choose_cells, measure, write_card, write_toml
     from align.training.export import export
-    from align.training.score import measure
 
     trained, prepared = job.run_folder(seed), job.prepared
     draft = trained / "model"

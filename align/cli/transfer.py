@@ -37,7 +37,7 @@ from align.core.formats import to_json
 from align.core.symmetrize import SOFT
 from align.core.text import SideSplitter, split_words
 from align.core.types import Alignment, Choice, Pair, TextWarning
-from align.evaluation.scored import parse_scored
+from align.evaluation.link_formats import parse_scored
 from align.io.process import keep_freed_memory
 from align.io.reader import (
     KEEP_AS_SOURCE,

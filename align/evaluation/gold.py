@@ -11,8 +11,7 @@ from typing import Literal, get_args
 from align.core.errors import LinksError, plural
 from align.core.types import Gold, Links, Pair, TextWarning
 from align.evaluation.link_files import LINK_FORMATS, LinkFile, find_base, read_links, renumber_file
-from align.evaluation.link_formats import number
-from align.evaluation.scored import Scores, read_scores
+from align.evaluation.link_formats import Scores, number, read_scores
 from align.io.reader import open_lines, read_lines
 
 Role = Literal["gold", "hyp"]
