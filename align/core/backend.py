@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from align.core.text import IdPair
 from align.core.types import Batch, CrossAttention, Pair, Pieces, Search
 
 
@@ -50,16 +49,13 @@ class Recorder(AttentionRecorder, Protocol):
     def encode(self, pair: Pair) -> Pieces:
         """Return the model's pieces of a pair; a side may have no pieces except `</s>`.
 
-        Unknown words become `unk`; no words raise an error.
+        Unknown words become `unk`; no words raise an error. A pair given as ids keeps them; see
+        `align.models.ids.pieces_of`.
         """
         ...
 
     def spell(self, pair: Pair) -> tuple[list[list[str]], list[list[str]]]:
         """Return the written form of the pieces of each source and each target word that `encode` returns."""
-        ...
-
-    def given(self, pair: IdPair) -> Pieces:
-        """Return the pieces of a pair given as ids of this model; see `align.models.ids.pieces_of`."""
         ...
 
     def translator(self, search: Search, batch_tokens: int) -> Translator:

@@ -94,7 +94,7 @@ def encode(recorder: Recorder, pair: Pair, too_long: TooLong = "stop", terms: Te
         return Encoded(pair, None)
     limits = recorder.max_positions
     if isinstance(pair, IdPair) or not (exceeds(pair.source, limits[0]) or exceeds(pair.target, limits[1])):
-        pieces = recorder.given(pair) if isinstance(pair, IdPair) else recorder.encode(pair)
+        pieces = recorder.encode(pair)
         if not pieces.target or max(pieces.source_words) < 0:
             return Encoded(pair, None)
         unit, lengths = "pieces with </s>", (len(pieces.source), len(pieces.target) + 1)

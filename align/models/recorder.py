@@ -198,6 +198,9 @@ class ModelRecorder(TransformerAttention):
 
         A tag such as `>>fra<<` at the beginning of the source replaces the model's own, and counts as NULL.
         """
+        if isinstance(pair, IdPair):
+            rows = len(self.transformer.encoder.embedding.pieces), len(self.transformer.decoder.embedding.pieces)
+            return pieces_of(pair, self.special, self.pad, self.start, rows)
         before, after = self._surroundings
         tag, source_words = self._untagged(pair.source)
         if tag is not None:
@@ -228,11 +231,6 @@ class ModelRecorder(TransformerAttention):
         source, target = self.sides
         words = (*self._prefix, *self._untagged(pair.source)[1])
         return source.spell(words)[len(self._prefix) :], target.spell(pair.target)
-
-    def given(self, pair: IdPair) -> Pieces:
-        """Return the pieces of a pair given as ids."""
-        rows = len(self.transformer.encoder.embedding.pieces), len(self.transformer.decoder.embedding.pieces)
-        return pieces_of(pair, self.special, self.pad, self.start, rows)
 
     def own_model(self) -> Any:
         """Return the same model as its framework's own module, which can be trained; the first call loads it.
