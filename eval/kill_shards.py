@@ -131,7 +131,8 @@ class Killed:
 
     def _look(self, ended: bool) -> None:
         """Compare what is there; what has ended is taken away."""
-        records = {path.name: path.stat().st_mtime_ns for path in self._out.glob("_run/*.tsv.json")}
+        done = [path for path in self._out.glob("_run/*.tsv.json") if (self._out / path.stem).exists()]
+        records = {path.name: path.stat().st_mtime_ns for path in done}
         self.counts["twice"] += sum(records.get(name) != time for name, time in self._records.items())
         for name, content in self._expected.items():
             path = self._out / name

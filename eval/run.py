@@ -68,6 +68,7 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "doubts": EXPERIMENT,
     "worth": (*EXPERIMENT, LINKS),
     "markup": (*EXPERIMENT, LINKS),
+    "segments": (DATA,),
     "quality": (
         option("prefix", type=Path),
         option("models", nargs="+", metavar="MODEL", help="as for extract-align -m"),

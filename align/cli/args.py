@@ -22,6 +22,7 @@ from align.evaluation.gold import LinkOptions, Role
 from align.evaluation.link_files import LINK_FORMATS
 from align.evaluation.tables import TABLES
 from align.io.reader import Input, regular_file
+from align.io.resume import parts_of, record_of
 from align.models.divide import CUTS
 from align.models.folder import DEFAULT_MODEL
 from align.models.model_toml import check_language
@@ -374,6 +375,15 @@ OF_REVERSE = ("reverse_layer", "reverse_head", "reverse_source_lang", "reverse_t
 METHOD = "method (Kobayashi et al., EMNLP 2020)"
 
 
+def check_second_output(
+    parser: argparse.ArgumentParser, names: Iterable[str | None], second: str, output: str | None, option: str
+) -> None:
+    """Refuse, with exit code 2, a second file to write that is an input or the output; see `check_files`."""
+    if second in ("", "-") or (output and os.path.realpath(second) == os.path.realpath(output)):
+        parser.error(f"{option} needs the name of a file, another than that of -o")
+    check_files(parser, names, second, option)
+
+
 def add_method_options(group: Any) -> None:
     """Add the options of reading attention."""
     group.add_argument(
@@ -541,12 +551,14 @@ def check_results(parser: argparse.ArgumentParser, args: argparse.Namespace, tex
 
 def _check_bad_list(parser: argparse.ArgumentParser, args: argparse.Namespace, text: Input) -> None:
     """Refuse a list of bad lines in the place of another file, with exit code 2."""
-    name = args.bad_lines_file
+    name, output = args.bad_lines_file, args.output
     if name is None:
         return
-    if name in ("", "-") or name == args.output:
-        parser.error("--bad-lines-file needs the name of a file, another than that of -o")
-    check_files(parser, text.files, name, "--bad-lines-file")
+    check_second_output(parser, text.files, name, output, "--bad-lines-file")
+    if args.resume and output:
+        place, parts = os.path.realpath(name), os.path.realpath(parts_of(output))
+        if place in (parts, os.path.realpath(record_of(output))) or place.startswith(parts + os.sep):
+            parser.error(f"--resume writes {name} itself: give --bad-lines-file another name")
 
 
 def add_link_options(group: Any, role: Role, required: bool = False) -> None:

@@ -43,8 +43,8 @@ from align.core.symmetrize import DIRECTIONS
 from align.core.types import Alignment, Choice, Pair, Skipped, TextWarning
 from align.io.manifest import Record, Stamp
 from align.io.process import keep_freed_memory
-from align.io.reader import Input, Text, open_text
-from align.io.resume import Blocks, check_input, check_run, finished, open_blocks, stamp
+from align.io.reader import Input, Text, name_shown, open_text
+from align.io.resume import Blocks, DigestedPairs, check_input, check_run, finished, open_blocks, remove_joined, stamp
 from align.io.signature import sign
 
 if TYPE_CHECKING:
@@ -319,13 +319,15 @@ def check_finished(record: Record, inputs: Sequence[Stamp], text: Text, options:
     """Check that the result is of these settings and this input, and say that there is nothing to do."""
     assert options.output
     check_run(record, options.output, what_is_run(load_aligner(PROGRAM, options), options))
-    check_input(record, options.output, inputs, text, text.name)
+    check_input(record, options.output, inputs, digested(text, options), text.name)
+    remove_joined(options.output, record)
     if not options.quiet:
         say(f"{PROGRAM}: {options.output} is there already: nothing to do")
 
 
 def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
     """Return what the output depends on besides the input."""
+    source = options.input
     return {
         "settings": sign(aligner, (), options.search, options.words),
         "device": aligner.forward.recorder.device,
@@ -333,15 +335,29 @@ def what_is_run(aligner: Aligner, options: Options) -> dict[str, Any]:
         "scores": options.scores,
         "buffer": options.models.buffer,
         "batch-tokens": aligner.batch_tokens,
-        "columns": ",".join(map(str, options.input.columns)) or "all",
+        "sides": "source" if source.one_side else "files" if source.parallel else "lines",
+        "columns": ",".join(map(str, source.columns)) or "all",
         "bad-lines": options.models.too_long,
         "bad-lines-file": options.bad_list,
+        "files": ", ".join(map(name_shown, source.files)) if options.bad_list else None,  # the list names them
     }
+
+
+def digested(text: Text, options: Options) -> DigestedPairs:
+    """Return the pairs of the input with a digest of all that the output depends on."""
+
+    def describe(number: int) -> str:
+        error = text.bad.errors.get(number)
+        place = [*map(str, text.place(number))] if options.bad_list else []
+        return "\t".join([*place, error.what if error else ""])
+
+    return DigestedPairs(text, describe)
 
 
 def resume(blocks: Blocks, aligner: Aligner, text: Text, options: Options) -> tuple[Aligner, Iterator[Pair]]:
     """Return an aligner that reads where the interrupted run did, and the pairs that are left to align."""
-    pairs = blocks.begin(what_is_run(aligner, options), text, text.name, options.models.buffer)
+    read = digested(text, options)
+    pairs = blocks.begin(what_is_run(aligner, options), read, text.name, options.models.buffer)
     text.bad.errors.clear()  # of the lines that are done
     if not blocks.lines:
         return aligner, pairs

@@ -86,7 +86,9 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**as_usual | named | {"add_help": False})
         self._short, self.commands = short, ""
         if named.get("add_help", True):
-            self.add_argument("-h", action=ShortHelp, nargs=0, help="show the most used options")
+            self.add_argument(
+                "-h", action=ShortHelp, nargs=0, default=argparse.SUPPRESS, help="show the most used options"
+            )
             self.add_argument("--help", action="help", help="show all options")
         self.words: list[str] = []
         self.color = False  # which Python 3.14 would have in the help, and in what is made of it

@@ -26,6 +26,7 @@ from align.cli.args import (
     add_translate_options,
     add_workers_option,
     check_files,
+    check_second_output,
     new_parser,
     options_of,
 )
@@ -53,14 +54,17 @@ from align.transfer.columns import COLUMNS, Labelled, format_labelled, pair_sent
 from align.transfer.labels import Span, project_labels, read_bio, write_bio
 from align.transfer.markup import UNLINKED, Placement, place_markup
 from align.transfer.spans import SPANS, TARGET, Annotated, read_annotated, split_text, write_annotated
-from align.transfer.tags import PARSERS, Markup, read_markup, readable
+from align.transfer.tags import KINDS, Markup, read_markup, readable
 from align.transfer.windows import FLOOR
 
 PROGRAM = "extract-align transfer"
 
+EXTRA = "in the target only"
+"""Remark on tags and placeholders of the target that the source does not have."""
+
 LABELS = (*COLUMNS, SPANS)
 
-TAGS = (*PARSERS, *LABELS)
+TAGS = (*KINDS, *LABELS)
 
 READING = (
     *("model", "reverse_model", "score", "position", "layer", "head", "null", *OF_REVERSE),
@@ -95,7 +99,7 @@ class Options(Asked):
 
     Attributes:
         files: one of both sides, or of the source alone, or one of each; "-" is stdin.
-        tags: a key of `align.transfer.tags.PARSERS`, or one of LABELS.
+        tags: one of `align.transfer.tags.KINDS`, or one of LABELS.
         split: whether a tag may come more than once.
         strip: whether to write the source without its tags.
     """
@@ -156,9 +160,10 @@ def _tag_options(parser: argparse.ArgumentParser) -> None:
         choices=TAGS,
         required=True,
         metavar="KIND",
-        help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; bio: labels B-X, "
-        "I-X and O in the last column of -s, words in its first; conll: labels NER= in the last column of CoNLL-U; "
-        'spans: JSON lines {"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
+        help="xml: well-formed; html: anything; placeholders: {0}, {name}, %%s, %%1$d and the like; xml,placeholders "
+        "and html,placeholders: both; bio: labels B-X, I-X and O in the last column of -s, words in its first; conll: "
+        "labels NER= in the last column of CoNLL-U; spans: JSON lines "
+        '{"text": ..., "labels": [[0, 4, "PER"], ...], "target": ...}, counted in characters',
     )
     group.add_argument(
         "--split",
@@ -196,9 +201,7 @@ def _files(parser: Parser, args: argparse.Namespace) -> tuple[str, ...]:
     files = (args.input or "-",) if args.source is None else (args.source, *filter(None, [args.target]))
     check_files(parser, (*files, args.links), args.output)
     if args.report is not None:
-        if args.report in ("", "-") or args.report == args.output:
-            parser.error("--report needs the name of a file, another than that of -o")
-        check_files(parser, (*files, args.links), args.report, "--report")
+        check_second_output(parser, (*files, args.links), args.report, args.output, "--report")
     return files
 
 
@@ -283,7 +286,7 @@ class TaggedText:
         if tags == SPANS:
             return self._annotated(source, target, number)
         try:
-            markup = read_markup(source, tags)
+            markup = read_markup(source, tags, target, as_words=self._options.links is None)
         except ValueError as error:
             self.bad(LineError(str(error), file=self._shown[0], line=number))
             markup, target = read_markup("", tags), ""
@@ -405,11 +408,15 @@ class Results:
             placed = place_markup(item.source, item.target, scores, split=self._options.split)
             text = placed.text + "\n"
             rows = [one.to_dict() for one in placed.report]
+            extra = item.source.extra
         else:
             text, rows = _labels(item, item.source, scores, self._options)
+            extra = ()
         self._out.write(text.encode())
         if self._report:
-            self._report.write(f"{to_json({'id': item.pair.id, 'tags': rows})}\n".encode())
+            more = {"extra": [*extra]} if extra else {}
+            self._report.write(f"{to_json({'id': item.pair.id, 'tags': rows} | more)}\n".encode())
+        self._counts[EXTRA] += len(extra)
         self._counts["tag"] += len(rows)
         self._counts.update(remark for row in rows for remark in row["remarks"])
         self._progress.add()
@@ -418,7 +425,8 @@ class Results:
 
     def summary(self) -> str:
         """How many lines and tags there were, and what was odd about how many of them."""
-        odd = "".join(f", {count:,} {remark}" for remark, count in sorted(self._counts.items()) if remark != "tag")
+        remarks = sorted((remark, count) for remark, count in self._counts.items() if count and remark != "tag")
+        odd = "".join(f", {count:,} {remark}" for remark, count in remarks)
         tags = "" if self._options.strip else f", {plural(self._counts['tag'], 'tag')}{odd}"
         return f"{plural(self._progress.lines, 'line')}{tags}, {self._progress.rate:,.0f} lines/s"
 

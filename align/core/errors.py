@@ -91,9 +91,12 @@ class DataError(ValueError):
         self.hint = hint
 
     def told(self, write: Callable[[str], str] = with_arguments) -> str:
-        """Return `FILE, line N: WHAT: HINT`, without the parts that are empty; `write` writes the hint's arguments."""
+        """Return `FILE, line N: WHAT: HINT`, without the parts that are empty, and with control characters escaped.
+
+        `write` writes the arguments of the hint.
+        """
         place = ", ".join(part for part in (self.file, f"line {self.line}" if self.line else "") if part)
-        return ": ".join(part for part in (place, self.what, write(self.hint)) if part)
+        return printable(": ".join(part for part in (place, self.what, write(self.hint)) if part))
 
     def in_file(self: _Error, file: str) -> _Error:
         """Return the same error with the name of its file."""

@@ -43,6 +43,9 @@ Skipped = Literal["", "too long", "not UTF-8", "wrong fields"]
 class TextWarning(UserWarning):
     """The text does not look like what the model was trained on."""
 
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
 
 @dataclass(frozen=True, slots=True)
 class Gold:

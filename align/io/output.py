@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 from align.io.manifest import lock
 from align.io.process import unfinished
@@ -24,6 +24,9 @@ PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".xz": partial(lzma.open, mode="wb"),
 }
 NAME_MAX = 255
+
+OnWhole: TypeAlias = Callable[[str], object]
+"""Callback that receives the temporary name of a complete file before it gets its final name."""
 
 
 class NamedFile(io.FileIO):
@@ -174,6 +177,7 @@ def whole(
     target: str,
     mode: int | None,
     pack: Callable[[str, BinaryIO], AbstractContextManager[BinaryIO]] = packed,
+    on_whole: OnWhole | None = None,
 ) -> Iterator[BinaryIO]:
     """Open a stream into a file that gets its final name once it is complete, and is removed on an error.
 
@@ -183,6 +187,7 @@ def whole(
         target: its final name.
         mode: see `existing_mode`.
         pack: compresses according to the name that errors show.
+        on_whole: callback before it gets its final name.
     """
     with io.BufferedWriter(file) as raw:
         try:
@@ -190,6 +195,8 @@ def whole(
             with pack(file.shown, raw) as out:
                 yield out
             raw.flush()
+            if on_whole:
+                on_whole(part)
             put_in_place(file, part, target, mode)
         except BaseException:
             file.drop()
@@ -208,10 +215,14 @@ def put_in_place(file: NamedFile, part: str, target: str, mode: int | None) -> N
 
 
 @contextmanager
-def open_output(path: str | None) -> Iterator[BinaryIO]:
+def open_output(path: str | None, on_whole: OnWhole | None = None) -> Iterator[BinaryIO]:
     """Open stdout, or a file (compressed if named .gz or .xz) that appears only when it is complete.
 
     The next run overwrites the temporary file of a killed one.
+
+    Args:
+        path: the file; None or "-" for stdout.
+        on_whole: callback before a regular file gets its final name.
 
     Raises:
         OSError: the output cannot be written, or the disk is full; names the file.
@@ -233,12 +244,30 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         with io.BufferedWriter(NamedFile(path, path)) as out:
             yield out
         return
-    target = link_target(path)
+    with replace_file(link_target(path), path, mode, on_whole) as out:
+        yield out
+
+
+@contextmanager
+def replace_file(
+    target: str, shown: str | None = None, mode: int | None = None, on_whole: OnWhole | None = None
+) -> Iterator[BinaryIO]:
+    """Open a file that replaces whatever has its name, also a symbolic link or a pipe, once it is complete.
+
+    Args:
+        target: its name.
+        shown: its name in errors, if different.
+        mode: see `existing_mode`.
+        on_whole: callback before it gets that name.
+
+    Raises:
+        OSError: the file cannot be written, or another run is writing it.
+    """
     part = beside(target, ".", ".part")
-    file = NamedFile(open_locked(part, path), path)
+    file = NamedFile(open_locked(part, shown or target), shown or target)
     unfinished.add(part)
     try:
-        with whole(file, part, target, mode) as out:
+        with whole(file, part, target, mode, on_whole=on_whole) as out:
             yield out
     finally:
         unfinished.discard(part)

@@ -245,6 +245,8 @@ def read_lines(
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"damaged compressed data ({error})", file=name, line=number + 1) from None
     except OSError as error:
+        if error.filename is not None:  # of a list of bad lines that cannot be written
+            raise
         raise DataError(f"cannot be read: {error.strerror or error}", file=name, line=number + 1) from None
 
 

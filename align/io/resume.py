@@ -1,8 +1,8 @@
 """Resume a run with one result: finished blocks of lines are stored in a folder next to it until they are joined.
 
 `FILE.parts` holds `run.json`, which describes the run, and for each finished block its lines, `00001`, its list of bad
-lines, `00001.bad`, and its record, `00001.json`, which is written last. `FILE.run.json` is the record of the result: by
-it the same command, when repeated, recognises that nothing is left to do.
+lines, `00001.bad`, and its record, `00001.json`, which is written last. `FILE.run.json` is the record of the result and
+is written before it: by it the same command, when repeated, recognises that nothing is left to do.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import re
 import stat
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 from align.core.text import LinePair
 from align.core.types import Choice, Pair
-from align.io.manifest import MAX_RECORD, Record, Run, Stamp, differences, digest_of, dump_json, load_json
-from align.io.output import beside, link_target, open_output
+from align.io.manifest import MAX_RECORD, Output, Record, Run, Stamp, differences, digest_of, dump_json, load_json
+from align.io.output import beside, link_target, open_output, replace_file
 
 BUFFERS = 5
 """Buffers in a block."""
@@ -38,19 +38,23 @@ _FINISHED = re.compile(r"[0-9]{5,}(\.bad|\.json)?")
 _TEMPORARY = re.compile(r"\.(run\.json|[0-9]{5,}(\.bad|\.json)?)\.part")
 
 
+Describe: TypeAlias = Callable[[int], str]
+
+
 class DigestedPairs:
     """Pairs as they are read, with a digest of those read so far.
 
     Args:
         pairs: all of the input.
+        describe: returns what the output says of a line besides its links, such as why it is bad, given its number.
 
     Attributes:
         lines: number of lines read so far.
         every: number of lines after which a digest is stored, until a later one is requested.
     """
 
-    def __init__(self, pairs: Iterator[Pair]) -> None:
-        self._pairs, self.lines, self._digest = pairs, 0, blake2b(digest_size=32)
+    def __init__(self, pairs: Iterator[Pair], describe: Describe) -> None:
+        self._pairs, self._describe, self.lines, self._digest = pairs, describe, 0, blake2b(digest_size=32)
         self.every, self._digests = sys.maxsize, deque[tuple[int, str]]()
 
     def __iter__(self) -> DigestedPairs:
@@ -62,7 +66,8 @@ class DigestedPairs:
         source, target = " ".join(pair.source), " ".join(pair.target)
         if isinstance(pair, LinePair):
             source, target = pair.source_line, pair.target_line
-        self._digest.update(f"{len(source)} {source}\t{target}\n".encode())  # a line may hold TABs itself
+        texts = source, target, self._describe(pair.id)
+        self._digest.update("".join(f"{len(text)} {text}\n" for text in texts).encode())
         if self.lines % self.every == 0:
             self._digests.append((self.lines, self.digest))
         return pair
@@ -110,12 +115,12 @@ class Blocks:
         self._settings: Mapping[str, Any] = {}
         self._records: list[Record] = []
         self._saved_counts: Counter[str] = Counter()
-        self._read = DigestedPairs(iter(()))
+        self._read = DigestedPairs(iter(()), str)
         self._files = ExitStack()
         with suppress(FileExistsError):
             os.mkdir(self.folder)
-        self._run = _read_run(self.folder)
         own = not os.path.islink(self.folder) and os.path.isdir(self.folder)
+        self._run = _read_run(self.folder) if own else None
         if not own or (self._run is None and not all(map(_TEMPORARY.fullmatch, os.listdir(self.folder)))):
             raise OSError(errno.EEXIST, "is in the way: remove it", self.folder)
 
@@ -124,7 +129,7 @@ class Blocks:
         """Advice for messages if the blocks are unusable."""
         return anew(self.folder)
 
-    def begin(self, settings: Mapping[str, Any], pairs: Iterator[Pair], name: str, buffer: int) -> Iterator[Pair]:
+    def begin(self, settings: Mapping[str, Any], pairs: DigestedPairs, name: str, buffer: int) -> Iterator[Pair]:
         """Find the finished blocks, and start the next one.
 
         Args:
@@ -139,7 +144,7 @@ class Blocks:
         Raises:
             ValueError: the blocks are damaged, or of another run or another input; the message says how to start over.
         """
-        self.size, self._settings, self._read = BUFFERS * buffer, settings, DigestedPairs(pairs)
+        self.size, self._settings, self._read = BUFFERS * buffer, settings, pairs
         if self._run and self._has_blocks():
             self._check(self._run, name)
         else:
@@ -205,14 +210,14 @@ class Blocks:
     def _start(self) -> None:
         number = len(self._records) + 1
         self._files = ExitStack()
-        self.out, *listing = (self._files.enter_context(open_output(self._path(name))) for name in self._names(number))
+        self.out, *listing = (self._files.enter_context(replace_file(self._path(name))) for name in self._names(number))
         self.listing = listing[0] if listing else None
 
     def _write_run(self, choices: Sequence[Choice]) -> None:
         self._write(RUN, asdict(Run(self._settings, choices)))
 
     def _write(self, name: str, content: Any) -> None:
-        with open_output(self._path(name)) as out:
+        with replace_file(self._path(name)) as out:
             out.write(dump_json(content))
 
     def _read_block(self, number: int) -> Record | None:
@@ -256,22 +261,20 @@ class Blocks:
 
     def _copy(self, number: int, name: str, file: BinaryIO | None) -> None:
         """Copy a file of a block, or only read it, and compare it with the record if the block is finished."""
-        path, digest, size = self._path(name), blake2b(digest_size=32), 0
-        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
-            raise ValueError(f"{path} is not a regular file: {self.anew}")
-        try:
+        path, digest = self._path(name), blake2b(digest_size=32)
+        size = _size_of(path)
+        if size is None:
+            raise ValueError(f"{path} is missing, or not a regular file: {self.anew}")
+        recorded = None
+        if number <= len(self._records):
+            recorded = self._records[number - 1].outputs[self._names(number).index(name)]
+        if recorded is None or size == recorded[1]:  # a sparse file may be of any size
             with open(path, "rb") as stream:
                 while data := stream.read(COPIED):
                     digest.update(data)
-                    size += len(data)
                     if file:
                         file.write(data)
-        except FileNotFoundError:
-            raise ValueError(f"{path} is missing: {self.anew}") from None
-        if number > len(self._records):
-            return
-        recorded = self._records[number - 1].outputs[self._names(number).index(name)]
-        if [*recorded] != [name, size, digest.hexdigest()]:
+        if recorded is not None and [*recorded] != [name, size, digest.hexdigest()]:
             raise ValueError(f"{path} is not what {_record_name(number)} says: {self.anew}")
 
 
@@ -290,8 +293,20 @@ def open_blocks(path: str, inputs: Sequence[Stamp], listing: str | None = None) 
         OSError: a file cannot be written, another run is writing it, or another file has the name of one of ours.
     """
     read_record(path)  # another file may have its name
+    record: Record | None = None
+
+    def write_record(part: str) -> None:
+        """Write the record of the result, which has a temporary name still, and of the list, which is in place."""
+        assert record
+        outputs = [[os.path.basename(link_target(path)), *_describe(part)[1:]]]
+        if listing and os.path.isfile(listing):  # not a device
+            outputs.append(_describe(listing))
+        with replace_file(record_of(path)) as out:
+            out.write(dump_json(asdict(record) | {"outputs": outputs}))
+
     with ExitStack() as stack:
-        files = [stack.enter_context(open_output(name)) for name in (path, listing) if name]
+        files = [stack.enter_context(open_output(path, write_record))]
+        files += [stack.enter_context(open_output(name)) for name in (listing,) if name]
         blocks = Blocks(path, listing is not None)
         try:
             yield blocks
@@ -299,8 +314,6 @@ def open_blocks(path: str, inputs: Sequence[Stamp], listing: str | None = None) 
         except BaseException as error:
             blocks.close(error)
             raise
-    with open_output(record_of(path)) as out:
-        out.write(dump_json(asdict(record) | {"outputs": [_describe(link_target(path))]}))
     _remove_parts(blocks.folder)
 
 
@@ -312,12 +325,22 @@ def _read_run(folder: str) -> Run | None:
         return None
 
 
+def _size_of(path: str) -> int | None:
+    """Return the size of a regular file; None for anything else, such as a symbolic link, which is not followed."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
 def _read_start(path: str) -> bytes:
     """Read a regular file that is not larger than a record; return no bytes for others."""
-    if not os.path.isfile(path) or os.path.getsize(path) > MAX_RECORD:
+    size = _size_of(path)
+    if size is None or size > MAX_RECORD:
         return b""
     with open(path, "rb") as stream:
-        return stream.read()
+        return stream.read(MAX_RECORD)
 
 
 def _describe(path: str) -> list[Any]:
@@ -330,38 +353,45 @@ def _record_name(number: int) -> str:
 
 
 def _remove_parts(folder: str) -> None:
-    """Remove blocks; `run.json` goes first, because blocks do not count without it."""
+    """Remove blocks, the last one first, and then `run.json`: what is left at any time can be resumed."""
     names = [name for name in os.listdir(folder) if _FINISHED.fullmatch(name) or _TEMPORARY.fullmatch(name)]
-    for name in (RUN, *names):
-        with suppress(FileNotFoundError):
+    for name in (*sorted(names, reverse=True), RUN):
+        with suppress(OSError):  # e.g. a folder of that name
             os.unlink(os.path.join(folder, name))
     with suppress(OSError):  # other files are in it
         os.rmdir(folder)
 
 
 def finished(path: str, listing: str | None = None) -> Record | None:
-    """Return the record of the run that made a result; None without a result, or with blocks to join.
+    """Return the record of the run that made a result; None without a result.
 
     Args:
         path: the result.
         listing: its list of bad lines, if requested.
 
     Raises:
-        ValueError: the result has no record, or has been changed since, or its list is missing.
+        ValueError: the result has no record, it or its list has been changed since, or its list is missing.
         OSError: the result or its record cannot be read.
     """
-    folder = parts_of(path)
-    if not os.path.exists(path) or os.path.lexists(os.path.join(folder, RUN)):
+    if not os.path.exists(path):
         return None
     record = read_record(path)
     if record is None:
         raise ValueError(f"{path} is there, and no record of the run that made it: {anew(path)}")
-    check_result(record, path)
     if listing and not os.path.exists(listing):
         raise ValueError(f"{path} is there, and {listing} is not: {anew(path)}")
-    if os.path.isdir(folder) and not os.path.islink(folder):  # left by a run that was killed at its very end
-        _remove_parts(folder)
+    for name, output in zip((path, *filter(None, [listing])), record.outputs, strict=False):
+        _check_output(name, output, path)
     return record
+
+
+def remove_joined(path: str, record: Record) -> None:
+    """Remove the blocks of a result, which a run that was killed at its very end has left."""
+    folder = parts_of(path)
+    if not os.path.islink(folder) and (run := _read_run(folder)) and run.settings == record.run:
+        _remove_parts(folder)
+    with suppress(OSError):  # there is none, or other files are in it
+        os.rmdir(folder)
 
 
 def parts_of(path: str) -> str:
@@ -369,18 +399,18 @@ def parts_of(path: str) -> str:
     return beside(link_target(path), "", ".parts")
 
 
-def check_result(record: Record, path: str) -> None:
-    """Check that a result is unchanged.
+def _check_output(name: str, output: Output, path: str) -> None:
+    """Check that a file is as the record of a result says.
 
     Raises:
         ValueError: the file has been changed since.
     """
-    size, name = os.path.getsize(path), record_of(path)
-    ((_, recorded_size, recorded_digest),) = record.outputs
+    size, record = os.path.getsize(name), record_of(path)
+    _, recorded_size, recorded_digest = output
     if size != recorded_size:
-        raise ValueError(f"{path} has {size:,} bytes, and {name} says {recorded_size:,}: {anew(path)}")
-    if digest_of(path) != recorded_digest:
-        raise ValueError(f"{path} is not what it was when {name} was written: {anew(path)}")
+        raise ValueError(f"{name} has {size:,} bytes, and {record} says {recorded_size:,}: {anew(path)}")
+    if digest_of(name) != recorded_digest:
+        raise ValueError(f"{name} is not what it was when {record} was written: {anew(path)}")
 
 
 def check_run(record: Record, path: str, run: Mapping[str, Any]) -> None:
@@ -393,7 +423,7 @@ def check_run(record: Record, path: str, run: Mapping[str, Any]) -> None:
         raise ValueError(f"{path} is of another run ({changes}): {anew(path)}")
 
 
-def check_input(record: Record, path: str, inputs: Sequence[Stamp], pairs: Iterator[Pair], name: str) -> None:
+def check_input(record: Record, path: str, inputs: Sequence[Stamp], read: DigestedPairs, name: str) -> None:
     """Check that the input is the same, by the stamps of its files if they suffice, else by all of its lines.
 
     Raises:
@@ -401,7 +431,6 @@ def check_input(record: Record, path: str, inputs: Sequence[Stamp], pairs: Itera
     """
     if None not in inputs and list(inputs) == list(record.inputs):
         return
-    read = DigestedPairs(pairs)
     for _ in read:
         pass
     if read.lines != record.rows:
@@ -431,7 +460,7 @@ def read_record(path: str) -> Record | None:
         return None
     try:
         record = Record.of(load_json(_read_start(name)))
-        if len(record.outputs) == 1:
+        if len(record.outputs) in (1, 2):  # the result, and the list of bad lines
             return record
     except ValueError:
         pass

@@ -6,6 +6,7 @@ All access uses the file systems of Apache Arrow. What only a local disk can do 
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -14,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import pyarrow as pa
 from pyarrow import fs
 
 from align.core.errors import DataError, one_line
 from align.io import manifest
-from align.io.output import NamedFile, beside, cannot_write, open_locked, packed, whole
+from align.io.output import NamedFile, OnWhole, beside, cannot_write, open_locked, packed, whole
 
 RUN = "_run"
 """The folder of a job's own files. Spark, Hadoop and Arrow skip names that begin with an underscore."""
@@ -117,6 +118,11 @@ def exists(place: str) -> bool:
     filesystem, path = locate(place)
     with cannot_read(place):
         return bool(filesystem.get_file_info(path).type == fs.FileType.File)
+
+
+def is_taken(place: str) -> bool:
+    """Check that anything has this name: a file, and on this machine also a folder, a pipe or a dangling link."""
+    return os.path.lexists(locate(place)[1]) if is_local(place) else exists(place)
 
 
 def find(patterns: Sequence[str]) -> list[InputFile]:
@@ -215,14 +221,17 @@ def make_folder(place: str) -> None:
     """Make a folder and its parents; a store without folders needs none.
 
     Raises:
-        OSError: the folder cannot be made.
+        OSError: the folder cannot be made, or is a symbolic link.
     """
     filesystem, path = locate(place)
-    with cannot_write(place):
-        if is_local(place):
-            os.makedirs(path, exist_ok=True)
-        else:
+    if not is_local(place):
+        with cannot_write(place):
             filesystem.create_dir(path, recursive=True)
+        return
+    if os.path.islink(path):  # files elsewhere would be replaced
+        raise OSError(errno.EEXIST, "is in the way: remove it", place)
+    with cannot_write(place):
+        os.makedirs(path, exist_ok=True)
 
 
 def remove(place: str) -> None:
@@ -234,7 +243,7 @@ def remove(place: str) -> None:
 
 
 @contextmanager
-def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
+def whole_file(folder: str, name: str, on_whole: OnWhole | None = None) -> Iterator[BinaryIO]:
     """Open a file in the folder of a job that appears only when it is complete, and replaces an earlier one.
 
     On this machine it is written under another name in `_run`, and renamed at the end. Names of results end in a
@@ -244,6 +253,7 @@ def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
     Args:
         folder: folder of the job.
         name: name in it, whose suffix sets the compression.
+        on_whole: callback before it appears, with the name of a local file.
 
     Raises:
         OSError: the file cannot be written, or another run is writing it.
@@ -251,16 +261,18 @@ def whole_file(folder: str, name: str) -> Iterator[BinaryIO]:
     place = join(folder, name)
     filesystem, path = locate(place)
     if not is_local(place):
-        with tempfile.TemporaryFile() as local:
-            with _packed(name, local) as out:
+        with tempfile.NamedTemporaryFile() as local:
+            with _packed(name, cast(BinaryIO, local)) as out:
                 yield out
             local.seek(0)
+            if on_whole:
+                on_whole(local.name)
             with cannot_write(place), filesystem.open_output_stream(path) as remote:
                 shutil.copyfileobj(local, remote, 1 << 20)
         return
     suffix = ".own.part" if name.startswith(f"{RUN}/") else ".part"
     part = beside(os.path.join(locate(folder)[1], RUN, os.path.basename(name)), "", suffix)
-    with whole(NamedFile(open_locked(part, place), place), part, path, None, _packed) as out:
+    with whole(NamedFile(open_locked(part, place), place), part, path, None, _packed, on_whole) as out:
         yield out
 
 

@@ -14,9 +14,9 @@ from align.core.formats import to_json
 from align.core.types import Pair
 from align.io.manifest import Record
 from align.jobs.arrow import status_of
-from align.jobs.files import InputFile, digest_of, exists, join, remove, stat, whole_file
+from align.jobs.files import InputFile, digest_of, is_taken, join, remove, stat, whole_file
 from align.jobs.readers import Columns, Rows, kind_of, open_rows, table_head
-from align.jobs.records import bad_rows_name, begun_name, check_record, read_record, write_record
+from align.jobs.records import bad_rows_name, check_record, read_record, write_record
 from align.jobs.writers import WRITERS, Head, Result
 
 OnRows: TypeAlias = Callable[[int, float], None]
@@ -53,6 +53,8 @@ def finished(job: Job, file: InputFile) -> Record | None:
     Raises:
         DataError: the file is finished, but the input or the output has changed since.
     """
+    if not is_taken(join(job.output, file.name)):
+        return None
     record = read_record(job.output, file.name)
     if record:
         check_record(job.output, stat(file.place), record, job.signature)
@@ -60,7 +62,9 @@ def finished(job: Job, file: InputFile) -> Record | None:
 
 
 def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Record:
-    """Align a file, overwriting remains of an earlier attempt; its output appears atomically, and then its record.
+    """Align a file that is not finished; its record is written, and then its output appears, all at once.
+
+    So an output without a record is never of a job.
 
     Args:
         job: what to do with the file.
@@ -68,38 +72,41 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> Reco
         on_rows: callback for the progress.
 
     Raises:
-        DataError: the file or a row of it cannot be read, or has changed in the meantime.
+        DataError: the file or a row of it cannot be read, or has changed in the meantime, or its output is there.
         OSError: the output cannot be written.
     """
     file = stat(file.place)
-    output, begun = join(job.output, file.name), join(job.output, begun_name(file.name))
-    if exists(output) and not exists(begun):
+    output = join(job.output, file.name)
+    if is_taken(output):
         raise DataError("is there already, and not of this job", file=output, hint="move or remove it")
     digest = digest_of(file.place)
     head = _head(job, file, digest)
     counts: Counter[str] = Counter()
+    records: list[Record] = []
+
+    def finish(part: str) -> None:
+        """Write the record of the output, which has a temporary name still."""
+        record = Record(
+            run={"signature": job.signature},
+            inputs=[[*file]],
+            digest=digest,
+            rows=rows.read,
+            counts={status: number for status, number in sorted(counts.items()) if status},
+            outputs=[[file.name, stat(part).size, digest_of(part)]],
+        )
+        write_record(job.output, file.name, record)
+        records.append(record)
+
     with ExitStack() as stack:
         rows, pairs = stack.enter_context(open_rows(file, job.columns, job.blank))
-        out = stack.enter_context(whole_file(job.output, file.name))
+        out = stack.enter_context(whole_file(job.output, file.name, finish))
         rows.bad.on_blank = stack.enter_context(_Rejects(job.output, file.name)).add
         WRITERS[kind_of(file.name)](_results(job, rows, pairs, counts, on_rows), out, head)
         if counts.total() != rows.read:
             raise DataError(f"{rows.read:,} rows were read, and {counts.total():,} came out", file=file.place)
         if stat(file.place) != file:
             raise DataError("changed while it was read; it is not done", file=file.place)
-        with whole_file(job.output, begun_name(file.name)):  # the output is this job's from here on
-            pass
-    without = {status: number for status, number in sorted(counts.items()) if status}
-    record = Record(
-        run={"signature": job.signature},
-        inputs=[[*file]],
-        digest=digest,
-        rows=rows.read,
-        counts=without,
-        outputs=[[file.name, stat(output).size, digest_of(output)]],
-    )
-    write_record(job.output, file.name, record)
-    return record
+    return records[0]
 
 
 def _head(job: Job, file: InputFile, digest: str) -> Head:

@@ -115,6 +115,8 @@ def _named_errors(pairs: Iterator[Pair], rows: Rows) -> Iterator[Pair]:
     except DataError:
         raise
     except (OSError, EOFError, pa.ArrowException) as error:
+        if getattr(error, "filename", None) is not None:  # of a list that cannot be written
+            raise
         message = f"cannot be read: {one_line(error)}"
         raise DataError(message, file=rows.file.place, line=rows.read + 1) from None
 

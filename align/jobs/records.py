@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from align.core.errors import DataError
 from align.core.types import Choice
 from align.io.manifest import MAX_RECORD, Record, Run, differences, dump_json, load_json
-from align.jobs.files import RUN, InputFile, digest_of, exists, join, read_small, stat, whole_file
+from align.jobs.files import RUN, InputFile, digest_of, exists, is_taken, join, read_small, stat, whole_file
 
 T = TypeVar("T")
 
@@ -22,23 +22,18 @@ def record_name(name: str) -> str:
     return f"{RUN}/{name}.json"
 
 
-def begun_name(name: str) -> str:
-    """Return the name of the marker that this job has begun to write the output of a file."""
-    return f"{RUN}/{name}.begun"
-
-
 def bad_rows_name(name: str) -> str:
     """Return the path of the list of a file's unreadable rows in the folder of results."""
     return f"{RUN}/{name}.bad.jsonl"
 
 
 def write_record(folder: str, name: str, record: Record) -> None:
-    """Write the record of a file, which marks it as finished."""
+    """Write the record of a file, which is finished once its output is there too."""
     _write(folder, record_name(name), asdict(record))
 
 
 def read_record(folder: str, name: str) -> Record | None:
-    """Read the record of a file; return None if it is not finished.
+    """Read the record of a file; return None if there is none.
 
     Raises:
         DataError: the record cannot be read, or is invalid.
@@ -50,7 +45,7 @@ def read_record(folder: str, name: str) -> Record | None:
             raise ValueError("not one input and one output")
         return record
 
-    return _read(folder, record_name(name), read, "remove it, and the file is done again")
+    return _read(folder, record_name(name), read, f"remove it and {join(folder, name)} to have it done again")
 
 
 def check_record(folder: str, file: InputFile, record: Record, signature: str) -> None:
@@ -72,7 +67,7 @@ def check_record(folder: str, file: InputFile, record: Record, signature: str) -
     if file.size != size or not (unchanged or digest_of(file.place) == record.digest):
         raise refuse(file.place, f"is not what {output} was made of")
     if not exists(output):
-        raise refuse(output, "has gone, and its record has not")
+        raise refuse(output, "is not a regular file")
     ((_, size, digest),) = record.outputs
     if stat(output).size != size or digest_of(output) != digest:
         raise refuse(output, "has been changed since it was made")
@@ -99,7 +94,7 @@ def open_run(
     """
     run = _read(folder, NOTE, Run.of, f"remove {folder} to begin anew")
     if run is None:
-        if there := next((name for name in names if exists(join(folder, name))), None):
+        if there := next((name for name in names if is_taken(join(folder, name))), None):
             hint = "take another folder, or remove it"
             raise DataError("is there already, and not of a job like this", file=join(folder, there), hint=hint)
         choices = choose()

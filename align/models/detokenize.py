@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import Any
 
 from align.core.text import split_words
@@ -17,10 +18,21 @@ UNKNOWN = "\U0003134a"
 """Stands for an unknown piece in a translation: a character that no model's vocabulary has."""
 
 _BARS = re.compile(r"\|{3,}")
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_INVALID = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of bytes that are no UTF-8
 
 
 def _join_sentencepiece(pieces: Sequence[str]) -> str:
-    return "".join(pieces).replace("\u2581", " ")
+    """Join pieces of sentencepiece; with byte fallback, pieces such as `<0xC3>` are bytes of UTF-8."""
+    text = ""
+    for are_bytes, run in groupby(pieces, lambda piece: bool(_BYTE.fullmatch(piece))):
+        joined = "".join(run)
+        if are_bytes:
+            content = bytes.fromhex(_BYTE.sub(r"\1", joined))
+            text += _INVALID.sub("\ufffd", content.decode(errors="surrogateescape"))
+        else:
+            text += joined.replace("\u2581", " ")
+    return text
 
 
 def _join_subword_nmt(pieces: Sequence[str]) -> str:

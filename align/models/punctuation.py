@@ -10,6 +10,7 @@ from align.core.text import normalize
 _STOPS, _PAUSES = frozenset(".!?…。！？؟"), frozenset(",;:،؛，、；：")
 _CLOSING = frozenset({"Pe", "Pf", "Pi"})
 _OPENING = frozenset({"Ps", "Pf", "Pi"})
+_QUOTES = frozenset("\"'`„‚「」『』《》〈〉〝〞")
 _APOSTROPHE = "\u2019"
 
 
@@ -63,6 +64,30 @@ def trailing(word: str, full_stop: bool) -> int:
     if "." in word[len(word) - at :] and (not full_stop or "." in word[: len(word) - at]):
         return at - word[len(word) - at :].rindex(".") - 1
     return at
+
+
+def _kind(character: str) -> str:
+    """Return the kind of a punctuation mark: marks of one kind replace each other in translations."""
+    if character in _STOPS:
+        return "stop"
+    if character in _PAUSES:
+        return "pause"
+    return "quote" if character in _QUOTES or unicodedata.category(character) in ("Pi", "Pf") else "bracket"
+
+
+def leading_beyond(word: str, first: str) -> int:
+    """Return how many characters of `leading` come before a mark of the same kind as `first`; all if there is none."""
+    before = word[: leading(word)]
+    alike = (n for n, character in enumerate(before) if opens(first) and _kind(character) == _kind(first))
+    return next(alike, len(before))
+
+
+def trailing_beyond(word: str, full_stop: bool, last: str) -> int:
+    """Return how many characters of `trailing` come after a mark of the same kind as `last`; all if there is none."""
+    count = trailing(word, full_stop)
+    behind = word[len(word) - count :]
+    alike = (n for n, character in enumerate(reversed(behind)) if closes(last) and _kind(character) == _kind(last))
+    return next(alike, count)
 
 
 def _last_mark(word: str) -> str:

@@ -282,11 +282,11 @@ def load_saved(
         mapped: whether tensors stay in the file until they are used; it must not change in the meantime.
 
     Raises:
-        ValueError: the file is missing or damaged, would run code, takes more memory than its size accounts for, or has
+        ModelError: the file is missing or damaged, would run code, takes more memory than its size accounts for, or has
             other content; the message names its format if it is recognised.
     """
     if not path.is_file():
-        raise ValueError(f"{path}: no such checkpoint")
+        raise ModelError("no such checkpoint", file=str(path))
     try:
         with warnings.catch_warnings(), only_checkpoint_classes(), checked_file(path, _NAMES) as content:
             warnings.simplefilter("ignore")  # torch's advice on pickle protocols is for the file's author
@@ -296,20 +296,20 @@ def load_saved(
     except (PermissionError, MemoryError):
         raise
     except TooMuch as error:
-        raise ValueError(f"{path}: refused, for it holds {error}") from None
+        raise ModelError(f"refused, for it holds {error}", file=str(path)) from None
     except Unsafe as error:
         if str(error).startswith(("onmt.", "torchtext.")):
             raise ModelError("an OpenNMT-py model", file=str(path), hint=OTHER_TOOLKIT) from None
-        raise ValueError(
-            f"{path}: refused, for it asks to run {shorten(str(error))} while being read; "
-            "a checkpoint that only holds a model has no need to"
-        ) from None
+        message = f"refused, for it asks to run {shorten(str(error))} while being read; "
+        message += "a checkpoint that only holds a model has no need to"
+        raise ModelError(message, file=str(path)) from None
     except ModelError as error:
         raise error.in_file(str(path)) from None
     except NotWanted as error:
-        raise ValueError(f"{path}: not {wanted}: {error}") from None
+        raise ModelError(f"not {wanted}: {error}", file=str(path)) from None
     except Exception:  # damaged pickles raise nearly anything: KeyError, EOFError, RuntimeError, ...
-        raise ValueError(f"{path}: not a checkpoint that torch can read; it may be cut short or damaged") from None
+        message = "not a checkpoint that torch can read; it may be cut short or damaged"
+        raise ModelError(message, file=str(path)) from None
 
 
 class NotWanted(Exception):

@@ -93,7 +93,7 @@ class Tagged(NamedTuple):
 def read_tagged(source: str, target: str, tags: str, id: int) -> Tagged:
     """Read a pair; invalid tags are an error of this pair only."""
     try:
-        markup = read_markup(source, tags)
+        markup = read_markup(source, tags, target, as_words=True)
     except ValueError as error:
         return Tagged(Pair((), (), id), None, target, str(error))
     if (count := sum(token.kind != "text" for token in markup.tokens)) > MOST_TAGS:

@@ -7,7 +7,8 @@ as they were, and none overlaps another.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,13 +16,14 @@ from align.models.punctuation import (
     closes,
     is_punctuation,
     leading,
-    opens,
+    leading_beyond,
     same_mark,
     sentence_ends,
     trailing,
+    trailing_beyond,
     visible_edges,
 )
-from align.transfer.tags import Element, Markup, has_letters, read_markup, words_in
+from align.transfer.tags import INSIDE, PLACEHOLDER, Element, Markup, has_letters, read_markup, words_in
 from align.transfer.windows import FREE, OUTSIDE, Scores, Window, place_apart, place_split
 
 
@@ -32,28 +34,43 @@ class _Item(NamedTuple):
     element: Element
 
 
-def write_tags(markup: Markup, target: str, windows: Mapping[int, Sequence[Window]], places: Mapping[int, int]) -> str:
+def write_tags(
+    markup: Markup,
+    target: str,
+    windows: Mapping[int, Sequence[Window]],
+    places: Mapping[int, int],
+    characters: Mapping[int, Window],
+) -> str:
     """Write the tags of a line into another text.
 
     Args:
+        markup: the line.
         target: the text, which stays unchanged, except for a space next to tags that stand between spaces in the line.
         windows: windows of target words for the elements that enclose words, by the number of their first token.
         places: target word after each element that is written in one piece, by the number of its first token.
+        characters: characters of the target that an element encloses, where these are known.
     """
-    return _Writer(markup, target, windows, places).write()
+    return _Writer(markup, target, windows, places, characters).write()
 
 
 class _Writer:
     def __init__(
-        self, markup: Markup, target: str, windows: Mapping[int, Sequence[Window]], places: Mapping[int, int]
+        self,
+        markup: Markup,
+        target: str,
+        windows: Mapping[int, Sequence[Window]],
+        places: Mapping[int, int],
+        characters: Mapping[int, Window],
     ) -> None:
         self._markup, self._target, self._windows, self._places = markup, target, windows, places
+        self._characters = characters
         self._words = words_in(target)
         self._done: list[str] = []
         self._at = 0
         self._items: dict[int, list[_Item]] = {}
 
     def write(self) -> str:
+        """Return the text with all tags."""
         tokens = self._markup.tokens
         waiting: list[tuple[_Item, int] | tuple[str, int]] = []
         self._enter(_Item((0, len(self._words)), self._markup.root), len(self._target), waiting)
@@ -75,6 +92,7 @@ class _Writer:
         return "".join(self._done)
 
     def _copy(self, end: int) -> None:
+        """Write the text up to this offset, if it is not yet written."""
         if end > self._at:
             self._done.append(self._target[self._at : end])
             self._at = end
@@ -84,7 +102,7 @@ class _Writer:
         element, (low, high) = item.element, item.window
         key = element.tokens[0]
         if key not in self._items:
-            self._items[key] = sorted(self._inside(element), key=lambda child: (child.window, child.element.tokens))
+            self._items[key] = sorted(self._inside(element), key=self._order)
         items = self._items[key]
         first = bisect_left(items, (low, low), key=lambda child: child.window)
         here = []
@@ -93,6 +111,10 @@ class _Writer:
                 break
             here.append((child, limit))
         waiting.extend(reversed(here))
+
+    def _order(self, item: _Item) -> tuple[Window, int, tuple[int, int]]:
+        first = item.element.tokens[0]
+        return item.window, self._characters.get(first, (0, 0))[0], item.element.tokens
 
     def _inside(self, element: Element) -> list[_Item]:
         items = []
@@ -107,13 +129,15 @@ class _Writer:
     def _edges(self, item: _Item) -> tuple[int, int]:
         """Return the characters that an element encloses: punctuation only if it does so in the line."""
         (low, high), element = item.window, item.element
+        if element.tokens[0] in self._characters:
+            return self._characters[element.tokens[0]]
         (start, _), (_, end) = self._words[low], self._words[high - 1]
         first, last = visible_edges(self._markup.plain[element.start : element.end])
         whole = element.words == self._markup.root.words
-        if not opens(first) and (element.before or not whole):
-            start += leading(self._word(low))
-        if not closes(last) and (element.behind or not whole):
-            end -= trailing(self._word(high - 1), high == len(self._words) or "." in element.behind)
+        if element.before or not whole:
+            start += leading_beyond(self._word(low), first)
+        if element.behind or not whole:
+            end -= trailing_beyond(self._word(high - 1), high == len(self._words) or "." in element.behind, last)
         return start, end
 
     def _word(self, k: int) -> str:
@@ -122,6 +146,10 @@ class _Writer:
     def _write_whole(self, item: _Item, limit: int) -> None:
         """Write tags without words in one piece: next to the word they touch, or between spaces."""
         element, k = item.element, item.window[0]
+        if element.tokens[0] in self._characters:
+            self._copy(min(self._characters[element.tokens[0]][0], limit))
+            self._done.append(self._markup.tags(element))
+            return
         wordless = element.words[0] == element.words[1]
         free = not element.before and not element.behind
         left_alone = not element.before or (is_punctuation(element.before) and has_letters(element.behind))
@@ -131,7 +159,9 @@ class _Writer:
         tags = self._markup.tags(element)
         around = self._target[max(0, self._at - 1) : self._at], self._target[self._at : self._at + 1]
         left, right = (part in ("", " ", "\t") for part in around)
-        if free and wordless and left != right:  # at the edge of a word, not in one
+        if free and wordless and left and around[1] and closes(around[1]):  # at a mark whose word is missing
+            pass
+        elif free and wordless and left != right:  # at the edge of a word, not in one
             tags = tags + " " if left else " " + tags
         elif wordless and not free and (left or right or not self._markup.escaped):
             # the punctuation that it touched may be missing; only tags that become text may split a word
@@ -148,6 +178,46 @@ class _Writer:
             return self._words[k - 1][1] - cut
         return self._words[k][0] + (leading(self._word(k)) if element.before else 0)
 
+
+_PAIRS = (
+    "»«",
+    "«»",
+    "„“",
+    "„”",
+    "“”",
+    "””",
+    "‚‘",
+    "‘’",
+    "`'",
+    "``",
+    "''",
+    '""',
+    "()",
+    "[]",
+    "<>",
+    "{}",
+    "「」",
+    "『』",
+    "《》",
+)
+_EMPTY = re.compile("|".join(f"{re.escape(pair[0])}(?={re.escape(pair[1])})" for pair in sorted(_PAIRS)))
+"""The first of two marks with nothing between them, where a placeholder may have been."""
+
+SHORT = 3
+"""Length from which content that stands in the target as it is needs no link."""
+
+_BRIDGES = """about after against at before between by for from in into of off on onto over to under with without
+an am auf aus bei beim bis durch für gegen im in ins mit nach ohne seit um unter über vom von vor zu zum zur zwischen
+à au aux avec dans de des du en entre par pour sans sous sur a al con da de del di do em en entre na no para per por su
+aan bij door met naar onder op over te tot uit van voor"""
+BRIDGES = frozenset(_BRIDGES.split())
+"""Prepositions, which a placeholder follows in both languages."""
+
+BRIDGED = 0.2
+"""Score from which two prepositions are translations of each other."""
+
+NEIGHBOUR = 2.0
+"""Weight of the score between the words on the left of a placeholder and of its place."""
 
 PUNCTUATION = 1.0
 """Bonus of a place between two words for a point if similar punctuation ends on both sides."""
@@ -213,7 +283,7 @@ def transfer_markup(
     Raises:
         ValueError: the kind of tags is unknown, the source is invalid, or a link is to a word that does not exist.
     """
-    return place_markup(read_markup(source, tags), target, scores, split=split)
+    return place_markup(read_markup(source, tags, target), target, scores, split=split)
 
 
 def place_markup(
@@ -229,7 +299,7 @@ def place_markup(
     table = Scores(scores, len(markup.words), len(words_in(target)))
     placing = _Placing(markup, target, table, split, outside, punctuation)
     placing.place()
-    text = write_tags(markup, target, placing.windows, placing.places)
+    text = write_tags(markup, target, placing.windows, placing.places, placing.characters)
     return Transferred(text, tuple(placement for _, placement in sorted(placing.report)))
 
 
@@ -243,8 +313,11 @@ class _Placing:
         self._outside, self._punctuation = outside, punctuation
         self._words = [target[start:end] for start, end in words_in(target)]
         self._ends = sentence_ends(self._words)
+        self._target, self._spans = target, words_in(target)
+        self._empty = [match.start() + 1 for match in _EMPTY.finditer(target)]
         self.windows: dict[int, list[Window]] = {}
         self.places: dict[int, int] = {}
+        self.characters: dict[int, Window] = {}
         self.report: list[tuple[int, Placement]] = []
 
     def place(self) -> None:
@@ -262,11 +335,13 @@ class _Placing:
                     self.windows[child.tokens[0]] = child_windows
                     self._note(child, child_windows, self._scores.confidence(child.words, child_windows))
                     waiting.append(child)
+            self._fill_empty_pairs(parent, regions)
             for child in parent.children:
-                if child.tokens[0] not in self.windows:
+                if child.tokens[0] not in self.windows and child.tokens[0] not in self.characters:
                     self._place_whole(child, parent, regions, taken)
 
     def _note(self, element: Element, windows: Sequence[Window], confidence: float, *remarks: str) -> None:
+        """Add the position of an element to the report."""
         first = element.tokens[0]
         tag = self._markup.tokens[first].text if first in self.windows else self._markup.tags(element)
         placement = Placement(tag, element.words, tuple(windows), confidence, (*element.remarks, *remarks))
@@ -283,8 +358,77 @@ class _Placing:
             return place_split(self._scores, words, regions, self._outside)
         (region,) = regions
         ends = [self._ends | {*region} if child.block else None for child in spans]
-        placed, taken = place_apart(self._scores, words, region, ends, self._outside)
+        known = [None if child.block else self._find_verbatim(child, region) for child in spans]
+        placed, taken = place_apart(self._scores, words, region, ends, self._outside, known)
         return [[window] if window else [] for window in placed], taken
+
+    def _find_verbatim(self, element: Element, region: Window) -> Window | None:
+        """Return the window of an element whose content stands in the target as it is; note its characters.
+
+        Where the content occurs more than once, is very short, or a part of a word, the occurrence has to be linked.
+        """
+        content = self._markup.plain[element.start : element.end].strip(" \t")
+        low, high = region
+        if not content or low >= high:
+            return None
+        whole, parts = list[Window](), list[Window]()
+        at = self._target.find(content, self._spans[low][0], self._spans[high - 1][1])
+        while at >= 0:
+            end = at + len(content)
+            before, after = self._target[max(0, at - 1) : at], self._target[end : end + 1]
+            joined = _joined(before, content[0]) or _joined(content[-1], after)
+            (parts if joined else whole).append((at, end))
+            at = self._target.find(content, at + 1, self._spans[high - 1][1])
+        found = whole or (parts if INSIDE in element.remarks else [])
+        if len(found) > 1 or len(content) < SHORT or not whole:
+            inside = self._scores.inside(element.words)
+            found = [place for place in found if any(inside[slice(*self._words_at(place))])]
+            if len(found) > 1:
+                found = [max(found, key=lambda place: sum(inside[slice(*self._words_at(place))]))]
+        if not found or any(a < found[0][1] and found[0][0] < b for a, b in self.characters.values()):
+            return None
+        self.characters[element.tokens[0]] = found[0]
+        return self._words_at(found[0])
+
+    def _words_at(self, place: Window) -> Window:
+        """Return the words that characters of the target belong to."""
+        first = bisect_right(self._spans, place[0], key=lambda span: span[1])
+        return first, bisect_left(self._spans, place[1], key=lambda span: span[0])
+
+    def _is_placeholder(self, element: Element) -> bool:
+        return self._markup.tokens[element.tokens[0]].name == PLACEHOLDER
+
+    def _find_lone_mark(self, regions: Sequence[Window]) -> int | None:
+        """Return the first word that is a lone closing mark, if the source has none: a placeholder is missing there."""
+        if any(is_punctuation(self._markup.plain[slice(*span)]) for span in self._markup.words):
+            return None
+        marks = (k for low, high in regions for k in range(low, high) if all(map(closes, self._words[k])))
+        return next(marks, None)
+
+    def _fill_empty_pairs(self, parent: Element, regions: Sequence[Window]) -> None:
+        """Place points that stood within quotes or brackets into empty ones of the target, across the fewest links."""
+        quoted = [
+            child
+            for child in parent.children
+            if child.tokens[0] not in self.windows and _are_pair(child.before[-1:], child.behind[:1])
+        ]
+        costs = []
+        for n, element in enumerate(quoted):
+            crossed = self._scores.crossings(element.words[0])
+            for m, offset in enumerate(self._empty):
+                k = bisect_right(self._spans, offset, key=lambda span: span[0]) - 1
+                if any(low <= k < high for low, high in regions):
+                    costs.append((min(crossed[k], crossed[k + 1]), abs(n - m), n, m, k))
+        used: set[int] = set()
+        for cost, _, n, m, k in sorted(costs):
+            key = quoted[n].tokens[0]
+            if key not in self.characters and m not in used:
+                used.add(m)
+                self.characters[key] = (self._empty[m], self._empty[m])
+                self.places[key] = k
+                total = self._scores.crossings(0)[-1]
+                self._note(quoted[n], [(k, k)], 1 - cost / total if total else 0.0)
+        self._empty = [offset for m, offset in enumerate(self._empty) if m not in used]
 
     def _place_whole(self, element: Element, parent: Element, regions: Sequence[Window], taken: Sequence[int]) -> None:
         """Place an element without words, or without a link, in one piece where the fewest links are crossed."""
@@ -310,20 +454,40 @@ class _Placing:
     ) -> int:
         """Return the place that the fewest links cross; an element at the edge of its parent stays at that edge."""
         at = element.words[0]
-        if at <= parent.words[0]:
+        words = [self._markup.plain[slice(*span)].lower() for span in self._markup.words]
+        if self._is_placeholder(element):
+            if at and words[at - 1] in BRIDGES:
+                row = self._scores.row(at - 1)
+                after = [j for j in row if row[j] > BRIDGED and self._words[j].lower() in BRIDGES]
+                if after:
+                    return max(after, key=lambda j: row[j]) + 1
+            if (alone := self._find_lone_mark(regions)) is not None:
+                return alone
+        elif at <= parent.words[0]:
             return regions[0][0]
-        if at >= parent.words[1]:
+        elif at >= parent.words[1]:
             return regions[-1][1]
-        source = self._markup.plain[slice(*self._markup.words[at - 1])]
-        share = len(self._words) / len(self._markup.words)
+        source = words[at - 1] if at else ""
+        share = len(self._words) / max(1, len(words))
+        left = self._scores.row(at - 1) if at and self._is_placeholder(element) else {}
 
         def cost(k: int) -> tuple[float, float]:
-            bonus = self._punctuation if k and same_mark(source, self._words[k - 1]) else 0.0
-            return round(costs[k] - bonus, 9), abs(k - at * share)
+            bonus = self._punctuation if k and at and same_mark(source, self._words[k - 1]) else 0.0
+            return round(costs[k] - bonus - NEIGHBOUR * left.get(k - 1, 0.0), 9), abs(k - at * share)
 
         places = (k for low, high in regions for k in range(low, high + 1) if k in (low, high) or _between(taken, k))
         allowed = [k for k in places if not element.block or k in self._ends]
         return min(allowed or [regions[0][0]], key=cost)
+
+
+def _are_pair(left: str, right: str) -> bool:
+    """Tell whether two characters are quotes or brackets around something."""
+    return bool(left and right) and left + right in _PAIRS
+
+
+def _joined(left: str, right: str) -> bool:
+    """Tell whether two characters belong to the same word: both are letters or digits."""
+    return left.isalnum() and right.isalnum()
 
 
 def _between(taken: Sequence[int], k: int) -> bool:

@@ -36,9 +36,20 @@ _UNREAD = ("script", "style")
 """HTML elements whose content is not text."""
 
 _PLACEHOLDER = re.compile(
-    r"\{\{[^{}]{1,80}\}\}|\$?\{[\w.:,!#-]{0,80}\}"  # {{name}}, ${name}, {0}, {:.2f}, {}
-    r"|(?<![0-9%])%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?[-+#0]*[0-9]{0,3}(?:\.[0-9]{1,3})?(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGc@]"
+    r"\{\{[^{}]{1,80}\}\}"  # {{name}}
+    r"|[$#%]?\{[\w.:,!#-]{0,80}\}"  # {0}, {:.2f}, {}, {name}, ${name}, #{name}, %{name}
+    r"|\{ ?\$[\w.-]{1,80} ?\}"  # { $name }
+    r"|(?<![0-9%])%(?:\(\w{1,80}\)|[0-9]{1,3}\$)?[-+#0]*[0-9]{0,3}(?:\.[0-9]{1,3})?(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGcpm@]"
+    r"|(?<![0-9%])%L?[0-9]{1,2}(?![\w%$])"  # %1 of Qt
+    r"|(?<![\w$])\$[A-Za-z_]\w{0,80}"  # $HOME, $name
+    r"|(?<![\w:/]):[a-z_]\w{1,80}(?![\w:])"  # :name
 )
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^ \t<>\"]+")
+"""Addresses, in which a percent sign begins an encoded character."""
+
+PLACEHOLDER = "placeholder"
+"""Name of the tokens that are placeholders."""
+
 _ROOT = b'<!DOCTYPE a SYSTEM ""><a>', b"</a>"
 """Prefix and suffix that make a document of a line; a document type that is never read permits any entity."""
 
@@ -48,6 +59,8 @@ class Token(NamedTuple):
 
     Attributes:
         kind: "point" means a tag without content: void elements, comments, placeholders.
+        text: as it is written.
+        name: name of the element.
     """
 
     kind: Kind
@@ -160,10 +173,12 @@ def parse_html(text: str) -> list[Token]:
 
 
 def parse_placeholders(text: str) -> list[Token]:
-    """Return the tokens of a line with placeholders, e.g. `{0}`, `{name}`, `{{name}}`, `${name}`, `%s`, `%(name)s`."""
+    """Return the tokens of a line with placeholders, e.g. `{0}`, `{{name}}`, `%s`, `%{name}`, `$NAME`, `:name`."""
+    addresses = [match.span() for match in _ADDRESS.finditer(text)]
     events: list[Event] = []
     for match in _PLACEHOLDER.finditer(text):
-        events += [(match.start(), "point", ""), (match.end(), "text", "")]
+        if not any(start <= match.start() < end for start, end in addresses):
+            events += [(match.start(), "point", PLACEHOLDER), (match.end(), "text", "")]
     return _cut(text, events)
 
 
@@ -172,6 +187,31 @@ PARSERS: dict[str, Callable[[str], list[Token]]] = {
     "html": parse_html,
     "placeholders": parse_placeholders,
 }
+"""Tokenizers by kind of tags."""
+
+PLACEHOLDERS = "placeholders"
+KINDS = (*PARSERS, "xml,placeholders", "html,placeholders")
+"""Kinds of tags, one by itself or tags with placeholders."""
+
+
+def parse(text: str, tags: str) -> list[Token]:
+    """Return the tokens of a line.
+
+    Args:
+        text: the line.
+        tags: a key of PARSERS, or "xml,placeholders" or "html,placeholders" for both.
+
+    Raises:
+        ValueError: the kind of tags is unknown, or the line cannot be parsed.
+    """
+    kind, _, more = tags.partition(",")
+    if kind not in PARSERS or (more and (kind not in ESCAPED or more != PLACEHOLDERS)):
+        raise ValueError(f"tags are one of {', '.join(KINDS)}; not {tags!r}")
+    tokens = PARSERS[kind](text)
+    if not more:
+        return tokens
+    return [part for token in tokens for part in (parse_placeholders(token.text) if token.kind == "text" else [token])]
+
 
 ESCAPED = ("xml", "html")
 """Kinds of tags whose text has entities."""
@@ -213,6 +253,7 @@ class Element:
     Attributes:
         tokens: numbers of the first and the last of its tokens; the first identifies it.
         start: offset of its start in the plain text.
+        end: offset of its end.
         point: whether it has no content.
         block: whether it contains whole sentences, or an element in it does.
         children: the elements in it, in order.
@@ -239,10 +280,12 @@ class Markup:
     """A line with tags.
 
     Attributes:
+        tokens: tokens of the line.
         plain: the line without its tags; block tags and `<br>` leave a space between words that they separate.
         words: start and end of each of its words.
         root: an element that contains all of it and has no tags itself.
         escaped: whether its text has entities.
+        extra: tags and placeholders that the target has and the line does not.
     """
 
     tokens: Sequence[Token]
@@ -250,6 +293,7 @@ class Markup:
     words: Sequence[tuple[int, int]]
     root: Element
     escaped: bool
+    extra: tuple[str, ...] = ()
 
     def readable(self) -> tuple[str, ...]:
         """Return the words as a model reads them: without entities."""
@@ -279,23 +323,53 @@ def has_letters(text: str) -> bool:
     return any(not unicodedata.category(character).startswith("P") for character in normalize(text))
 
 
-def read_markup(text: str, tags: str) -> Markup:
+def read_markup(text: str, tags: str, target: str = "", *, as_words: bool = False) -> Markup:
     """Read a line with tags.
 
     Args:
-        tags: a key of `align.transfer.tags.PARSERS`.
+        text: the line.
+        tags: one of `align.transfer.tags.KINDS`.
+        target: the translation; tags and placeholders that it contains already are left out.
+        as_words: whether these are text of the line instead, for a model that reads them on both sides.
 
     Raises:
-        ValueError: the key is unknown, or the line cannot be parsed.
+        ValueError: the kind is unknown, or a line cannot be parsed.
     """
-    if tags not in PARSERS:
-        raise ValueError(f"tags are one of {', '.join(PARSERS)}; not {tags!r}")
-    tokens = PARSERS[tags](text)
+    tokens = parse(text, tags)
+    there, extra = _in_target(tokens, target, tags) if target else (set[int](), ())
+    if there:
+        tokens = [
+            Token("text", token.text) if n in there else token
+            for n, token in enumerate(tokens)
+            if as_words or n not in there
+        ]
     plain, root = _tree(tokens)
     words = words_in(plain)
     _find_words(root, plain, words)
     root.words = (0, len(words))
-    return Markup(tokens, plain, words, root, tags in ESCAPED)
+    return Markup(tokens, plain, words, root, tags.partition(",")[0] in ESCAPED, extra)
+
+
+def _in_target(tokens: Sequence[Token], target: str, tags: str) -> tuple[set[int], tuple[str, ...]]:
+    """Return the numbers of the tokens that the target contains, and what it contains besides.
+
+    Of an element both tags have to be there.
+    """
+    try:
+        there = Counter(token.text for token in parse(target, tags) if token.kind != "text")
+    except ValueError:  # such as a lone `<`: it has no tags
+        return set(), ()
+    found = set[int]()
+    pairs = halves(tokens) if there else {}
+    ends = set(pairs.values())
+    for n, token in enumerate(tokens if there else ()):
+        if token.kind != "text" and n not in ends:
+            numbers = {n, pairs.get(n, n)}
+            texts = Counter(tokens[k].text for k in numbers)
+            if texts <= there:
+                there -= texts
+                found |= numbers
+    return found, tuple(there.elements())
 
 
 def _tree(tokens: Sequence[Token]) -> tuple[str, Element]:

@@ -26,6 +26,8 @@ class Scores:
 
     Args:
         scores: scores of links (source word, target word); a set of links counts 1 each.
+        source: number of source words.
+        target: number of target words.
 
     Raises:
         ValueError: a link to a word that does not exist.
@@ -40,6 +42,10 @@ class Scores:
                 raise ValueError(f"link {i}-{j}, and there are {source:,} and {target:,} words")
             self._rows[i].append((j, score))
             self._totals[j] += score
+
+    def row(self, i: int) -> dict[int, float]:
+        """Return the scores of a source word, by target word."""
+        return dict(self._rows[i])
 
     def inside(self, span: Window) -> list[float]:
         """Return, for each target word, the sum of its scores with the words of a span."""
@@ -125,15 +131,19 @@ def place_apart(
     region: Window,
     ends: Sequence[Collection[int] | None] = (),
     outside: float = OUTSIDE,
+    known: Sequence[Window | None] = (),
 ) -> tuple[list[Window | None], list[int]]:
     """Return a window for each of several disjoint spans, so that the windows are disjoint too.
 
     The span with the largest gain comes first; each of the others gets the best of the remaining words.
 
     Args:
+        scores: scores of the pair.
         spans: disjoint ranges of source words.
         region: the target words that may be used.
         ends: for each span, the allowed ends of its window; spans with such limits come first.
+        outside: see `OUTSIDE`.
+        known: for each span, its window if that is known already; these come first.
 
     Returns:
         The windows, None for a span that has no score in the region or finds no room; and for each target word the
@@ -141,17 +151,20 @@ def place_apart(
     """
     bounds = ends or [None] * len(spans)
     taken = [FREE] * scores.target
-    windows: list[Window | None] = [None] * len(spans)
+    windows: list[Window | None] = [*known] or [None] * len(spans)
     gains: dict[int, list[float]] = {}
     firsts: dict[int, Best] = {}
+    for n, given in enumerate(known):
+        if given:
+            taken[slice(*given)] = [n] * (given[1] - given[0])
     for n, span in enumerate(spans):
-        if any(scores.inside(span)[slice(*region)]):
+        if windows[n] is None and any(scores.inside(span)[slice(*region)]):
             gains[n] = scores.gains(span, outside)
             if window := best_window(gains[n], region, (), bounds[n]):
                 firsts[n] = window
     for n in sorted(firsts, key=lambda n: (bounds[n] is None, -firsts[n].gain, n)):
         best: Best | None = firsts[n]
-        if len(firsts) > 1:
+        if len(firsts) > 1 or any(known):
             best = best_window(gains[n], region, taken, bounds[n])
         if best and (best.gain > 0 or best == firsts[n]):
             windows[n] = best.window
@@ -167,7 +180,10 @@ def place_split(
     Each target word belongs to the span for which its gain is largest, if that is positive.
 
     Args:
+        scores: scores of the pair.
+        spans: disjoint ranges of source words.
         regions: the target words that may be used; no window extends beyond one of them.
+        outside: see `OUTSIDE`.
 
     Returns:
         All windows of each span, and the spans of the target words, as in `place_apart`.

@@ -34,7 +34,7 @@ def conll(sentences: object) -> str:
     [
         ("adversary", "the following arguments are required: --train, --test"),
         ("adversary --train a --test b -m de-en", "--model has no effect: taggers are trained here, on the CPU"),
-        ("adversary --train a --test b --case lower", "--case has no effect"),
+        ("adversary --train a --test b --source-lang de", "--source-lang has no effect"),
         ("adversary --train a --test b --seeds 1,2", "--seeds takes others than --seed"),
         ("adversary --train a --test b --lambdas 1,x", "argument --lambdas: 'x' is not a number from 0 to 1000"),
         (

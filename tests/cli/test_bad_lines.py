@@ -200,9 +200,24 @@ def test_a_run_that_goes_on_lists_the_same(
     assert Path("links").read_bytes() == Path("plain").read_bytes()
     assert Path("bad.tsv").read_bytes() == Path("plain.bad").read_bytes()
     assert run("-q", *some) == (0, b"", "")
+    listed = Path("bad.tsv").read_bytes()
+    for other, message in (
+        (listed[1:] + b"\n", "bad.tsv is not what it was when links.run.json was written: remove links to begin anew"),
+        (b"mine", f"bad.tsv has 4 bytes, and links.run.json says {len(listed):,}: remove links to begin anew"),
+    ):
+        Path("bad.tsv").write_bytes(other)
+        failed(run("-q", *some), message)
+        assert Path("bad.tsv").read_bytes() == other
     os.unlink("bad.tsv")
     failed(run("-q", *some), "links is there, and bad.tsv is not: remove links to begin anew")
-    failed(run("-q", *some[:-2]), "links is of another run (bad-lines-file was bad.tsv, and is None)")
+    failed(run("-q", *some[:-2]), "links is of another run (bad-lines-file was bad.tsv, and is None; ")
+
+
+def test_a_list_that_is_a_device_is_not_recorded(run: Callable[..., Result], write: Callable[..., None]) -> None:
+    write(text=GOOD + b"bad\n")
+    for _ in range(2):
+        assert run("-q", "text", *BLANK, "-o", "links", "--resume", "--bad-lines-file", "/dev/null").code == 0
+    assert [name for name, *_ in json.loads(Path("links.run.json").read_bytes())["outputs"]] == ["links"]
 
 
 def test_a_list_that_does_not_go_with_its_block(
@@ -220,10 +235,47 @@ def test_a_list_that_does_not_go_with_its_block(
         listed.write_bytes(other)
         failed(run(*arguments), "links.parts/00001.bad is not what 00001.json says: remove links.parts to begin anew")
     listed.unlink()
-    failed(run(*arguments), "links.parts/00001.bad is missing: remove links.parts to begin anew")
+    failed(run(*arguments), "links.parts/00001.bad is missing, or not a regular file: remove links.parts")
     shutil.rmtree("links.parts")
     assert run(*arguments).code == 0
     assert Path("bad").read_text(encoding="utf-8").count("\n") == 2
+
+
+def test_a_bad_line_that_changed_is_another_input(
+    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "BUFFERS", 1)
+    lines = [BAD[0][0] + b"\n" if n % 3 else GOOD for n in range(12)]
+    arguments = ("-q", "-o", "links", "--resume", "--buffer", 2, *BLANK, "-f", "jsonl")
+    for end, message in ((-6, "the first 12 lines are not those that links.parts is of"), (None, "the lines are not")):
+        write(**{"text.gz": gzip.compress(b"".join(lines[:6])) + gzip.compress(b"".join(lines[6:]))[:end]})
+        assert run("text.gz", *arguments).code == (1 if end else 0)
+        for other in (b"\n", b"a ||| b ||| c\n"):
+            write(**{"text.gz": gzip.compress(b"".join([lines[0], other, *lines[2:]]))})
+            failed(run("text.gz", *arguments), message)
+
+
+def test_a_list_names_the_files_of_one_run(
+    run: Callable[..., Result], write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "BUFFERS", 1)
+    lines = GOOD + b"das " * 40 + b"||| the\n" + b"bad\n" + GOOD
+    write(a=lines, b=GOOD, same=lines)
+    arguments = ("-q", "-o", "links", "--resume", "--buffer", 2, *BLANK)
+    listed = (*arguments, "--bad-lines-file", "bad")
+    assert run("a", "b", *listed).code == 0
+    before = Path("bad").read_bytes()
+    for files, named in ((("same", "b"), "same, b"), (("./a", "b"), "./a, b")):
+        failed(run(*files, *listed), f"links is of another run (files was a, b, and is {named}): remove links")
+    write(b=lines[-len(GOOD) :] + GOOD, a=lines[: -len(GOOD)])  # the same lines, and one is in the other file
+    failed(run("a", "b", *listed), "the input: the lines are not those that links is of: remove links")
+    assert Path("bad").read_bytes() == before
+    os.unlink("links")
+    for end in (b"", b"\n"):  # without a list no name matters
+        write(a=lines + end)
+        assert run("a", *arguments).code == 0
+        assert run(*arguments, stdin=lines + end).code == 0
+        os.unlink("links")
 
 
 # Columns
@@ -309,6 +361,11 @@ def test_two_sides_as_two_files_are_told_apart(run: Callable[..., Result], write
         (("a", "--bad-lines-file", "x"), "--bad-lines-file requires --bad-lines blank"),
         (("a", *BLANK, "--bad-lines-file", "-"), "--bad-lines-file needs the name of a file"),
         (("a", *BLANK, "-o", "x", "--bad-lines-file", "x"), "another than that of -o"),
+        (("a", *BLANK, "-o", "x", "--bad-lines-file", "./x"), "another than that of -o"),
+        *(
+            (("a", *BLANK, "-o", "x", "--resume", "--bad-lines-file", name), f"--resume writes {name} itself")
+            for name in ("x.run.json", "./x.run.json", "x.parts", "x.parts/00001", "x.parts/list")
+        ),
         (("a", *BLANK, "--bad-lines-file", "a"), "--bad-lines-file would replace the input a"),
         (("a", "--columns", "0,1"), "'0,1' is not two numbers from 1, such as 2,3"),
         (("a", "--columns", "1,2,3"), "is not two numbers from 1"),

@@ -251,14 +251,14 @@ def test_after_success_there_is_nothing_to_do(run: Callable[..., Result], tmp_pa
     assert run("-q", "text", "-o", name, "--resume").code == 0
     files = {file.name: file.read_bytes() for file in tmp_path.glob("links*")}
     assert set(files) == {name, f"{name}.run.json"}
-    shutil.copytree(copy, parts)  # killed before the blocks were removed
-    assert "80 lines are done in" in run("text", "-o", name, "--resume").err
-    assert {file.name: file.read_bytes() for file in tmp_path.glob("links*")} == files
-    os.unlink(copy / "run.json")
-    shutil.copytree(copy, parts)  # killed while they were removed
-    result = run("text", "-o", name, "--resume")
-    assert (result.code, result.out) == (0, b"")
-    assert result.err.endswith(f"extract-align: {name} is there already: nothing to do\n")
+    for gone in ((), ("00004.json", "00004"), ("run.json", *sorted(os.listdir(copy)))):  # killed as blocks were removed
+        shutil.copytree(copy, parts)
+        for part in gone:
+            (parts / part).unlink(missing_ok=True)
+        result = run("text", "-o", name, "--resume")
+        assert (result.code, result.out) == (0, b"")
+        assert result.err.endswith(f"extract-align: {name} is there already: nothing to do\n")
+        assert not parts.exists()
     os.utime("text", (time.time() + 100,) * 2)
     assert run("-q", "text", "-o", name, "--resume") == (0, b"", "")
     assert run("-q", "-o", name, "--resume", stdin=(tmp_path / "text").read_bytes()) == (0, b"", "")
@@ -289,6 +289,57 @@ def test_a_result_of_which_nothing_is_known_is_left_alone(run: Callable[..., Res
     assert (tmp_path / "links").read_bytes() == b"other"
 
 
+def test_a_file_that_appeared_next_to_blocks_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    os.unlink("links")  # its record stays
+    break_off(run, 95, "text", "-o", "links", "--scores")
+    before = tree(tmp_path / "links.parts")
+    for content in (b"my own", b""):
+        (tmp_path / "links").write_bytes(content)
+        for options in (("--scores",), ()):
+            result = run("-q", "text", "-o", "links", "--resume", *options)
+            failed(result, f"error: links has {len(content)} bytes, and links.run.json says ")
+            assert (tmp_path / "links").read_bytes() == content
+    os.unlink("links.run.json")
+    failed(run("-q", "text", "-o", "links", "--resume"), "error: links is there, and no record of the run that made it")
+    assert tree(tmp_path / "links.parts") == before
+
+
+def test_killed_as_the_result_is_put_in_place(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("-q", "text", "-o", "plain").code == 0
+    replace = os.replace
+    for after in (False, True):
+
+        def killed(source: str, target: str, after: bool = after) -> None:
+            if target != "links" or after:
+                replace(source, target)
+            if target == "links":
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", killed)
+            patch.setattr(resume, "_remove_parts", lambda folder: None)
+            assert run("-q", "text", "-o", "links", "--resume").code == 130
+        assert (tmp_path / "links").exists() == after
+        assert {"links.parts", "links.run.json"} <= set(os.listdir(tmp_path))
+        assert run("-q", "text", "-o", "links", "--resume") == (0, b"", "")
+        assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+        assert not (tmp_path / "links.parts").exists()
+        os.unlink("links")
+
+
+def test_blocks_of_another_run_stay_next_to_a_result(run: Callable[..., Result], tmp_path: Path) -> None:
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    os.rename("links", "aside")
+    break_off(run, 95, "text", "-o", "links", "--scores")
+    before = tree(tmp_path / "links.parts")
+    os.rename("aside", "links")
+    assert run("-q", "text", "-o", "links", "--resume") == (0, b"", "")
+    assert tree(tmp_path / "links.parts") == before
+
+
 def test_a_result_that_was_changed_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
     assert run("-q", "text", "-o", "links", "--resume").code == 0
     links = tmp_path / "links"
@@ -316,6 +367,19 @@ def test_a_result_of_other_settings_is_left_alone(run: Callable[..., Result], tm
         result = run("-q", "text", "-o", "links", "--resume", *options)
         failed(result, "error: links is of another run (", message, "remove links to begin anew")
     assert (tmp_path / "links").read_bytes() == before
+
+
+def test_two_sides_are_not_two_texts(run: Callable[..., Result], tmp_path: Path) -> None:
+    texts, sides = ("text", "de"), ("-s", "text", "-t", "de")
+    for name in texts:
+        (tmp_path / name).write_bytes(b"das\tthe\n" * 50)
+    for first, then, message in ((texts, sides, "lines, and is files"), (sides, texts, "files, and is lines")):
+        assert run("-q", *first, "-o", "links", "--resume").code == 0
+        before = (tmp_path / "links").read_bytes()
+        message = f"links is of another run (sides was {message}): remove links to begin anew"
+        failed(run("-q", *then, "-o", "links", "--resume"), message)
+        assert (tmp_path / "links").read_bytes() == before
+        os.unlink("links")
 
 
 @pytest.mark.parametrize("stdin", [False, True])
@@ -473,14 +537,66 @@ def test_a_block_with_another_content(run: Callable[..., Result], tmp_path: Path
         failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
         assert block.read_bytes() == content
     block.unlink()
-    os.mkfifo(block)
-    failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), "links.parts/00002 is not a regular file")
-    block.unlink()
-    failed(
-        run("-q", "text", "-o", "links", "-f", format, "--resume"), "links.parts/00002 is missing: remove links.parts"
-    )
+    message = "links.parts/00002 is missing, or not a regular file: remove links.parts to begin anew"
+    failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
+    for make in (os.mkfifo, lambda path: path.symlink_to("../copy"), Path.mkdir):
+        (tmp_path / "copy").write_bytes(output)
+        make(block)
+        failed(run("-q", "text", "-o", "links", "-f", format, "--resume"), message)
+        block.rmdir() if block.is_dir() else block.unlink()
     block.write_bytes(output)
     assert run("-q", "text", "-o", "links", "-f", format, "--resume").code == 0
+
+
+def test_a_sparse_block_is_not_read(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_off(run, 95, "text", "-o", "links")
+    os.truncate("links.parts/00001", 1 << 30)
+    monkeypatch.setattr(resume, "COPIED", "none of it")
+    failed(run("-q", "text", "-o", "links", "--resume"), "links.parts/00001 is not what 00001.json says")
+
+
+PLACES: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "link": lambda path: path.symlink_to("../mine"),
+    "dangling link": lambda path: path.symlink_to("../nowhere"),
+    "hard link": lambda path: os.link("mine", path),
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_nothing_outside_the_folder_of_blocks_is_written(run: Callable[..., Result], tmp_path: Path, kind: str) -> None:
+    arguments = ("-q", "text", "-o", "links", "--resume", "--bad-lines", "blank", "--bad-lines-file", "bad")
+    assert run("-q", "text", "-o", "plain").code == 0
+    mine = json.dumps({"settings": {}, "choices": [], "signature": ""}).encode()
+    (tmp_path / "mine").write_bytes(mine)
+    parts = tmp_path / "links.parts"
+    parts.mkdir()
+    (parts / "run.json").write_bytes(mine)
+    for name in ("00001", "00001.bad", "00002", "00003.json"):
+        PLACES[kind](parts / name)
+    assert run(*arguments).code == 0
+    assert (tmp_path / "mine").read_bytes() == mine
+    assert not (tmp_path / "nowhere").exists()
+    assert (tmp_path / "links").read_bytes() == (tmp_path / "plain").read_bytes()
+    assert not parts.exists()
+
+
+def test_a_record_that_is_a_link_is_refused(run: Callable[..., Result], tmp_path: Path) -> None:
+    assert run("-q", "text", "-o", "links", "--resume").code == 0
+    os.unlink("links")
+    os.rename("links.run.json", "mine")
+    mine = (tmp_path / "mine").read_bytes()
+    (tmp_path / "links.run.json").symlink_to("mine")
+    failed(run("-q", "text", "-o", "links", "--resume"), "error: links.run.json: is in the way: remove it")
+    os.unlink("links.run.json")
+    break_off(run, 95, "text", "-o", "links")
+    os.rename("links.parts/run.json", "mine")
+    mine = (tmp_path / "mine").read_bytes()
+    (tmp_path / "links.parts" / "run.json").symlink_to("../mine")
+    failed(run("-q", "text", "-o", "links", "--resume"), "error: links.parts: is in the way: remove it")
+    assert (tmp_path / "mine").read_bytes() == mine
 
 
 def test_a_block_that_is_changed_meanwhile(
@@ -601,7 +717,7 @@ def test_a_plain_run_and_one_to_resume_do_not_mix(run: Callable[..., Result], tm
     os.unlink("links")
     with resume.open_blocks("links", []) as blocks:
         failed(run("-q", "text", "-o", "links"), "error: links: another run is still writing it")
-        blocks.begin({}, iter(()), "text", 20)
+        blocks.begin({}, resume.DigestedPairs(iter(()), str), "text", 20)
     assert (tmp_path / "links").read_bytes() == b""
 
 

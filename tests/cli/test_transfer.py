@@ -207,6 +207,7 @@ def test_a_line_that_is_too_long_is_blank_and_named(run: Callable[..., Result]) 
         ("--tags xml a --beam 3", "--beam requires --translate"),
         ("--tags xml a --reverse-layer 1", "--reverse-layer requires --reverse-model"),
         ("--tags xml a --report -", "--report needs the name of a file, another than that of -o"),
+        ("--tags xml a -o x --report ./x", "--report needs the name of a file, another than that of -o"),
         ("--tags xml a --links -", "only one of the files can be stdin"),
     ],
 )
@@ -223,3 +224,15 @@ def test_no_input_is_replaced(run: Callable[..., Result], write: Write) -> None:
         result = run("--tags", "xml", "a", "--links", "b", option, "b")
         assert (result.code, result.out) == (2, b"")
         assert f"error: {option} would replace the input b\n" in result.err
+
+
+def test_placeholders_of_the_target_stay_and_are_counted(
+    run_main: Callable[..., Result], write: Callable[..., None]
+) -> None:
+    write(source="File %s not found\nNo <b>%d</b>\n", target="Datei %s fehlt %d\nKein\n", links="0-0 2-2\n0-0\n")
+    options = ("-s", "source", "-t", "target", "--links", "links", "--report", "report")
+    result = run_main(transfer.main, "--tags", "html,placeholders", *options)
+    assert (result.code, result.out) == (0, b"Datei %s fehlt %d\nKein <b>%d</b>\n")
+    assert result.err.startswith("extract-align transfer: 2 lines, 1 tag, 1 in the target only, ")
+    rows = [json.loads(line) for line in Path("report").read_text().splitlines()]
+    assert [row.get("extra") for row in rows] == [["%d"], None]

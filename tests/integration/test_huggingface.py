@@ -18,7 +18,9 @@ from safetensors.torch import load_file, save_file
 
 from align import Aligner, Pair, Search, load, read_text, translate
 from align.core.errors import ModelError
+from align.models.detokenize import UNKNOWN
 from align.models.huggingface.tokenizer_json import read_tokenizer
+from align.models.huggingface.vocabulary import read_vocabulary
 from align.models.model_toml import ModelOptions
 from examples.to_hugging_face import convert
 from tests import hugging
@@ -229,6 +231,15 @@ def test_remote_code_is_not_even_looked_at(tmp_path: Path, marian: Path) -> None
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("name", ["model_type", "activation_function", "tokenizer_class"])
+def test_control_characters_in_settings_are_escaped(tmp_path: Path, name: str) -> None:
+    hugging.save_model("bart", tmp_path)
+    change(tmp_path, "config.json", **{name: "\x1b[31m\u202e\nx"})
+    with pytest.raises(ModelError, match=r" \\x1b\[31m\\u202e\\nx") as caught:
+        load(tmp_path)
+    assert str(caught.value).isprintable()
+
+
 def test_languages_of_the_tokenizer(tmp_path: Path) -> None:
     hugging.save_model("fsmt", tmp_path)
     assert load(tmp_path).forward.recorder.languages == ("de", "en")
@@ -265,7 +276,23 @@ def test_a_version_among_the_weights(tmp_path: Path, kind: str) -> None:
 
 
 REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
-LONG = base64.b64encode(b"\0\0\0\0" + b"a" * 5000 + b"\0").decode()
+LONG = base64.b64encode(b"\0\0\0\0" + b"a" * 11_000 + b"\0").decode()
+METASPACE = {"type": "Metaspace", "replacement": "x", "prepend_scheme": "always", "split": False}
+SPLIT = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}
+ALL_CHANGED = {"type": "Replace", "pattern": {"Regex": "."}, "content": "\ufdfa"}  # 18 letters in form NFKD
+BERT = {"clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+LONG_UNKNOWN = {"type": "BPE", "vocab": {"<unk>": 0, "u" * 10_001: 1}, "merges": [], "unk_token": "u" * 10_001}
+SEQUENCES = [{"Sequence": {"id": name, "type_id": 0}} for name in "AB"]
+
+
+def around(single: list[Any], pair: list[Any], ids: int) -> dict[str, Any]:
+    """A post-processor inside another, with a token of so many ids."""
+    special = {"x": {"id": "x", "ids": [1] * ids, "tokens": ["x"] * ids}}
+    template = {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": special}
+    return {"type": "Sequence", "processors": [template]}
+
+
+TOKEN = {"SpecialToken": {"id": "x", "type_id": 0}}
 DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"model": {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "no"}}, r"not a tokenizer \(.*UNK"),
     ({"model": {"type": "Unigram", "vocab": [], "unk_id": 0}}, r"not a tokenizer \(.*EmptyVocabulary"),
@@ -275,8 +302,18 @@ DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": LONG}}, "texts thousands of times as long"),
     ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**6}}, "texts thousands of times as long"),
     ({"decoder": {"type": "Sequence", "decoders": [REPLACE] * 4}}, "its decoder would make texts thousands of times"),
-    ({"decoder": {"type": "Sequence", "decoders": [{"suffix": ""}] * 13}}, "its decoder would"),
+    ({"decoder": {"type": "Sequence", "decoders": [{"suffix": ""}] * 14}}, "its decoder would"),
     ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "ByteLevel"}] * 13}}, "its normalizer would"),
+    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [METASPACE, SPLIT] * 14}}, "its normalizer would"),
+    ({"normalizer": {"type": "Sequence", "normalizers": [ALL_CHANGED, {"type": "NFKC"}] * 4}}, "its normalizer would"),
+    ({"normalizer": {"type": "Sequence", "normalizers": [ALL_CHANGED, {"type": "NFKD"}] * 4}}, "its normalizer would"),
+    ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFD"}] * 7}}, "its normalizer would"),
+    ({"normalizer": {"type": "Sequence", "normalizers": [BERT] * 9}}, "its normalizer would"),
+    ({"model": LONG_UNKNOWN}, "its normalizer would"),
+    ({"post_processor": around([SEQUENCES[0], TOKEN], SEQUENCES, 21)}, "its post_processor has a list of more than 20"),
+    ({"post_processor": around([SEQUENCES[0], *[TOKEN] * 20], SEQUENCES, 1)}, "its post_processor has a list of more"),
+    ({"post_processor": around([SEQUENCES[0]] * 21, SEQUENCES, 1)}, "its post_processor has a list of more than 20"),
+    ({"post_processor": around(SEQUENCES[:1], SEQUENCES * 11, 1)}, "its post_processor has a list of more than 20"),
     ({"decoder": {"type": "Strip", "content": "a", "start": 0, "stop": 2}}, r"not a tokenizer \("),
     ({"model": []}, r"not a tokenizer \("),
 ]
@@ -321,6 +358,12 @@ def test_pieces_over_which_the_decoder_fails_are_unknown(tmp_path: Path) -> None
     change(tmp_path, "tokenizer.json", decoder={"type": "Strip", "content": "x", "start": 0, "stop": 2})
     join = read_tokenizer(tmp_path / "tokenizer.json").join
     assert (join(["\u2581das"]), join(["x"])) == ("\u2581das", "<unk>")
+
+
+def test_an_unknown_piece_among_bytes(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
+    join = read_vocabulary(tmp_path, "t5").join
+    assert join(["f", "\xc3", "\xbc", "r", " ", UNKNOWN, "\xc3"]) == f"für {UNKNOWN}"
 
 
 def test_no_more_pieces_than_there_are_positions(tmp_path: Path) -> None:

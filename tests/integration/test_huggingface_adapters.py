@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from align import ModelOptions, Pair, Search, TextWarning, load, translate
 from align.core.errors import ModelError
+from align.models.huggingface.adapter import merge_adapter
 from tests.hub_models import find_model, write_model
 from tests.integration.test_huggingface import change, in_cache
 
@@ -44,7 +45,7 @@ def write_adapter(folder: Path, base: Path, by_root: bool = False, **more: Any) 
         up, down = torch.randn(rows, 4, generator=numbers), torch.randn(4, columns, generator=numbers)
         stored |= {f"base_model.model.{name}.lora_A.weight": down, f"base_model.model.{name}.lora_B.weight": up}
         weights[f"{name}.weight"] = weights[f"{name}.weight"] + (16 / (math.sqrt(4) if by_root else 4)) * (up @ down)
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     save_file(stored, folder / "adapter_model.safetensors")
     content = {"peft_type": "LORA", "r": 4, "lora_alpha": 16, "base_model_name_or_path": f"/elsewhere/{base.name}"}
     (folder / "adapter_config.json").write_text(json.dumps({**content, "use_rslora": by_root, **more}))
@@ -78,6 +79,14 @@ def test_it_is_merged_into_the_model_beside_it(base: Path, tmp_path: Path, by_ro
     one, other = ([a.pair.target for a in translate(load(f, options=OPTIONS), sentence, Search(beam=1, max_len_b=5))]
                   for f in (tmp_path / "adapter", whole))  # fmt: skip
     assert one == other
+
+
+@pytest.mark.parametrize("init", [True, False, None, "gaussian", "eva", "orthogonal", "mica"])
+def test_factors_that_began_without_a_change_to_the_model(base: Path, tmp_path: Path, init: object) -> None:
+    expected = write_adapter(tmp_path, base, init_lora_weights=init)
+    weights = load_file(base / "model.safetensors")
+    merge_adapter(weights, lambda path: dict(load_file(path)), tmp_path)
+    assert all(torch.equal(weights[f"{name}.weight"], expected[f"{name}.weight"]) for name in TARGETS)
 
 
 def test_the_model_is_in_the_same_folder_or_on_the_hub(
@@ -130,6 +139,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"use_dora": True}, "a LoRA adapter with use_dora, which is not read: merge it"),
     ({"rank_pattern": {"q_proj": 8}}, "a LoRA adapter with rank_pattern, which is not read: merge it"),
     ({"fan_in_fan_out": True}, "a LoRA adapter with fan_in_fan_out, which is not read: merge it"),
+    ({"alora_invocation_tokens": [5]}, "a LoRA adapter with alora_invocation_tokens, which is not read: merge it"),
+    ({"kasa_config": {"beta": 0.1}}, "a LoRA adapter with kasa_config, which is not read: merge it"),
+    *(
+        ({"init_lora_weights": init}, f"a LoRA adapter with init_lora_weights {init!r}, which is not read: merge it")
+        for init in ("pissa", "pissa_niter_4", "olora", "OLoRA", "corda", "loftq", "lora_ga", "another", 5)
+    ),
     ({"peft_type": "IA3"}, "an adapter of type IA3, which is not read: merge it"),
     ({"lora_alpha": "x"}, "its lora_alpha is 'x', not a number"),
     (

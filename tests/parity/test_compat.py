@@ -150,6 +150,7 @@ def test_architectures_and_weights_that_do_not_fit_are_refused(tmp_path: Path) -
     path = toy.save_model(tmp_path)
     for change, message in (
         ({"_name": "klingon", "arch": "klingon"}, r"cannot run this model \(klingon\)"),
+        ({"_name": "\x1b[31m\n", "arch": "klingon"}, r"cannot run this model \(\\x1b\[31m\\n\)"),
         ({"encoder_layers": 3}, "weights and configuration do not fit"),
     ):
         state = load_checkpoint(path)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import resource
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import Result
-from tests.scale.jobs import lines, sentences, tree
+from tests.scale.jobs import drive, lines, sentences, tree
 
 GOOD = lines(sentences(400, 1))
 NAMED = ("--source-column", "de", "--target-column", "en")
@@ -173,6 +175,20 @@ def test_rows_that_cannot_be_read(run: Callable[..., Result], name: str) -> None
     else:
         status = pq.read_table(pa.BufferReader(data))["status"].to_pylist()
     assert status == ["", *REASONS[name], ""]
+
+
+@pytest.mark.parametrize("name", ["bad.tsv", "bad.jsonl"])
+def test_a_list_that_cannot_be_written_is_no_unreadable_input(
+    run: Callable[..., Result], capfdbinary: pytest.CaptureFixture[bytes], name: str
+) -> None:
+    Path("in", name).write_bytes((b"\xff\n" if name == "bad.tsv" else b"bad\n") * 400)
+    job = ("jobs", "-q", f"in/{name}", "--output", "out", "--bad-lines", "blank", "--workers", "1")
+    limits = resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY)
+    before = partial(resource.setrlimit, *limits)
+    assert drive(*job, *(() if name == "bad.tsv" else NAMED), before=before) == 1
+    said = capfdbinary.readouterr().err.decode().splitlines()
+    assert len(said) == 2
+    assert f"error: out/_run/{name}.bad.jsonl: cannot write: File too large" in said[0]
 
 
 def test_files_that_cannot_be_opened(run: Callable[..., Result]) -> None:

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from align.io import output
+from align.io.output import NamedFile, put_in_place
 from align.jobs.files import whole_file
 from align.jobs.writers import WRITERS, Head
 from align.jobs.writers import Result as Row
@@ -71,13 +73,13 @@ def test_notes_that_are_none_of_ours_are_refused(run: Callable[..., Result], don
         rewrite(record, content)
         result = run(*JOB)
         assert result.code == 1
-        assert f"{record}: is none of ours, or damaged: remove it, and the file is done again" in result.err
+        assert f"{record}: is none of ours, or damaged: remove it and out/b.tsv to have it done again" in result.err
     rewrite(record, {**file, "run": {"signature": "\x1b[2J{}" + "x" * 100_000}})
     result = run(*JOB)
     assert "out/b.tsv: made by another run (signature was \\x1b[2J{}xx" in result.err
     assert len(result.err) < 2000
     assert "\x1b" not in result.err
-    os.unlink(record)
+    os.unlink("out/b.tsv")
     assert run(*JOB).code == 0
     assert tree("out") == done
 
@@ -116,6 +118,21 @@ def test_results_that_are_none_of_a_job_stay(run: Callable[..., Result]) -> None
     assert Path("out/a.tsv").read_text() == "mine"
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_what_is_no_file_in_the_place_of_a_result_stays(
+    run: Callable[..., Result], done: dict[str, bytes], make: Callable[[Path], object]
+) -> None:
+    Path("other").mkdir()
+    shutil.copy("in/b.tsv", "in/new.tsv")
+    for folder, why in (("out", "not of this job"), ("other", "not of a job like this")):
+        own = Path(folder, "new.tsv")
+        make(own)
+        before = own.lstat()
+        result = run(*JOB[:-1], folder)
+        assert (result.code, f"{folder}/new.tsv: is there already, and {why}" in result.err) == (1, True)
+        assert (own.lstat().st_ino, own.lstat().st_mode) == (before.st_ino, before.st_mode)
+
+
 def test_results_that_are_none_of_this_job_stay(run: Callable[..., Result], done: dict[str, bytes]) -> None:
     shutil.copy("in/b.tsv", "in/new.tsv")
     Path("out/new.tsv").write_text("mine")
@@ -124,6 +141,34 @@ def test_results_that_are_none_of_this_job_stay(run: Callable[..., Result], done
     assert Path("out/new.tsv").read_text() == "mine"
     Path("out/new.tsv").unlink()
     assert run(*JOB).code == 0
+
+
+def test_a_failed_attempt_claims_no_output(
+    run: Callable[..., Result], done: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: NamedFile, part: str, target: str, mode: int | None) -> None:
+        if target.endswith("new.tsv"):
+            raise OSError(28, "cannot write: No space left on device", file.shown)
+        put_in_place(file, part, target, mode)
+
+    new, own = Path("in/new.tsv"), Path("out/new.tsv")
+    for content, why in ((b"one side\n", "in/new.tsv, line 1: no ||| and no TAB"), (b"das\tthe\n", "No space left")):
+        new.write_bytes(content)
+        with monkeypatch.context() as patch:
+            patch.setattr(output, "put_in_place", full)
+            result = run(*JOB)
+        assert (result.code, why in result.err, own.exists()) == (1, True, False)
+        own.write_bytes(b"mine")
+        result = run(*JOB)
+        assert (result.code, "error: out/new.tsv: " in result.err) == (1, True)
+        assert own.read_bytes() == b"mine"
+        own.unlink()
+    assert run(*JOB).code == 0
+    os.unlink("out/_run/new.tsv.json")
+    own.write_bytes(b"mine")
+    result = run(*JOB)
+    assert (result.code, "out/new.tsv: is there already, and not of this job: move" in result.err) == (1, True)
+    assert own.read_bytes() == b"mine"
 
 
 def test_a_file_that_changes_as_it_is_read_is_not_done(
@@ -260,6 +305,19 @@ def test_folders_that_cannot_be_made(run: Callable[..., Result], folder: str) ->
     Path("in/a.tsv").write_bytes(lines(sentences(5, 2)))
     result = run("jobs", "-q", "in/a.tsv", "--output", folder)
     assert (result.code, f"{folder}/_run: cannot write: " in result.err) == (1, True)
+
+
+@pytest.mark.parametrize("target", ["victim", "nowhere"])
+def test_a_link_in_the_place_of_the_jobs_own_folder_is_refused(run: Callable[..., Result], target: str) -> None:
+    Path("in/a.tsv").write_bytes(b"one side\n")
+    Path("victim").mkdir()
+    Path("victim/a.tsv.bad.jsonl").write_bytes(b"mine")
+    Path("out").mkdir()
+    Path("out/_run").symlink_to(f"../{target}")
+    result = run(*JOB, "--bad-lines", "blank")
+    assert (result.code, "out/_run: is in the way: remove it" in result.err) == (1, True)
+    assert tree("victim") == {"a.tsv.bad.jsonl": b"mine"}
+    assert not Path("nowhere").exists()
 
 
 def test_all_that_is_blank_is_read_where_the_model_says(run: Callable[..., Result]) -> None:

@@ -13,7 +13,9 @@ from typing import BinaryIO
 
 import pytest
 
+from align.io import output
 from align.io.manifest import Record
+from align.io.output import NamedFile, put_in_place
 from align.jobs import job, local, locks
 from align.jobs.files import InputFile, digest_of
 from align.jobs.job import align_file
@@ -95,7 +97,7 @@ def nobody_left(folder: str = "out", seconds: float = 5.0) -> bool:
     return False
 
 
-MOMENTS = ("as a file begins", "in the middle", "before the record", "behind the record")
+MOMENTS = ("as a file begins", "in the middle", "before the record", "before the output", "behind the output")
 
 
 def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> None:
@@ -126,6 +128,10 @@ def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> 
         struck(name)
         write_record(folder, name, record)
 
+    def at_the_output(file: NamedFile, part: str, target: str, mode: int | None) -> None:
+        struck(Path(target).name)
+        put_in_place(file, part, target, mode)
+
     def behind_it(task: job.Job, file: InputFile, on_rows: job.OnRows | None = None) -> Record:
         record = align_file(task, file, on_rows)
         struck(file.name)
@@ -137,7 +143,8 @@ def strike(monkeypatch: pytest.MonkeyPatch, moment: str, signal_number: int) -> 
     module, name, other = {
         "as a file begins": (job, "digest_of", at_digest),
         "before the record": (job, "write_record", at_the_record),
-        "behind the record": (local, "align_file", behind_it),
+        "before the output": (output, "put_in_place", at_the_output),
+        "behind the output": (local, "align_file", behind_it),
     }[moment]
     monkeypatch.setattr(module, name, other)
 

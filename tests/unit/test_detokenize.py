@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.text import SideSplitter, split_words
-from align.models.detokenize import Detokenizer
+from align.models.detokenize import JOINS, Detokenizer
 from align.models.preprocess import SUBWORDS, TOKENIZERS, TextRules
 
 
@@ -19,6 +21,13 @@ def words(pieces: str, subwords: str = "none", tokenizer: str = "none", language
     ("pieces", "subwords", "tokenizer", "expected"),
     [
         ("▁the ▁ho use ▁is ▁old ▁.", "sentencepiece", "none", "the house is old ."),
+        (
+            "▁ <0x5A> <0xC3> <0xBC> r i ch ▁is <0xE2> <0x82> <0xFF> .",
+            "sentencepiece",
+            "none",
+            "Zürich is\ufffd\ufffd\ufffd.",
+        ),
+        ("<0x5A> ▁<0x5A> <0x5a>", "subword-nmt", "none", "<0x5A> ▁<0x5A> <0x5a>"),
         ("▁the ▁ho use ▁is ▁old ▁.", "sentencepiece", "moses", "the house is old."),
         ("the ho@@ use , o@@ ld", "subword-nmt", "none", "the house , old"),
         ("the ho@@ use , o@@ ld", "subword-nmt", "moses", "the house, old"),
@@ -64,7 +73,29 @@ def test_the_target_languages_own_rules() -> None:
     assert words("a' - li", tokenizer="moses", language="cs") == "a' - li"  # a mistake in sacremoses, survived
 
 
-PARTS = ["|", "a", "▁", "@@", " ", "\t", "\n", "\r", "\u2028", "'", "&#124;", "\x85"]
+@pytest.fixture(scope="module")
+def byte_fallback(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A sentencepiece model with a piece for each byte."""
+    from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+    prefix = tmp_path_factory.mktemp("bytes") / "spm"
+    lines = iter(["the house is old"] * 9)
+    options: dict[str, Any] = {"vocab_size": 300, "hard_vocab_limit": False, "byte_fallback": True, "minloglevel": 2}
+    SentencePieceTrainer.train(sentence_iterator=lines, model_prefix=str(prefix), **options)
+    processor: Any = SentencePieceProcessor()
+    processor.load(f"{prefix}.model")
+    return processor
+
+
+@given(st.text("ohe üß€𐍈▁ ", max_size=12), st.data())
+def test_bytes_are_joined_as_by_sentencepiece(byte_fallback: Any, text: str, data: st.DataObject) -> None:
+    pieces = byte_fallback.encode(text, out_type=str)
+    assert JOINS["sentencepiece"](pieces).strip() == byte_fallback.decode_pieces(pieces).strip()
+    some = [f"<0x{n:02X}>" for n in data.draw(st.lists(st.sampled_from([*text.encode(), 0, 0x80, 0xED, 0xF4, 0xFF])))]
+    assert JOINS["sentencepiece"](["a", *some]) == "a" + byte_fallback.decode_pieces(some)
+
+
+PARTS = ["|", "a", "<0x7C>", "<0x0A>", "<0xE2>", "▁", "@@", " ", "\t", "\n", "\r", "\u2028", "'", "&#124;", "\x85"]
 
 
 @given(

@@ -7,12 +7,15 @@ import re
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import align
 from align.cli.common import with_options
-from align.core.errors import DataError, LinksError, ModelError, PairError, show_value
+from align.core.errors import DataError, LineError, LinksError, ModelError, PairError, show_value
+from align.core.types import TextWarning
+from align.evaluation.gold import LinksWarning
 
 ALIGN = Path(align.__file__).parent
 
@@ -33,6 +36,15 @@ def test_the_parts_of_a_message() -> None:
     assert str(error.in_file("text").in_file("a.de")).startswith("a.de, line 3: too long: ")
     assert (type(error.in_file("text")), error.file) == (PairError, "")
     assert str(copy(error)) == str(error)
+
+
+@pytest.mark.parametrize("kind", [DataError, LineError, PairError, ModelError, LinksError])
+def test_control_characters_are_escaped(kind: Any) -> None:
+    acting, escaped = "a\x1b[31m\u202e\n\x85é", r"a\x1b[31m\u202e\n\x85é"
+    message = kind(acting, file=acting, hint=acting)
+    assert str(message) == message.told(with_options) == f"{escaped}: {escaped}: {escaped}"
+    assert str(LinksWarning(message)) == str(message)
+    assert str(TextWarning(acting)) == escaped
 
 
 @pytest.mark.parametrize("kind", [PairError, ModelError, LinksError])

@@ -32,7 +32,7 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         ),
         ("<b>Herr</b> Maier kommt", "Mr. Maier comes", "0-0 1-1 2-2", "<b>Mr.</b> Maier comes"),
         ("(<b>USA</b>)", "(U.S.)", "0-0", "(<b>U.S.</b>)"),
-        ("<b>R&amp;D</b> ist", "R&amp;D; is", "0-0 1-1", "<b>R&amp;D;</b> is"),
+        ("<b>R&amp;D</b> ist", "R&amp;D; is", "0-0 1-1", "<b>R&amp;D</b>; is"),
         ("alt <b>#1#</b>: ist", "old #1#: is", "0-0 1-1 2-2", "old <b>#1#</b>: is"),
         ("<b>Das Haus ist alt</b>", *HOUSE, "<b>The house is old.</b>"),
         ("<b><i>Ja,</i> Haus</b> x", "house yes, x", "0-1 1-0 2-2", "<b>house <i>yes</i></b>, x"),
@@ -112,7 +112,7 @@ def test_halves_without_the_other_are_points() -> None:
     ("source", "target", "links", "expected"),
     [
         ("Willkommen bei {name}.", "Welcome to.", "0-0 1-1", "Welcome to {name}."),
-        ('Datei "{name}" fehlt.', 'File "" is missing.', "0-0 1-1 2-3", 'File "" is {name} missing.'),
+        ('Datei "{name}" fehlt.', 'File "" is missing.', "0-0 1-1 2-3", 'File "{name}" is missing.'),
         ("Hallo {name}, du", "Hello, you", "0-0 2-1", "Hello, {name} you"),
     ],
 )
@@ -128,3 +128,57 @@ def test_placeholders_come_with_their_spaces() -> None:
     assert transfer_markup("du {name} bist da", "you there are", links, tags="placeholders").text == (
         "you {name} there are"
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
+        # content that stands in the target as it is, also within a word
+        ("das <i>setgid</i>-Bit", "the setgid bit", "0-0 1-1 1-2", "the <i>setgid</i> bit"),
+        ("von <i>dpkg</i> lesen", "read dpkg's file", "0-0 1-0 1-1 2-2", "read <i>dpkg</i>'s file"),
+        ("E = mc<sup>2</sup>", "E = mc2", "0-0 1-1 2-2", "E = mc<sup>2</sup>"),
+        ("ein <sup>2</sup> da", "an mc2 there", "0-0 1-1 2-2", "an <sup>mc2</sup> there"),
+        ("FOO<sup>®</sup> ist", "is FOO®", "0-1 1-0", "is FOO<sup>®</sup>"),
+        ("<i>a</i> und <b>a</b>", "a and a", "0-2 1-1 2-0", "<b>a</b> and <i>a</i>"),
+        ("<i>in</i> Rom", "Rome is in Italy", "0-1 1-0", "Rome <i>is</i> in Italy"),  # short, and linked elsewhere
+        # punctuation at the edges
+        ("siehe <a>Abschnitt „LVM“</a>.", "see section “LVM”.", "0-0 1-1 2-2", "see <a>section “LVM”</a>."),
+        ("<a>Wer?</a> Er.", "Who! He.", "0-0 1-1", "<a>Who!</a> He."),
+        ("da (<a>das Haus)</a>", "there (the house).", "0-0 1-1 2-2", "there (<a>the house)</a>."),
+    ],
+)
+def test_content_and_edges(source: str, target: str, links: str, expected: str) -> None:
+    assert transfer_markup(source, target, parse_pharaoh(links), tags="html").text == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
+        ('table "%s" is', "Tabelle »« ist", "0-0 2-2", "Tabelle »%s« ist"),
+        ("printer '%s'.", "Drucker »«.", "0-0", "Drucker »%s«."),
+        ("from '%s' to '%d'", "»« wird „“", "0-0 2-1", "»%s« wird „%d“"),
+        ("icon (%s)", "Symbol ()", "0-0", "Symbol (%s)"),
+        ("files in %s", "Dateien in sind da", "0-0 1-1", "Dateien in %s sind da"),
+        ("job %d was sent", "als Auftrag gesendet", "0-1 2-2", "als Auftrag %d gesendet"),
+        ("number %u is", "die . Angabe ist", "1-3", "die %u. Angabe ist"),
+        ("no %s here", "nichts", "0-0", "nichts %s"),
+        # what the target has already stays, and is a word of both sides
+        ("File %s not found", "Datei %s fehlt", "0-0 2-2", "Datei %s fehlt"),
+        ("%s and %s", "%s und", "0-1", "%s und %s"),
+        ("100 %% of %s", "von %s 100 %%", "0-2 2-0", "von %s 100 %%"),
+    ],
+)
+def test_placeholders(source: str, target: str, links: str, expected: str) -> None:
+    assert transfer_markup(source, target, parse_pharaoh(links), tags="placeholders").text == expected
+
+
+def test_tags_and_placeholders_together() -> None:
+    links = parse_pharaoh("0-0 1-1 2-2")
+    found = transfer_markup("Datei <b>%s</b> &amp; mehr", "File &amp; more", links, tags="html,placeholders")
+    assert found.text.replace(" ", "") == "File<b>%s</b>&amp;more"
+    assert [placement.tag for placement in found.report] == ["<b>%s</b>"]
+
+
+def test_tags_that_the_target_has_are_not_doubled() -> None:
+    found = transfer_markup("Die <b>Datei</b> <i>fehlt</i>", "The <b>file</b> is missing", {(2, 3): 1.0}, tags="html")
+    assert found.text == "The <b>file</b> is <i>missing</i>"

@@ -73,12 +73,20 @@ def test_placeholders() -> None:
     ]
 
 
+def test_placeholders_of_many_languages() -> None:
+    found = "%{count} #{x} %1 %L2 %@ %m %lld %p :name $HOME { $user } %%"
+    tokens = [token.text for token in parse_placeholders(found) if token.kind == "point"]
+    assert tokens == [*found.split(" ")[:-4], "{ $user }"]
+    for text in ("50 % sicher", "a:b", "12:30", "http://a.b/%20c%d/%C3%A9", "$5", "Hinweis: das", "C:\\x", "50%1"):
+        assert [token for token in parse_placeholders(text) if token.kind == "point"] == [], text
+
+
 def test_words_are_those_of_the_line_without_tags() -> None:
     markup = read_markup("<p>Das <b>Haus</b>,<br>R&amp;D ist</p><p>alt&#32;.</p>", "html")
     assert markup.plain == "Das Haus, R&amp;D ist alt&#32;."
     assert markup.readable() == ("Das", "Haus,", "R&D", "ist", "alt&#32;.")
     assert read_markup("a<i>b</i>c", "html").plain == "abc"
-    with pytest.raises(ValueError, match="tags are one of xml, html, placeholders; not 'sgml'"):
+    with pytest.raises(ValueError, match=r"tags are one of xml, html, placeholders, .*; not 'sgml'"):
         read_markup("a", "sgml")
 
 

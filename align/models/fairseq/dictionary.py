@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from align.core.errors import one_line
+from align.core.errors import ModelError, one_line
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 """Symbols that each dictionary begins with, though no file contains them."""
@@ -74,12 +74,12 @@ def decode_dictionary(content: bytes, path: Path) -> Dictionary:
     """Return the dictionary in a file's bytes, whose lines end at line feeds only.
 
     Raises:
-        ValueError: the bytes are not UTF-8 or not a dictionary; the message names the file and, if possible, the line.
+        ModelError: the bytes are not UTF-8 or not a dictionary; the message names the file and, if possible, the line.
     """
     try:
         return parse_dictionary(io.StringIO(content.decode()))
     except ValueError as error:  # a wrong encoding, a line that is no entry, an entry twice
-        raise ValueError(f"{path}: not a fairseq dictionary ({one_line(error)})") from None
+        raise ModelError(f"not a fairseq dictionary ({one_line(error)})", file=str(path)) from None
 
 
 def read_dictionary(path: Path) -> Dictionary:

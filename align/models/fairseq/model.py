@@ -127,16 +127,13 @@ def _load_dictionary(path: Path, part: str, weights: Mapping[str, Tensor], check
         content = stream.read(ENTRY_BYTES * (rows + 1))
         complete = not stream.read(1)
     if not complete or content.count(b"\n") > rows:
-        raise ValueError(
-            f"{path}: more entries than the {rows:,} that the {part} of {checkpoint} was trained with: "
-            "not this model's dictionary"
-        )
+        message = f"more entries than the {rows:,} that the {part} of {checkpoint} was trained with: "
+        raise ModelError(f"{message}not this model's dictionary", file=str(path))
     dictionary = decode_dictionary(content, path)
     if rows != len(dictionary):
-        raise ValueError(
-            f"{path}: {len(dictionary):,} entries with fairseq's 4 special ones, but the {part} of "
-            f"{checkpoint} was trained with {rows:,}: not this model's dictionary"
-        )
+        message = f"{len(dictionary):,} entries with fairseq's 4 special ones, but the {part} of "
+        message += f"{checkpoint} was trained with {rows:,}: not this model's dictionary"
+        raise ModelError(message, file=str(path))
     return dictionary
 
 
@@ -175,10 +172,10 @@ def _build(
     """Return the Transformer in a checkpoint, and the maximum number of pieces on each side."""
     name = text_setting(saved, "_name") or text_setting(saved, "arch")
     if not re.fullmatch(r"(transformer|m?bart|align)(_.*)?", name or ""):
-        message = f"{checkpoint}: cannot run this model ({name or 'without a name'}): no Transformer for translation"
-        raise ValueError(message)
+        message = f"cannot run this model ({name or 'without a name'}): no Transformer for translation"
+        raise ModelError(message, file=str(checkpoint))
     try:
         settings = model_settings(saved, weights)
         return fairseq_transformer(settings, weights, device, dtype), max_positions(settings, weights)
     except ValueError as error:
-        raise ValueError(f"{checkpoint}: weights and configuration do not fit: {error}") from None
+        raise ModelError(f"weights and configuration do not fit: {error}", file=str(checkpoint)) from None

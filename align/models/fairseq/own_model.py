@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from align.core.errors import one_line
+from align.core.errors import ModelError, one_line
 from align.core.types import Dtype
 from align.models.engine.builder import KEPT
 from align.models.engine.weights import stored_numbers
@@ -53,7 +53,8 @@ def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], 
     settings = model_settings(saved, weights)
     if _model_class(settings.arch) is None:
         name = settings.arch or "without a name"
-        raise ValueError(f"{checkpoint}: fairseq cannot build this model ({name}): no Transformer for translation")
+        message = f"fairseq cannot build this model ({name}): no Transformer for translation"
+        raise ModelError(message, file=str(checkpoint))
     task = Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
     try:
         _check_cost(settings, task, weights)
@@ -66,9 +67,8 @@ def _build(saved: Any, dictionaries: Sequence[Any], weights: dict[str, Tensor], 
     except Exception as error:  # unusual settings make fairseq raise any exception
         if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error)):
             raise
-        raise ValueError(
-            f"{checkpoint}: fairseq cannot build this model ({settings.arch}): {one_line(error)}"
-        ) from None
+        message = f"fairseq cannot build this model ({settings.arch}): {one_line(error)}"
+        raise ModelError(message, file=str(checkpoint)) from None
     return model
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from align.core.errors import ModelError, shorten
+from align.core.errors import ModelError, shorten, show_value
 from align.models.huggingface.config import Config, read_json
 from align.models.huggingface.hub import fetch_model
 
@@ -28,8 +28,16 @@ TABLES = ("shared.weight", "embed_tokens.weight", "lm_head.weight")
 
 MERGE = "merge it where it was trained: merge_and_unload() and save_pretrained() of peft write a whole model"
 
-UNSUPPORTED = ("use_dora", "fan_in_fan_out", "alpha_pattern", "rank_pattern", "layer_replication", "megatron_config")
+UNSUPPORTED = (
+    *("use_dora", "fan_in_fan_out", "alpha_pattern", "rank_pattern", "layer_replication", "megatron_config"),
+    *("use_qalora", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config", "alora_invocation_tokens"),
+)
 """Settings that change the sum; each must be unset, false or empty."""
+
+KEEPING = ("gaussian", "eva", "orthogonal", "mica")
+"""Values of `init_lora_weights`, with true and false, that leave the model's weights as they are. Others, such as
+"pissa", subtract the initial factors from them, and peft does so again where it loads the adapter.
+"""
 
 
 def is_adapter(folder: Path, model_weights: tuple[str, ...]) -> bool:
@@ -90,6 +98,9 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
     config = Config(read_json(folder / CONFIG), str(folder / CONFIG))
     kind = config.word("peft_type", "LORA")
     unsupported = next((name for name in UNSUPPORTED if config.content.get(name)), None)
+    init = config.content.get("init_lora_weights")
+    if not (init is None or isinstance(init, bool) or str(init).lower() in KEEPING):
+        unsupported = f"init_lora_weights {show_value(init)}"
     if kind != "LORA" or unsupported is not None:
         message = f"an adapter of type {shorten(kind)}" if kind != "LORA" else f"a LoRA adapter with {unsupported}"
         raise ModelError(f"{message}, which is not read", file=str(folder), hint=MERGE)

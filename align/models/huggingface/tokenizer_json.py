@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,24 @@ from align.models.charsmap import longest_replacement
 from align.models.detokenize import JOINS, Join
 from align.models.huggingface.config import lacks, read_json
 
-MOST_GROWTH = 4096
-"""Maximum factor by which a text may grow before it is cut into pieces or after: a dozen replaced letters, each by
-two.
+MOST_GROWTH = 10_000
+"""Maximum factor by which a text may grow before it is cut into pieces, in the pieces, or after."""
+
+GROWTH = {
+    **{"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "ByteLevel": 5},
+    **{"handle_chinese_chars": 3, "replacement": 2, "trim_offsets": 5, "suffix": 2, "cleanup": 2},
+}
+"""Factors by which steps may lengthen a text although they insert no string of the file.
+
+They are known by their type, or by a setting that they require where the type may be missing. `replacement` is that of
+Metaspace, which begins each part of a text with this character.
 """
 
-DOUBLING = frozenset({"suffix", "cleanup", "trim_offsets"})
-"""Settings of steps that may double a text although they insert no string; their type may be missing."""
+INSERTED = ("content", "prepend", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")
+"""Strings that steps insert, and pieces of which a model may make one of each character."""
+
+MOST_AROUND = 20
+"""Maximum length of a list in a post-processor: it puts a few tokens around a text, and each has one id."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +59,23 @@ def read_tokenizer(path: Path) -> JsonTokenizer:
     """Read a tokenizer.json.
 
     Raises:
-        ModelError: the file is damaged, or would make texts far longer than they are.
+        ModelError: the file is damaged, or would make texts far longer than they are, or add many tokens to them.
     """
     try:
         from tokenizers import Tokenizer
     except ModuleNotFoundError as error:
         raise lacks(error) from None
     content = read_json(path)
-    for names in (("normalizer", "pre_tokenizer"), ("decoder",)):
-        if _growth([content.get(name) for name in names]) > MOST_GROWTH:
-            raise ModelError(f"its {names[0]} would make texts thousands of times as long", file=str(path))
+    model = content.get("model")
+    marks = {name: model.get(name) for name in INSERTED} if isinstance(model, dict) else {}
+    for name, steps in (
+        ("normalizer", [content.get("normalizer"), content.get("pre_tokenizer"), marks]),
+        ("decoder", [content.get("decoder")]),
+    ):
+        if _growth(steps) > MOST_GROWTH:
+            raise ModelError(f"its {name} would make texts thousands of times as long", file=str(path))
+    if any(isinstance(part, list) and len(part) > MOST_AROUND for part in _parts(content.get("post_processor"))):
+        raise ModelError(f"its post_processor has a list of more than {MOST_AROUND} items", file=str(path))
 
     def cut(text: str) -> list[str]:
         return list(tokenizer.encode(text, add_special_tokens=False).tokens)
@@ -107,21 +125,26 @@ def _surroundings(tokenizer: Any, text: str) -> tuple[Sequence[int], Sequence[in
     return None if start is None else (whole[:start], whole[start + len(inner) :])
 
 
-def _growth(parts: list[Any]) -> int:
-    """Return an upper bound of the factor by which the steps of a normalizer or a decoder lengthen a text."""
-    growth = 1
-    while parts and growth <= MOST_GROWTH:
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield a value of JSON and all values in it."""
+    parts = [value]
+    while parts:
         part = parts.pop()
-        if isinstance(part, dict):
-            inserted = (part.get(name) for name in ("content", "prepend"))
-            growth *= 1 + sum(len(text) for text in inserted if isinstance(text, str))
-            if part.get("type") == "ByteLevel" or not DOUBLING.isdisjoint(part):
-                growth *= 2
-            if part.get("type") == "Precompiled":
-                with suppress(TypeError, ValueError):  # the tokenizer refuses these itself
-                    table = base64.b64decode(part["precompiled_charsmap"])
-                    growth *= max(1, longest_replacement(table))
-            parts.extend(part.values())
-        elif isinstance(part, list):
-            parts.extend(part)
+        yield part
+        parts.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
+
+
+def _growth(steps: list[Any]) -> int:
+    """Return an upper bound of the factor by which the steps of a tokenizer lengthen a text, in characters."""
+    growth = 1
+    for step in _parts(steps):
+        if not isinstance(step, dict):
+            continue
+        growth *= 1 + sum(len(step[name]) for name in INSERTED if isinstance(step.get(name), str))
+        growth *= max(GROWTH.get(name, 1) for name in (*step, str(step.get("type"))))
+        if step.get("type") == "Precompiled":
+            with suppress(TypeError, ValueError):  # the tokenizer refuses these itself
+                growth *= max(1, longest_replacement(base64.b64decode(step["precompiled_charsmap"])))
+        if growth > MOST_GROWTH:
+            break
     return growth

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from align.core.errors import ModelError, shorten
-from align.models.detokenize import JOINS, Join
+from align.models.detokenize import JOINS, UNKNOWN, Join
 from align.models.huggingface.config import Config, read_json, tokenizer_config
 from align.models.huggingface.languages import LANGUAGES
 from align.models.huggingface.tokenizer_json import read_tokenizer
@@ -410,7 +410,8 @@ def _read_bytes(root: Path, kind: str) -> Vocabulary:
         return list((word if first else f" {word}").encode("utf-8", "surrogatepass").decode("latin-1"))
 
     def join(pieces: Sequence[str]) -> str:
-        return "".join(pieces).encode("latin-1").decode("utf-8", "ignore")
+        content = b"".join(piece.encode("utf-8" if piece == UNKNOWN else "latin-1") for piece in pieces)
+        return content.decode("utf-8", "ignore")
 
     ids = {piece: n for n, piece in enumerate([*BYTE_SPECIAL, *names])}
     side = Side(segment, ids, root / "tokenizer_config.json")
