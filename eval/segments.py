@@ -94,7 +94,7 @@ COLUMNS = [
 
 
 def run(data: Path, output: Path) -> None:
-    """Align, place, print, markup."""
+    """Align, place, print, write."""
     models = {name: load(name, threshold=None, workers=1) for name in ("de-en", "en-de")}
     rows: list[dict[str, Value]] = []
     for name, (_, source, target) in SETS.items():
